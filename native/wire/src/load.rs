@@ -1,0 +1,124 @@
+//! The conversation with `trimtab-native load`.
+//!
+//! Python writes one [`Start`] line; the program answers with one [`Report`] per line: intervals while it runs,
+//! a summary at the end. A [`Control`] line, or the end of standard input, ends the run early; the summary still comes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Population;
+
+/// The order to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// Address and port of the server.
+    pub target: std::net::SocketAddr,
+    /// Value of the Host header.
+    pub host: String,
+    /// Who sends.
+    pub populations: Vec<Population>,
+    /// Length of the run.
+    pub duration_s: f64,
+    /// Distance of the interval reports.
+    pub interval_s: f64,
+    /// Source of all randomness.
+    pub seed: u64,
+}
+
+/// An order in mid-run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Control {
+    /// End the run now.
+    Stop,
+}
+
+/// Figures of one duration, in seconds; absent values were not measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Samples.
+    pub count: u64,
+    /// Mean.
+    pub mean_s: Option<f64>,
+    /// Median.
+    pub p50_s: Option<f64>,
+    /// 95th percentile.
+    pub p95_s: Option<f64>,
+    /// 99th percentile.
+    pub p99_s: Option<f64>,
+    /// Largest.
+    pub max_s: Option<f64>,
+    /// HDR histogram in microseconds, V2, base64; only in the summary.
+    pub histogram: Option<String>,
+}
+
+/// What one class did in an interval or in the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Class name.
+    pub class: String,
+    /// Requests with a complete reply.
+    pub requests: u64,
+    /// Pages completed.
+    pub pages: u64,
+    /// Sessions started.
+    pub sessions: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Bytes of reply bodies.
+    pub body_bytes: u64,
+    /// Page time from the intended start.
+    pub page_intended: Latency,
+    /// Page time from the actual start.
+    pub page_actual: Latency,
+    /// Request time from the intended send.
+    pub request_intended: Latency,
+    /// Request time from the actual send.
+    pub request_actual: Latency,
+    /// Time to connect.
+    pub connect: Latency,
+    /// Time from the actual send to the first byte of the reply.
+    pub first_byte: Latency,
+    /// Failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, local (out of ports or descriptors).
+    pub errors: std::collections::BTreeMap<String, u64>,
+    /// Requests sent again on a new connection because the server had closed the idle one; not errors.
+    pub resent: u64,
+    /// Requests due and without a reply at the end of the interval: censored.
+    pub outstanding: u64,
+    /// Requests due and not yet sent (waiting for a connection or the generator): censored.
+    pub unsent: u64,
+}
+
+/// What the program reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Report {
+    /// One interval.
+    Interval {
+        /// Seconds since the start at its end.
+        at_s: f64,
+        /// Its length.
+        duration_s: f64,
+        /// By class, in the order of the populations.
+        classes: Vec<Class>,
+        /// Sessions in progress at its end.
+        active_sessions: u64,
+        /// How late the generator itself acted against its own schedule.
+        lateness: Latency,
+    },
+    /// The whole run.
+    Summary {
+        /// Length of the run.
+        duration_s: f64,
+        /// By class.
+        classes: Vec<Class>,
+        /// The generator's own lateness.
+        lateness: Latency,
+        /// CPU time that the generator used.
+        cpu_s: f64,
+        /// True when it was stopped before its duration.
+        stopped_early: bool,
+    },
+}

@@ -1,0 +1,95 @@
+//! The conversation with `trimtab-native sim`.
+//!
+//! Python writes [`Order`] lines and reads one [`Answer`] line for each.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Population;
+
+/// The simulated server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Worker limit m at the start (`max_request_workers`).
+    pub max_request_workers: u32,
+    /// Keep-alive time at the start, in milliseconds.
+    pub keep_alive_timeout_ms: u32,
+    /// Length K of the accept queue; a connection beyond it is retried by the client as TCP does.
+    pub accept_queue: u32,
+    /// Cores c, shared by processor sharing.
+    pub cores: f64,
+    /// Memory limit in bytes.
+    pub memory_limit_bytes: f64,
+    /// Memory of the server without workers.
+    pub base_memory_bytes: f64,
+    /// Resident memory per worker.
+    pub worker_memory_bytes: f64,
+    /// Slowdown past the limit: CPU work is multiplied by 1 + swap_cost * (demand / limit - 1) there.
+    pub swap_cost: f64,
+    /// Service time not spent on a core (disk, network), per request.
+    pub other_s: f64,
+    /// True draws each request's CPU demand from an exponential distribution; false makes it constant.
+    pub exponential_service: bool,
+    /// Time a change takes to come into force.
+    pub reload_s: f64,
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// Build the system; virtual time is 0.
+    Start {
+        /// The server.
+        server: Server,
+        /// Its clients.
+        populations: Vec<Population>,
+        /// Source of all randomness.
+        seed: u64,
+    },
+    /// Move knobs.
+    Apply {
+        /// Knob name to value.
+        changes: BTreeMap<String, i64>,
+    },
+    /// Let virtual time pass.
+    Advance {
+        /// How much.
+        duration_s: f64,
+    },
+    /// Readings since the last `Begin`.
+    Read,
+    /// Start a new measuring interval.
+    Begin,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    /// Done; the virtual time and the configuration in force.
+    Done {
+        /// Virtual time.
+        now_s: f64,
+        /// Knob name to value in force.
+        configuration: BTreeMap<String, i64>,
+    },
+    /// Readings by metric name, with the names and units that the real sensors use.
+    Readings {
+        /// Virtual time.
+        now_s: f64,
+        /// Metric name to value; what had no sample is absent.
+        readings: BTreeMap<String, f64>,
+        /// Requests completed.
+        samples: u64,
+        /// Events processed since the start.
+        events: u64,
+    },
+    /// The order could not be carried out.
+    Refused {
+        /// Why, in one line.
+        message: String,
+    },
+}

@@ -1,0 +1,34 @@
+"""A controller: a pure step from state and window to state and move.
+
+A controller is a frozen dataclass whose fields are its options; the first is always `objective`. Its module
+names the class in `CONTROLLER`. It never does I/O, never reads a clock, and draws
+randomness only from the seed that `start` is given, so every run can be replayed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from trimtab.core.knob import Knob
+from trimtab.core.move import Move
+from trimtab.core.window import Window
+
+
+class Controller(Protocol):
+    """A method that moves knobs towards an objective."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> Any:
+        """The state before the first window.
+
+        Args:
+            knobs: the knobs it may move, in a fixed order.
+            seed: source of all its randomness.
+
+        Raises:
+            UsageError: this method cannot move these knobs.
+        """
+        ...
+
+    def step(self, state: Any, window: Window) -> tuple[Any, Move]:
+        """The new state and the move that follows from one more window."""
+        ...

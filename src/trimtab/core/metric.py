@@ -1,0 +1,76 @@
+"""The metrics: every reading that a sensor may give, with its unit and meaning.
+
+Sensors, objectives, the store and the report all take names and units from `METRICS`; a reading whose name is
+not here is refused by the loop.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from trimtab.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measured quantity.
+
+    Args:
+        name: the name, ending in its unit where it has one.
+        unit: s, Hz, bytes, ratio, or what is counted.
+        description: what it is, in one sentence.
+        symbol: the symbol of the paper where it has one.
+    """
+
+    name: str
+    unit: str
+    description: str
+    symbol: str = ""
+
+
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric("response_time_s", "s", "server-side time per page, AQT + BL x ST, Eq. (1) of liu2003", "RT"),
+        Metric("accept_queue_delay_s", "s", "mean time a connection waits to be accepted", "AQT"),
+        Metric("accept_queue_length", "connections", "time average of connections waiting to be accepted"),
+        Metric("service_time_s", "s", "mean time from a request's start in a worker to its reply's end", "ST"),
+        Metric("burst_length", "requests", "requests served per connection accepted", "BL"),
+        Metric("connection_rate_hz", "Hz", "connections that entered the accept queue, per second"),
+        Metric("request_rate_hz", "Hz", "requests completed per second"),
+        Metric("byte_rate_bytes_hz", "bytes/s", "body bytes sent per second"),
+        Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
+        Metric("busy_workers", "workers", "workers that hold a connection or a request"),
+        Metric("idle_workers", "workers", "workers that wait for work"),
+        Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
+        Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
+        Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),
+        Metric("memory_limit_bytes", "bytes", "memory the server may use"),
+        Metric("swap_bytes", "bytes", "swapped-out part of the memory demand"),
+        Metric("swap_in_rate_hz", "Hz", "major page faults per second"),
+        Metric("cpu_pressure_ratio", "ratio", "share of time in which some task waited for CPU"),
+        Metric("memory_pressure_ratio", "ratio", "share of time in which some task waited for memory"),
+        Metric("worker_memory_bytes", "bytes", "memory demand that one more worker adds"),
+        Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
+        Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
+        Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),
+        Metric("client_connect_time_s", "s", "mean time to connect seen by the client"),
+        Metric("client_request_rate_hz", "Hz", "responses received per second by the client"),
+        Metric("client_page_rate_hz", "Hz", "pages completed per second by the client"),
+        Metric("client_error_rate_hz", "Hz", "failed requests per second seen by the client"),
+        Metric("client_unsent_requests", "requests", "requests due and not yet sent: censored samples"),
+    )
+}
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name.
+
+    Raises:
+        UsageError: there is none; the message offers the nearest.
+    """
+    if name not in METRICS:
+        close = difflib.get_close_matches(name, METRICS, 1) or [", ".join(sorted(METRICS))]
+        raise UsageError(f"unknown metric {name!r}; did you mean {close[0]}?")
+    return METRICS[name]

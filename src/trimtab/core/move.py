@@ -1,0 +1,32 @@
+"""A move: the changes to make and the reason, in words an operator can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Move:
+    """What a controller decided after a window. No change is a move too.
+
+    Args:
+        changes: knob name to new value, in the knob's unit; empty to hold.
+        reason: what was seen and why this follows, in one sentence.
+        evidence: the figures behind the reason, by name.
+        phase: the controller's own name for what it is doing, such as "probe" or "hold".
+    """
+
+    changes: Mapping[str, int]
+    reason: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    phase: str = ""
+
+    @staticmethod
+    def hold(reason: str, phase: str = "hold", **evidence: float) -> Move:
+        """A move that changes nothing."""
+        return Move({}, reason, evidence, phase)
+
+    def amended(self, changes: Mapping[str, int], because: str) -> Move:
+        """This move with other changes, and why a guard made them, after the controller's own reason."""
+        return replace(self, changes=changes, reason=f"{self.reason}; guard: {because}")

@@ -1,0 +1,1 @@
+"""What stands between a move and a plant, one file each."""

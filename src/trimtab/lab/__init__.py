@@ -1,0 +1,1 @@
+"""One file per paper: its figures and tables on the testbed."""

@@ -1,0 +1,119 @@
+"""Starts the native program and speaks newline-delimited JSON with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import NativeError
+
+PROGRAM = "trimtab-native"
+
+
+def program() -> Path:
+    """Where the native program is: beside the Python interpreter, where the wheel puts it, else on PATH.
+
+    Raises:
+        NativeError: it is in neither place.
+    """
+    beside = Path(sys.executable).parent / PROGRAM
+    found = str(beside) if beside.exists() else shutil.which(PROGRAM)
+    if not found:
+        raise NativeError(f"{PROGRAM} is not installed beside {sys.executable}; run 'make setup'")
+    return Path(found)
+
+
+class Native:
+    """One running native subcommand; ends with `close`, or when its standard input does.
+
+    Args:
+        verb: the subcommand, such as "load".
+        prefix: arguments before the program, such as ("taskset", "-c", "1").
+    """
+
+    def __init__(self, verb: str, prefix: tuple[str, ...] = ()) -> None:
+        self._verb = verb
+        self._process = subprocess.Popen(
+            [*prefix, os.fspath(program()), verb],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Process id of the program."""
+        return self._process.pid
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Writes one message.
+
+        Raises:
+            NativeError: the program has ended; the message carries its standard error.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            raise self._broken() from None
+
+    def receive(self) -> dict[str, Any]:
+        """Reads one message.
+
+        Raises:
+            NativeError: the program has ended or did not send JSON.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._broken()
+        try:
+            message = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise NativeError(f"{PROGRAM} {self._verb} sent what is not JSON: {error}") from None
+        if not isinstance(message, dict):
+            raise NativeError(f"{PROGRAM} {self._verb} sent {line.strip()[:80]!r}, not an object")
+        return message
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The messages until the program ends well.
+
+        Raises:
+            NativeError: it ended badly.
+        """
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            yield json.loads(line)
+        if self._process.wait() != 0:
+            raise self._broken()
+
+    def close(self, patience_s: float = 5.0) -> None:
+        """Ends the program by closing its input, then by signal when it does not listen; may be called twice."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _broken(self) -> NativeError:
+        """What to say of a program that has ended."""
+        code = self._process.wait()
+        assert self._process.stderr is not None
+        said = "" if self._process.stderr.closed else self._process.stderr.read().strip()
+        return NativeError(f"{PROGRAM} {self._verb} ended with {code}: {said or 'it said nothing'}")

@@ -1,0 +1,1 @@
+"""The systems under control, one file each."""

@@ -1,0 +1,1 @@
+"""Analytic models in the notation of the papers."""

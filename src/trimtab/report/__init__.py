@@ -1,0 +1,1 @@
+"""Figures and pages: pure functions of stored runs."""

@@ -1,0 +1,1 @@
+"""Private instances of real servers, confined, for experiments and tests."""

@@ -1,0 +1,1 @@
+"""The traffic models, one file each: data for the load generator."""
