@@ -1,6 +1,7 @@
 """The words of trimtab as types: no I/O, no clock, no randomness."""
 
 from trimtab.core.controller import Controller
+from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
 from trimtab.core.knob import Domain, How, Knob
 from trimtab.core.metric import METRICS, Metric, metric
@@ -16,6 +17,7 @@ __all__ = [
     "Configuration",
     "Controller",
     "Domain",
+    "Finding",
     "Guard",
     "How",
     "Knob",
