@@ -3,5 +3,6 @@
 //! Every message is one line of JSON. Unknown keys are errors on both sides.
 
 pub mod load;
+pub mod sample;
 pub mod sim;
 pub mod workload;

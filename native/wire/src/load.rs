@@ -23,6 +23,9 @@ pub struct Start {
     pub interval_s: f64,
     /// Source of all randomness.
     pub seed: u64,
+    /// True lets the target be outside this machine.
+    #[serde(default)]
+    pub allow_remote: bool,
 }
 
 /// An order in mid-run.
