@@ -18,9 +18,8 @@ def parse_duration_s(text: str) -> float:
     """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise UsageError(
-            f"{text!r} is not a duration: write a number with ms, s, m or h, such as 400ms, 90s or 1h30m"
-        )
+        allowed = "numbers with ms, s, m or h, such as 400ms, 90s or 1h30m"
+        raise UsageError(f"{text!r} is not a duration: write {allowed}")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 

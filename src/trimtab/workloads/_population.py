@@ -1,0 +1,224 @@
+"""The traffic as data: who sends, how often and what; the Python side of the wire's `workload` messages.
+
+All times are seconds, already scaled. A value that the generator could not use is refused when it is built.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from trimtab.errors import UsageError
+from trimtab.workloads._distribution import Constant, Distribution
+
+Wire = dict[str, Any]
+"""One message as JSON knows it."""
+
+_ONE = Constant(1.0)
+_NONE = Constant(0.0)
+
+
+def required(holds: bool, name: str, value: object, allowed: str) -> None:
+    """Refuses a value.
+
+    Raises:
+        UsageError: it does not hold; the message gives the name, the value and what is allowed.
+    """
+    if not holds:
+        raise UsageError(f"{name} {value} is not allowed: it must be {allowed}")
+
+
+@dataclass(frozen=True)
+class Url:
+    """One URL of a mix.
+
+    Args:
+        path: path and query, from its first `/`.
+        weight: relative frequency, more than 0.
+        cpu_s: CPU seconds that one request costs a worker; for the simulator only.
+    """
+
+    path: str
+    weight: float = 1.0
+    cpu_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        plain = self.path.startswith("/") and self.path.isascii() and self.path.isprintable() and " " not in self.path
+        required(plain, "path", repr(self.path), "ASCII without spaces, starting with /")
+        required(0 < self.weight < math.inf, "weight", f"{self.weight:g} of {self.path}", "more than 0 and finite")
+        required(0 <= self.cpu_s < math.inf, "cpu_s", f"{self.cpu_s:g} of {self.path}", "at least 0 and finite")
+
+
+def zipf(urls: Sequence[Url], exponent: float) -> tuple[Url, ...]:
+    """The same URLs with Zipf popularity: the one of rank r, from 1, has weight r ** -exponent.
+
+    Args:
+        urls: most popular first.
+        exponent: 1 is Zipf's law; 0 makes all equally popular.
+
+    Raises:
+        UsageError: the exponent is negative or not finite.
+    """
+    required(0 <= exponent < math.inf, "zipf", f"{exponent:g}", "at least 0 and finite")
+    return tuple(replace(url, weight=(rank + 1) ** -exponent) for rank, url in enumerate(urls))
+
+
+class Connection(StrEnum):
+    """When the client gives up a connection."""
+
+    UNTIL_SERVER_CLOSES = "until-server-closes"
+    PER_PAGE = "per-page"
+    PER_REQUEST = "per-request"
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Sessions arrive in a Poisson stream.
+
+    Args:
+        rate_hz: sessions per second.
+    """
+
+    rate_hz: float
+    kind: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        required(0 < self.rate_hz < math.inf, "rate", f"{self.rate_hz:g}", "more than 0 and finite, in sessions/s")
+
+
+@dataclass(frozen=True)
+class ConstantRate:
+    """Sessions arrive at equal distances.
+
+    Args:
+        rate_hz: sessions per second.
+    """
+
+    rate_hz: float
+    kind: ClassVar[str] = "constant"
+
+    def __post_init__(self) -> None:
+        required(0 < self.rate_hz < math.inf, "rate", f"{self.rate_hz:g}", "more than 0 and finite, in sessions/s")
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A fixed number of users, each of whom starts a new session when the last one ends.
+
+    Args:
+        users: how many.
+    """
+
+    users: int
+    kind: ClassVar[str] = "closed"
+
+    def __post_init__(self) -> None:
+        required(1 <= self.users <= 1_000_000, "connections", self.users, "1 to 1000000")
+
+
+Arrivals = Poisson | ConstantRate | Closed
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of a population's intensity in mid-run.
+
+    Args:
+        at_s: seconds since the start of the run.
+        factor: on the arrival rate or the number of users from then on; 0 stops the population.
+    """
+
+    at_s: float
+    factor: float
+
+    def __post_init__(self) -> None:
+        required(0 <= self.at_s < math.inf, "step time", f"{self.at_s:g} s", "at least 0 and finite")
+        required(0 <= self.factor < math.inf, "step factor", f"{self.factor:g}", "at least 0 and finite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """One population of clients.
+
+    Args:
+        class_name: the name under which it is reported.
+        arrivals: how load enters.
+        session_pages: pages in a session; rounded, at least 1.
+        burst_requests: requests in a page, the first one and its embedded objects; rounded, at least 1.
+        think_s: time from a page's completion to the next click, in seconds; not below 0.
+        object_gap_s: time between a reply and the next request of the same page, in seconds; not below 0.
+        pages: mix of the first requests of pages.
+        objects: mix of the embedded objects; empty for the same as `pages`.
+        connection: when the client closes.
+        timeout_s: a request without a complete reply after this many seconds has failed, and its session ends.
+        schedule: changes of intensity, in order of time; before the first one the factor is 1.
+        source: source address in 127.0.0.0/8; None lets the kernel choose.
+
+    Raises:
+        UsageError: a value is outside what is allowed.
+    """
+
+    class_name: str
+    arrivals: Arrivals
+    session_pages: Distribution = _ONE
+    burst_requests: Distribution = _ONE
+    think_s: Distribution = _NONE
+    object_gap_s: Distribution = _NONE
+    pages: tuple[Url, ...] = (Url("/"),)
+    objects: tuple[Url, ...] = ()
+    connection: Connection = Connection.UNTIL_SERVER_CLOSES
+    timeout_s: float = 30.0
+    schedule: tuple[Step, ...] = ()
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        required(bool(self.class_name.strip()), "class", repr(self.class_name), "a name that is not empty")
+        required(bool(self.pages), "pages", "()", "at least one URL")
+        required(0 < self.timeout_s < math.inf, "timeout", f"{self.timeout_s:g} s", "more than 0 and finite")
+        times = [step.at_s for step in self.schedule]
+        required(times == sorted(set(times)), "steps", [f"{at:g} s" for at in times], "in order of time")
+        if self.source is not None:
+            required(_is_loopback(self.source), "source", repr(self.source), "an IPv4 address in 127.0.0.0/8")
+
+    def to_wire(self) -> Wire:
+        """This population as the native programs read it."""
+        return {
+            "class": self.class_name,
+            "arrivals": _tagged(self.arrivals),
+            "session_pages": self.session_pages.to_wire(),
+            "burst_requests": self.burst_requests.to_wire(),
+            "think_s": self.think_s.to_wire(),
+            "object_gap_s": self.object_gap_s.to_wire(),
+            "pages": [asdict(url) for url in self.pages],
+            "objects": [asdict(url) for url in self.objects],
+            "connection": self.connection.value.replace("-", "_"),
+            "timeout_s": self.timeout_s,
+            "schedule": [asdict(step) for step in self.schedule],
+            "source": self.source,
+        }
+
+
+def distinct_classes(populations: Sequence[Population]) -> None:
+    """Refuses an empty list of populations, or two under one name.
+
+    Raises:
+        UsageError: it is such a list.
+    """
+    names = [population.class_name for population in populations]
+    required(bool(names), "populations", "()", "at least one")
+    required(len(set(names)) == len(names), "class", names, "different for every population")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _tagged(value: Arrivals) -> Wire:
+    return {"kind": value.kind, **asdict(value)}

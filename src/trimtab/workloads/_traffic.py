@@ -1,0 +1,91 @@
+"""The options that every workload has: the mix of URLs, the connection policy, when it runs and under which name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimtab.errors import UsageError
+from trimtab.units import parse_duration_s
+from trimtab.workloads._population import Connection, Step, Url, required, zipf
+
+
+def parse_url(text: str) -> Url:
+    """A URL of a mix, as `PATH` or `PATH=WEIGHT`.
+
+    What follows the last `=` is the weight. A query that could be read both ways is refused.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    path, equals, weight = text.rpartition("=")
+    if not equals:
+        return Url(text)
+    if "?" in path and "=" not in path.rpartition("&")[2].rpartition("?")[2]:
+        raise UsageError(
+            f"--url {text!r} has no weight, or no value for its last parameter: write {text}=1 for weight 1"
+        )
+    try:
+        return Url(path, float(weight))
+    except ValueError:
+        raise UsageError(f"--url {text!r}: {weight!r} after the last '=' is not a weight") from None
+
+
+def parse_step(text: str) -> Step:
+    """A step of the schedule, as `TIME=FACTOR`, such as `870s=2.0`.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    at, equals, factor = text.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return Step(parse_duration_s(at), float(factor))
+    except ValueError:
+        raise UsageError(f"--step {text!r} is not a step: write TIME=FACTOR, such as 870s=2.0") from None
+
+
+_ROOT = (Url("/"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """The options that every workload has.
+
+    Args:
+        class_name: name under which this traffic is reported.
+        urls: a URL of the mix as PATH or PATH=WEIGHT; may be repeated.
+        objects: a URL of the embedded objects as PATH or PATH=WEIGHT; may be repeated; none: the mix of the pages.
+        zipf: exponent of Zipf popularity over the URLs in the order given, in place of their weights; 0 keeps the
+            weights.
+        connection: when the client closes: until-server-closes, per-page or per-request.
+        timeout_s: time after which a request without a complete reply has failed.
+        schedule: a change of intensity as TIME=FACTOR from the start of the run, such as 870s=2.0; may be repeated.
+        source: source address in 127.0.0.0/8; none lets the kernel choose.
+    """
+
+    class_name: str = field(default="all", metadata={"flag": "--class"})
+    urls: tuple[Url, ...] = field(default=_ROOT, metadata={"flag": "--url", "parse": parse_url, "repeated": True})
+    objects: tuple[Url, ...] = field(default=(), metadata={"flag": "--object", "parse": parse_url, "repeated": True})
+    zipf: float = 0.0
+    connection: Connection = Connection.UNTIL_SERVER_CLOSES
+    timeout_s: float = 30.0
+    schedule: tuple[Step, ...] = field(default=(), metadata={"flag": "--step", "parse": parse_step, "repeated": True})
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        required(not self.zipf or len(self.urls) > 1, "zipf", f"{self.zipf:g}", "0 with a single URL")
+        zipf(self.urls, self.zipf)
+
+    def shared(self) -> dict[str, Any]:
+        """The fields of a population that follow from these options."""
+        return {
+            "class_name": self.class_name,
+            "pages": zipf(self.urls, self.zipf) if self.zipf else self.urls,
+            "objects": self.objects,
+            "connection": self.connection,
+            "timeout_s": self.timeout_s,
+            "schedule": self.schedule,
+            "source": self.source,
+        }

@@ -1,0 +1,47 @@
+"""Closed loop: a fixed number of users, each of whom sends the next request when the last one is answered.
+
+This is what ab and wrk do. The rate follows the server: a slow server is asked less often, so its response times
+look better than what an open stream of users would see. Use it to find a capacity, not a delay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.workloads._distribution import Constant
+from trimtab.workloads._population import Closed, Population
+from trimtab.workloads._traffic import Traffic
+
+# A user is one endless session on one connection; longer than any run, and exact in every integer type on the way.
+_ENDLESS_PAGES = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedLoop(Traffic):
+    """A fixed number of users, one page of one request after the other.
+
+    Args:
+        connections: users, each with one connection at a time.
+        think_s: pause between a reply and the next request.
+    """
+
+    connections: int = 10
+    think_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.populations()
+
+    def populations(self) -> tuple[Population, ...]:
+        """One population, of the users."""
+        return (
+            Population(
+                arrivals=Closed(self.connections),
+                session_pages=Constant(_ENDLESS_PAGES),
+                think_s=Constant(self.think_s),
+                **self.shared(),
+            ),
+        )
+
+
+WORKLOAD = ClosedLoop
