@@ -1,0 +1,180 @@
+"""The configuration of a private Apache, as a pure function of what is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trimtab.errors import UsageError
+
+Mpm = Literal["prefork", "worker", "event"]
+
+MODULES = ("authz_core", "authz_host", "alias", "status")
+
+
+@dataclass(frozen=True)
+class ApacheSpec:
+    """A private Apache and what it may use. The values are those that Debian ships, except where said.
+
+    Args:
+        mpm: how it processes: one process per connection, or threads.
+        max_request_workers: connections served at a time.
+        server_limit: the largest number of processes.
+        threads_per_child: threads in a process (worker, event).
+        start_servers: processes from the start; None for as many as `max_request_workers` asks for.
+        spare_workers: least and most idle workers; None for the whole pool, so that the pool has
+            `max_request_workers` at any time, as liu2003 varies it. Not what Debian ships.
+        keep_alive_timeout_ms: how long a worker waits for the next request of a connection.
+        listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
+        php: whether mod_php is loaded; only prefork can.
+        memory_limit_bytes: memory of the whole server; None for no limit.
+        swap: whether memory beyond the limit is swapped (to zram).
+        cores: CPU time per second; None for no limit.
+        cpus: the CPUs it may run on; None for all.
+
+    Raises:
+        UsageError: the combination cannot work.
+    """
+
+    mpm: Mpm = "prefork"
+    max_request_workers: int = 150
+    server_limit: int = 256
+    threads_per_child: int = 25
+    start_servers: int | None = None
+    spare_workers: tuple[int, int] | None = None
+    keep_alive_timeout_ms: int = 5000
+    listen_backlog: int = 511
+    php: bool = False
+    memory_limit_bytes: int | None = None
+    swap: bool = False
+    cores: float | None = None
+    cpus: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.php and self.mpm != "prefork":
+            raise UsageError(f"php needs mpm prefork, not {self.mpm}: mod_php is not safe with threads")
+        if self.max_request_workers > self.most_workers():
+            raise UsageError(
+                f"max_request_workers {self.max_request_workers} is over {self.most_workers()}, what server_limit allows"
+            )
+        if self.mpm != "prefork" and self.max_request_workers % self.threads_per_child:
+            raise UsageError(
+                f"max_request_workers {self.max_request_workers} is no multiple of {self.threads_per_child} threads"
+            )
+
+    def most_workers(self) -> int:
+        """The largest `max_request_workers` without a restart."""
+        return self.server_limit * (1 if self.mpm == "prefork" else self.threads_per_child)
+
+
+def modules(spec: ApacheSpec, directory: Path) -> list[tuple[str, Path]]:
+    """Names and files of the modules to load.
+
+    Args:
+        spec: what is wanted.
+        directory: where Apache's modules are.
+
+    Raises:
+        UsageError: one is not installed.
+    """
+    cgi = "cgi" if spec.mpm == "prefork" else "cgid"
+    files = {name: directory / f"mod_{name}.so" for name in (f"mpm_{spec.mpm}", *MODULES, cgi)}
+    wanted = [(f"{name}_module", file) for name, file in files.items()]
+    if spec.php:
+        found = sorted(directory.glob("libphp*.so"))
+        if not found:
+            raise UsageError(f"mod_php is not in {directory}; install libapache2-mod-php")
+        wanted.append(("php_module", found[-1]))
+    absent = [file.name for _, file in wanted if not file.exists()]
+    if absent:
+        raise UsageError(f"Apache's modules {', '.join(absent)} are not in {directory}; install apache2")
+    return wanted
+
+
+def processing(spec: ApacheSpec) -> list[str]:
+    """The directives of the MPM."""
+    low, high = spec.spare_workers or (1, spec.most_workers())
+    if spec.mpm == "prefork":
+        start = spec.start_servers if spec.start_servers is not None else spec.server_limit
+        lines = [f"MinSpareServers {low}", f"MaxSpareServers {high}"]
+    else:
+        start = spec.start_servers if spec.start_servers is not None else spec.max_request_workers
+        start = start if spec.start_servers is not None else start // spec.threads_per_child
+        lines = [
+            f"ThreadsPerChild {spec.threads_per_child}",
+            f"ThreadLimit {max(64, spec.threads_per_child)}",
+            f"MinSpareThreads {low}",
+            f"MaxSpareThreads {high}",
+        ]
+    return [
+        f"ServerLimit {spec.server_limit}",
+        f"StartServers {start}",
+        *lines,
+        f"MaxRequestWorkers {spec.max_request_workers}",
+        "MaxConnectionsPerChild 0",
+    ]
+
+
+def text(
+    spec: ApacheSpec,
+    directory: Path,
+    loaded: list[tuple[str, Path]],
+    ports: tuple[int, int],
+    user: tuple[str, str] | None,
+) -> str:
+    """The configuration file.
+
+    Args:
+        spec: what is wanted.
+        directory: the private server root, which holds htdocs, cgi-bin, logs, run, php and conf-enabled.
+        loaded: names and files of the modules.
+        ports: that of the pages and that of the status page.
+        user: user and group of the workers; None to keep the user who starts it.
+    """
+    quoted = f'"{directory}'
+    lines = [
+        f'ServerRoot {quoted}"',
+        "ServerName 127.0.0.1",
+        f'DefaultRuntimeDir {quoted}/run"',
+        f'PidFile {quoted}/run/apache2.pid"',
+        f'ErrorLog {quoted}/logs/error.log"',
+        "LogLevel warn",
+        *(f"LoadModule {name} {file}" for name, file in loaded),
+        *([] if user is None else [f"User {user[0]}", f"Group {user[1]}"]),
+        *(f"Listen 127.0.0.1:{port}" for port in ports),
+        f"ListenBacklog {spec.listen_backlog}",
+        "Timeout 60",
+        "KeepAlive On",
+        "MaxKeepAliveRequests 100",
+        f"KeepAliveTimeout {spec.keep_alive_timeout_ms}ms",
+        *processing(spec),
+        "ExtendedStatus On",
+        "<Directory />",
+        "    AllowOverride None",
+        "    Require all denied",
+        "</Directory>",
+        f'DocumentRoot {quoted}/htdocs"',
+        f'<Directory {quoted}/htdocs">',
+        "    Require all granted",
+        '    <FilesMatch "\\.html$">',
+        "        ForceType text/html",
+        "    </FilesMatch>",
+        "</Directory>",
+        f'ScriptAlias /cgi-bin/ {quoted}/cgi-bin/"',
+        f'<Directory {quoted}/cgi-bin">',
+        "    Options +ExecCGI",
+        "    Require all granted",
+        "</Directory>",
+        "<Location /server-status>",
+        "    SetHandler server-status",
+        "    Require local",
+        "</Location>",
+    ]
+    if spec.mpm != "prefork":
+        lines.append(f'ScriptSock {quoted}/run/cgid.sock"')
+    if spec.php:
+        lines += [f'PHPIniDir {quoted}/php"', '<FilesMatch "\\.php$">', "    SetHandler application/x-httpd-php"]
+        lines.append("</FilesMatch>")
+    lines.append(f'IncludeOptional {quoted}/conf-enabled/*.conf"')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,100 @@
+"""What a private server serves: static files with WebStone's sizes, a dynamic page, a CGI page of known time.
+
+The static mix is the one of WebStone 2.5's standard file list, which liu2003 uses: 500 B 35 %, 5 KB 50 %,
+50 KB 14 %, 500 KB 0.9 %, 5 MB 0.1 % of the requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class File:
+    """One static file.
+
+    Args:
+        path: its URL path.
+        size_bytes: length of its body.
+        weight: its share of the requests.
+    """
+
+    path: str
+    size_bytes: int
+    weight: float
+
+
+WEBSTONE: tuple[File, ...] = (
+    File("/file500.html", 500, 0.35),
+    File("/file5k.html", 5_000, 0.50),
+    File("/file50k.html", 50_000, 0.14),
+    File("/file500k.html", 500_000, 0.009),
+    File("/file5m.html", 5_000_000, 0.001),
+)
+
+CGI_PATH = "/cgi-bin/service.cgi"
+DYNAMIC_PATH = "/dynamic.php"
+
+
+def dynamic_url(cpu_us: int, memory_kb: int) -> str:
+    """The dynamic page that uses this much.
+
+    Args:
+        cpu_us: CPU time in microseconds, beside what filling the memory takes.
+        memory_kb: memory written to, in KiB; it stays resident in the worker after the request.
+    """
+    return f"{DYNAMIC_PATH}?cpu_us={cpu_us}&memory_kb={memory_kb}"
+
+
+def cgi_url(service_ms: int, size_bytes: int = 100) -> str:
+    """The CGI page that takes this long, whatever the load.
+
+    Args:
+        service_ms: time the script sleeps before it answers, in milliseconds.
+        size_bytes: length of the reply's body.
+    """
+    return f"{CGI_PATH}?service_ms={service_ms}&bytes={size_bytes}"
+
+
+def body(file: File) -> bytes:
+    """The file's bytes: the same on every machine, and as compressible as text in hexadecimal."""
+    block = "".join(hashlib.sha256(f"{file.path} {n}".encode()).hexdigest() + "\n" for n in range(64)).encode()
+    return (block * (file.size_bytes // len(block) + 1))[: file.size_bytes]
+
+
+def write(directory: Path) -> None:
+    """Makes `htdocs` and `cgi-bin`, readable by everybody.
+
+    Args:
+        directory: where; it exists.
+    """
+    documents, scripts = directory / "htdocs", directory / "cgi-bin"
+    for made in (documents, scripts):
+        made.mkdir(mode=0o755)
+    for file in WEBSTONE:
+        _write(documents / file.path.lstrip("/"), body(file), 0o644)
+    for source, target, mode in (
+        ("dynamic.php", documents / "dynamic.php", 0o644),
+        ("service.cgi", scripts / "service.cgi", 0o755),
+    ):
+        _write(target, (resources.files(__package__) / "pages" / source).read_bytes(), mode)
+
+
+def perl() -> str | None:
+    """The interpreter of the CGI page, or None where there is none."""
+    return shutil.which("perl")
+
+
+def _write(path: Path, text: bytes, mode: int) -> None:
+    with path.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+        # The server, not the owner of the testbed, is to be charged for the page cache.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    path.chmod(mode)

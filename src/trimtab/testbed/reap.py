@@ -1,0 +1,73 @@
+"""Removes what testbeds hold: one when it stops, and those whose owners have died."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from trimtab.errors import TrimtabError
+from trimtab.testbed import cgroup, processes, swap
+from trimtab.testbed.registry import Record, Registry, boot_id
+
+
+def orphans(records: list[Record], boot: str) -> list[Record]:
+    """The records whose owners have ended.
+
+    Args:
+        records: all records.
+        boot: identity of the present boot.
+    """
+    return [r for r in records if r.boot_id != boot or not r.owner.alive()]
+
+
+def reap(registry: Registry) -> list[str]:
+    """Removes what dead owners have left; called with the registry's lock held.
+
+    Returns:
+        What was removed, one line each.
+
+    Raises:
+        TrimtabError: something could not be removed; its record is kept.
+    """
+    removed = []
+    for record in orphans(registry.records(), boot_id()):
+        clear(registry, record)
+        removed.append(f"testbed of process {record.owner.pid} in {record.directory}")
+    swap.release(registry)
+    return removed
+
+
+def clear(registry: Registry, record: Record, patience_s: float = 20.0) -> None:
+    """Ends a testbed's processes, removes its groups and directory, and forgets it.
+
+    Args:
+        registry: where it is recorded; its lock is held.
+        record: the testbed.
+        patience_s: how long a process that swaps may take to end.
+
+    Raises:
+        TrimtabError: a process or group would not go; the record is kept.
+    """
+    groups = {Path(g) for g in record.cgroups}
+    server = record.server
+    if record.boot_id == boot_id():
+        if server is not None:
+            processes.end(lambda: processes.session_members(server, record.directory), patience_s)
+        if not cgroup.remove(groups, patience_s):
+            raise TrimtabError(f"control groups of {record.directory} are still in use")
+    shutil.rmtree(record.directory, ignore_errors=True)
+    registry.remove(record)
+
+
+def clean() -> list[str]:
+    """Removes everything that dead testbeds of this user have left.
+
+    Returns:
+        What was removed, one line each.
+
+    Raises:
+        TrimtabError: something could not be removed.
+    """
+    registry = Registry()
+    with registry.locked():
+        return reap(registry)

@@ -1,0 +1,124 @@
+"""What every testbed on this machine holds, written down before it is made, so that a crash leaves nothing behind.
+
+One JSON file per testbed, one lock for all, in a directory that only this user can write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from trimtab.errors import TrimtabError
+from trimtab.testbed.processes import Process
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one testbed holds.
+
+    Args:
+        boot_id: the boot it belongs to; process ids mean nothing in another.
+        owner: the process that made it.
+        directory: its temporary directory.
+        server: the server's first process; None before it is started.
+        cgroups: its control groups.
+        swap: whether it needs the shared swap device.
+    """
+
+    boot_id: str
+    owner: Process
+    directory: str
+    server: Process | None = None
+    cgroups: tuple[str, ...] = ()
+    swap: bool = False
+
+    def to_json(self) -> str:
+        """The record as a file's text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Record:
+        """The record in a file's text.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not one.
+        """
+        raw = json.loads(text)
+        server = raw["server"]
+        return Record(
+            boot_id=str(raw["boot_id"]),
+            owner=Process(**raw["owner"]),
+            directory=str(raw["directory"]),
+            server=None if server is None else Process(**server),
+            cgroups=tuple(raw["cgroups"]),
+            swap=bool(raw["swap"]),
+        )
+
+
+class Registry:
+    """The records of this user's testbeds.
+
+    Args:
+        directory: where they are; made when it does not exist.
+
+    Raises:
+        TrimtabError: the directory belongs to somebody else.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or default_directory()
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        status = self.directory.lstat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or self.directory.is_symlink():
+            raise TrimtabError(f"{self.directory} can be written by others; remove it")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the machine-wide lock; the kernel frees it when the holder ends."""
+        with (self.directory / "lock").open("w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def write(self, record: Record) -> None:
+        """Adds or replaces a record, whole or not at all."""
+        path = self._path(record)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(record.to_json(), encoding="utf-8")
+        fresh.replace(path)
+
+    def remove(self, record: Record) -> None:
+        """Forgets a record; may be called twice."""
+        self._path(record).unlink(missing_ok=True)
+
+    def records(self) -> list[Record]:
+        """All records; a file that is not one is removed."""
+        found = []
+        for path in sorted(self.directory.glob("*.json")):
+            try:
+                found.append(Record.from_json(path.read_text(encoding="utf-8")))
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError):
+                path.unlink(missing_ok=True)
+        return found
+
+    def _path(self, record: Record) -> Path:
+        return self.directory / f"{Path(record.directory).name}.json"
+
+
+def default_directory() -> Path:
+    """Where this user's records are, such as /run/trimtab-testbed for root."""
+    if os.geteuid() == 0 and Path("/run").is_dir():
+        return Path("/run/trimtab-testbed")
+    return Path(tempfile.gettempdir()) / f"trimtab-testbed-{os.geteuid()}"
+
+
+def boot_id() -> str:
+    """Identity of this boot of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
