@@ -47,6 +47,8 @@ class Native:
             stderr=subprocess.PIPE,
             text=True,
             bufsize=1,
+            # Its own group, so that Ctrl-C in a terminal reaches trimtab alone, which then asks for the summary.
+            process_group=0,
         )
 
     @property

@@ -1,0 +1,223 @@
+"""A run of the load generator: started here, read by a thread, asked for what happened since a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import NamedTuple
+
+from trimtab.core.plant import Clock
+from trimtab.errors import NativeError, UsageError
+from trimtab.load_reports import Interval, Summary, parse
+from trimtab.native import Native
+from trimtab.workloads._population import Population, distinct_classes
+
+_KEPT_INTERVALS = 4096
+_PATIENCE_S = 10.0
+
+
+class Received(NamedTuple):
+    """An interval and when its report came, on the run's clock."""
+
+    at_s: float
+    interval: Interval
+
+
+class LoadRun:
+    """Traffic against one server, from now until it is stopped or its duration is over.
+
+    Reports are read as they come, so neither side waits for the other; the last 4096 intervals are kept.
+
+    Args:
+        target: address and port of the server, such as "127.0.0.1:8080" or "[::1]:80"; not a host name.
+        populations: who sends.
+        duration_s: length of the run, in seconds.
+        clock: the clock on which intervals are dated.
+        interval_s: distance of the interval reports, in seconds.
+        seed: source of all randomness.
+        host: value of the Host header; the target where it is not given.
+        cpu: the core to which the generator is pinned; None leaves it free.
+
+    Raises:
+        UsageError: no populations, two of one name, a time that is not positive, or no such core.
+        NativeError: the generator did not start.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        populations: Sequence[Population],
+        duration_s: float,
+        clock: Clock,
+        *,
+        interval_s: float = 0.2,
+        seed: int = 1,
+        host: str | None = None,
+        cpu: int | None = None,
+    ) -> None:
+        distinct_classes(populations)
+        for name, value in (("duration", duration_s), ("interval", interval_s)):
+            if not 0 < value < float("inf"):
+                raise UsageError(f"{name} {value:g} s is not allowed: it must be more than 0 and finite")
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._intervals: deque[Received] = deque(maxlen=_KEPT_INTERVALS)
+        self._count = 0
+        self._summary: Summary | None = None
+        self._error: NativeError | None = None
+        self._native = Native("load")
+        try:
+            if cpu is not None:
+                _pin(self._native.pid, cpu)
+            self._native.send(
+                {
+                    "target": target,
+                    "host": host or target,
+                    "populations": [population.to_wire() for population in populations],
+                    "duration_s": duration_s,
+                    "interval_s": interval_s,
+                    "seed": seed,
+                }
+            )
+        except BaseException:
+            self._native.close()
+            raise
+        self._reader = threading.Thread(target=self._read, name="load-reports", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the generator."""
+        return self._native.pid
+
+    def intervals_since(self, at_s: float) -> list[Interval]:
+        """The intervals of which at least the later half lies after a moment, oldest first.
+
+        Args:
+            at_s: the moment, on the clock of this run.
+
+        Raises:
+            NativeError: the generator has failed; the message carries its standard error.
+        """
+        with self._changed:
+            self._check()
+            return [one.interval for one in self._intervals if one.at_s - one.interval.duration_s / 2 >= at_s]
+
+    def follow(self) -> Iterator[Interval]:
+        """The intervals as they come, from the first one kept, until the run has ended.
+
+        Raises:
+            NativeError: the generator has failed.
+        """
+        seen = 0
+        while True:
+            fresh, seen = self._after(seen)
+            if not fresh:
+                with self._changed:
+                    self._check()
+                return
+            yield from fresh
+
+    def wait(self) -> Summary:
+        """The summary, when the run has come to its own end.
+
+        Raises:
+            NativeError: the generator has failed.
+        """
+        self._reader.join()
+        return self._result()
+
+    def stop(self) -> Summary:
+        """Ends the run now and gives its summary; that of a run that has ended already is the same.
+
+        Raises:
+            NativeError: the generator has failed, or does not end.
+        """
+        self._ask_to_stop()
+        self._reader.join(_PATIENCE_S)
+        if self._reader.is_alive():
+            raise NativeError(f"the load generator did not end within {_PATIENCE_S:g} s of being asked to")
+        return self._result()
+
+    def close(self) -> None:
+        """Ends the generator, by force when it does not listen; may be called twice."""
+        self._ask_to_stop()
+        self._reader.join(_PATIENCE_S)
+        if self._reader.is_alive():
+            os.kill(self._native.pid, signal.SIGKILL)
+            self._reader.join()
+        self._native.close()
+
+    def __enter__(self) -> LoadRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _over(self) -> bool:
+        return self._summary is not None or self._error is not None
+
+    def _after(self, seen: int) -> tuple[list[Interval], int]:
+        """Waits for intervals after the first `seen`; none means that the run is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count > seen or self._over)
+            fresh = min(self._count - seen, len(self._intervals))
+            return [one.interval for one in list(self._intervals)[len(self._intervals) - fresh :]], self._count
+
+    def _read(self) -> None:
+        """The reader thread: takes every report until the generator ends."""
+        error: NativeError | None = None
+        try:
+            for message in self._native:
+                self._take(parse(message))
+        except NativeError as failure:
+            error = failure
+        except (json.JSONDecodeError, TypeError, ValueError) as failure:
+            error = NativeError(f"the load generator sent what is not its protocol: {failure}")
+        if error is None and self._summary is None:
+            error = NativeError("the load generator ended without a summary")
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _take(self, report: Interval | Summary) -> None:
+        with self._changed:
+            if isinstance(report, Summary):
+                self._summary = report
+            else:
+                self._intervals.append(Received(self._clock.now_s(), report))
+                self._count += 1
+            self._changed.notify_all()
+
+    def _ask_to_stop(self) -> None:
+        # A generator that has ended cannot be told; what it had to say, the reader has or will have.
+        if self._reader.is_alive() and not self._over:
+            with contextlib.suppress(NativeError):
+                self._native.send({"type": "stop"})
+
+    def _result(self) -> Summary:
+        with self._changed:
+            self._check()
+            assert self._summary is not None
+            return self._summary
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _pin(pid: int, cpu: int) -> None:
+    try:
+        os.sched_setaffinity(pid, {cpu})
+    except (OSError, ValueError):
+        allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        raise UsageError(f"cpu {cpu} is not a core that may be used here: there are {allowed}") from None
