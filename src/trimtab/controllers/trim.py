@@ -1,0 +1,374 @@
+"""trim: fuzzy control's optimum at the saturation heuristic's speed, and quiet once there (liu2003, and beyond).
+
+What it promises. From any start it is in the valley of the response-time curve after one or two moves, refines
+there only as far as the evidence carries, then holds in spite of noise, and starts anew when the workload changes.
+It holds when the limit does not bind.
+
+Why it can. liu2003 offers hill climbing (slow: it must learn from a noisy curve where it is) and a heuristic (fast:
+it computes the place from utilisations, but stops there). The two sides of the curve have different causes, and
+each cause shows in readings that one window gives, without any climbing:
+
+    too many workers    memory demand M exceeds its limit L      ->  go to the number that fits
+    too few workers     all are busy and connections wait        ->  go to where CPU or memory saturates
+    RT = AQT + BL x ST                                           Eq. (1)
+    fit = (margin x L - (M - w n)) / w                           memory line of the heuristic's step 2, with a base
+    grow = m / CPU                                               CPU line of the heuristic's step 2
+
+Eq. (1) also bounds what a move can gain. ST does not fall when m grows, so more workers can save at most AQT:
+where AQT / RT is below `worthwhile`, no probe upward is worth a reload. Fewer workers can save at most the share of
+BL x ST that is not CPU work, BL x (ST - D), D = CPU seconds per request. A probe that could gain less than
+`worthwhile` is not made; those that are made are judged on the logarithm of the cost, whose noise is learned from
+successive windows at one setting: accepted only when better by `confidence` standard errors, given up early when
+worse. A clean reference of at least `reference_windows` comes before the first probe.
+
+While holding, a two-sided CUSUM (Page 1954) on the standardised log cost, and drift of the workload's signature
+(CPU and memory per request and worker), tell a changed workload from noise. An alarm forgets what was learned.
+
+| paper | here | unit | shape |
+|---|---|---|---|
+| MaxClients | m, `knob` | workers | scalar |
+| RT, AQT, BL, ST | response_time_s, accept_queue_delay_s, burst_length, service_time_s | s, s, 1, s | scalar |
+| CPU, MEM | cpu_ratio, memory_ratio | ratio | scalar |
+| - | x = log cost; sigma, its standard deviation per window | 1 | scalar |
+
+Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,
+instead of a line through zero; memory demand counts what is swapped out, so it may exceed the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from trimtab.controllers._knob import integer_knob, unjudged
+from trimtab.core import Knob, Move, Objective, Window
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What is known of one setting since the workload last changed: log-cost mean over `count` windows."""
+
+    value: int
+    count: int
+    mean: float
+
+    def seen(self, x: float) -> Visit:
+        """This visit with one more log cost."""
+        return Visit(self.value, self.count + 1, self.mean + (x - self.mean) / (self.count + 1))
+
+
+@dataclass(frozen=True)
+class State:
+    """What trim remembers between windows; `phase` is settle, search, probe or hold."""
+
+    knob: Knob
+    sigma: float
+    phase: str = "settle"
+    visits: tuple[Visit, ...] = ()
+    incumbent: int | None = None
+    previous: tuple[int, float] | None = None
+    asked: int | None = None
+    worker_bytes: float = 0.0
+    waited: int = 0
+    pressing: int = 0
+    skip: bool = False
+    direction: int = 0
+    tried: frozenset[int] = frozenset()
+    cusum: tuple[float, float] = (0.0, 0.0)
+    signature: tuple[float, ...] = ()
+    drifting: int = 0
+
+    def visit(self, value: int) -> Visit:
+        """The visit to that setting; an empty one when it was never seen."""
+        return next((v for v in self.visits if v.value == value), Visit(value, 0, 0.0))
+
+
+@dataclass(frozen=True)
+class Trim:
+    """Jump by cause, refine by bounded evidence, hold until the workload changes.
+
+    Args:
+        objective: what to make least or greatest.
+        margin: share of the memory limit that workers may fill.
+        worthwhile: smallest relative gain that is worth a change.
+        confidence: standard errors by which a probe must be better to be kept.
+        probe_ratio: factor between a setting and its probe.
+        probe_windows: windows after which an undecided probe ends.
+        reference_windows: windows at a setting before it is compared.
+        settle_windows: windows to wait at most for a backlog to drain after a change.
+        alarm: CUSUM threshold, in standard deviations.
+        slack: CUSUM allowance per window, in standard deviations.
+        min_samples: requests below which a window is not judged.
+        forget: what is kept per window of the largest memory per worker: fresh workers look small.
+    """
+
+    objective: Objective
+    margin: float = 0.9
+    worthwhile: float = 0.1
+    confidence: float = 1.64
+    probe_ratio: float = 1.35
+    probe_windows: int = 3
+    reference_windows: int = 3
+    settle_windows: int = 4
+    alarm: float = 6.0
+    slack: float = 0.75
+    min_samples: int = 20
+    forget: float = 0.8
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> State:
+        """The state before the first window; see `Controller.start`. Nothing in it is random."""
+        return State(knob=integer_knob(knobs, "trim"), sigma=0.25)
+
+    def step(self, state: State, window: Window) -> tuple[State, Move]:
+        """One window; see `Controller.step`."""
+        m = window.configuration[state.knob.name]
+        worker = max(window.readings.get("worker_memory_bytes", 0.0), self.forget * state.worker_bytes)
+        state = replace(state, worker_bytes=worker)
+        state, move = self._decide(state, window, m)
+        return replace(state, asked=move.changes.get(state.knob.name, m)), move
+
+    def _decide(self, state: State, window: Window, m: int) -> tuple[State, Move]:
+        """Causes first, then the phase's own business, once the window can be judged."""
+        cause = self._too_many(state, window, m) or self._too_few(state, window, m)
+        if cause is not None:
+            return self._press(state, window, m, cause)
+        state = replace(state, pressing=0)
+        x = self._log_cost(window)
+        why = unjudged(self.objective, window, state.knob, self.min_samples)
+        if x is None or why:
+            return state, Move.hold(why or f"{self.objective.metric} is not positive", state.phase)
+        if state.asked is not None and state.asked != m and state.phase != "settle":
+            state = replace(state, phase="settle", previous=None, waited=0)  # a guard or the operator chose
+        state = self._noted(state, m, x)
+        match state.phase:
+            case "settle":
+                return self._settle(state, m, x)
+            case "search":
+                return self._search(state, window, m)
+            case "probe":
+                return self._probe(state, window, m)
+            case _:
+                return self._hold(state, window, m, x)
+
+    # The two causes, each from one window.
+
+    def _too_many(self, state: State, window: Window, m: int) -> tuple[int, str] | None:
+        """The setting that fits into memory, and why, when the present one does not."""
+        r = window.readings
+        fit = self._fit(state, window, m)
+        if r.get("memory_ratio", 0.0) <= 1.0 or fit is None or fit >= m:
+            return None
+        worker = r["worker_memory_bytes"] / 2**20
+        limit = r["memory_limit_bytes"] / 2**20
+        return fit, (
+            f"memory demand is {r['memory_ratio']:.0%} of its limit: {fit} workers of "
+            f"{worker:.1f} MB fit into {limit:.0f} MB"
+        )
+
+    def _too_few(self, state: State, window: Window, m: int) -> tuple[int, str] | None:
+        """The setting where a resource saturates, and why, when all workers are busy and connections wait."""
+        r = window.readings
+        cpu = r.get("cpu_ratio")
+        waiting = r.get("accept_queue_length", 0.0)
+        busy = r.get("busy_workers", float(m) if waiting > 1.0 else 0.0)
+        if cpu is None or cpu >= 0.95 or busy < 0.85 * m or self._queue_share(window) < 0.3 or waiting < 1.0:
+            return None
+        fit = self._fit(state, window, m)
+        grown = min(m / max(cpu, 0.05), 4.0 * m)  # step 2 of the heuristic, and no blind leap
+        target = state.knob.domain.clip(min(grown, math.inf if fit is None else fit))
+        if target < m * (1 + self.worthwhile):
+            return None
+        bound = "memory" if fit is not None and fit < grown else "CPU"
+        return target, (
+            f"all {m} workers are busy and {waiting:.0f} connections wait with CPU at {cpu:.0%}: "
+            f"{bound} saturates near {target}"
+        )
+
+    def _fit(self, state: State, window: Window, m: int) -> int | None:
+        """How many workers fit into memory; None when that cannot be told."""
+        r = window.readings
+        worker, demand = r.get("worker_memory_bytes"), r.get("memory_bytes")
+        limit = r.get("memory_limit_bytes")
+        if not worker or demand is None or limit is None:
+            return None
+        there = r["busy_workers"] + r["idle_workers"] if {"busy_workers", "idle_workers"} <= r.keys() else m
+        base = max(0.0, demand - worker * there)
+        fitting = math.floor((self.margin * limit - base) / state.worker_bytes)
+        domain = state.knob.domain
+        return domain.clip(fitting - (fitting - domain.minimum) % domain.step)
+
+    def _press(self, state: State, window: Window, m: int, cause: tuple[int, str]) -> tuple[State, Move]:
+        """Acts on a cause: at once on memory or on first sight, after two windows once a setting is held."""
+        target, why = cause
+        if state.phase == "probe" and state.direction < 0 < target - m:
+            return self._back(state, why, _evidence(window))
+        settled = state.phase in ("hold", "search", "probe") or (state.waited == 0 and state.incumbent is not None)
+        if target > m and settled and state.pressing == 0:
+            return replace(state, pressing=1), Move.hold(f"{why}; once more before moving", state.phase)
+        fresh = State(state.knob, state.sigma, incumbent=target, worker_bytes=state.worker_bytes)
+        return fresh, Move({state.knob.name: target}, why, _evidence(window), "jump")
+
+    # The phases.
+
+    def _settle(self, state: State, m: int, x: float) -> tuple[State, Move]:
+        """Waits until a backlog has drained: until the cost no longer falls beyond its noise."""
+        before = state.previous
+        state = replace(state, previous=(m, x), waited=state.waited + 1)
+        falling = before is not None and before[0] == m and x < before[1] - 2.0 * math.sqrt(2.0) * state.sigma
+        if (before is None or before[0] != m or falling) and state.waited <= self.settle_windows:
+            what = "falling" if falling else "new here"
+            return state, Move.hold(f"response is {what}: letting the backlog drain", "settle")
+        visits = (Visit(m, 1, x),)
+        state = replace(state, phase="search", visits=visits, incumbent=m, tried=frozenset(), waited=0)
+        return state, Move.hold(f"settled at {m}: measuring a reference", "search")
+
+    def _search(self, state: State, window: Window, m: int) -> tuple[State, Move]:
+        """Chooses the next probe whose possible gain is worth it, or comes to rest."""
+        here = state.visit(m)
+        if here.count < self.reference_windows:
+            return state, Move.hold(f"reference window {here.count} of {self.reference_windows} at {m}", "search")
+        for direction in (1, -1):
+            target = self._probe_target(state, window, m, direction)
+            gain, why = self._possible_gain(window, m, target)
+            if direction in state.tried or target == m or gain < self.worthwhile:
+                continue
+            state = replace(state, phase="probe", direction=direction, incumbent=m)
+            state = replace(state, visits=tuple(v for v in state.visits if v.value != target))
+            reason = f"{why}: trying {target} instead of {m}"
+            return state, Move({state.knob.name: target}, reason, _evidence(window), "probe")
+        return self._rest(state, m, "no move left that could gain enough")
+
+    def _probe(self, state: State, window: Window, m: int) -> tuple[State, Move]:
+        """Judges a probe against the incumbent by their log costs."""
+        base = state.visit(state.incumbent if state.incumbent is not None else m)
+        here = state.visit(m)
+        error = state.sigma * math.sqrt(1 / here.count + 1 / max(1, base.count))
+        gain = base.mean - here.mean
+        facts = {"gain_ratio": 1 - math.exp(-gain), "standard_error": error, **_evidence(window)}
+        if here.count >= 2 and gain > max(self.confidence * error, math.log1p(self.worthwhile / 2)):
+            opposite = frozenset({-state.direction})
+            state = replace(state, phase="search", incumbent=m, tried=opposite)
+            return state, Move({}, f"{m} is {1 - math.exp(-gain):.0%} better than {base.value}: kept", facts, "probe")
+        hopeless = bool(window.aborted) or gain < -error
+        if not hopeless and here.count < self.probe_windows:
+            return state, Move({}, f"{m} against {base.value} is still undecided", facts, "probe")
+        said = "worse" if gain < 0 else "not clearly better"
+        return self._back(state, f"{m} is {said} than {base.value}", facts)
+
+    def _back(self, state: State, why: str, facts: dict[str, float]) -> tuple[State, Move]:
+        """Ends a probe that was not better: back to the incumbent, and not that way again."""
+        best = state.incumbent if state.incumbent is not None else state.visits[0].value
+        state = replace(state, phase="search", tried=state.tried | {state.direction}, skip=True, pressing=0)
+        return state, Move({state.knob.name: best}, f"{why}: back to {best}", facts, "probe")
+
+    def _hold(self, state: State, window: Window, m: int, x: float) -> tuple[State, Move]:
+        """Stays, and watches for a changed workload."""
+        base = state.visit(m)
+        z = (x - base.mean) / (state.sigma * math.sqrt(1 + 1 / base.count))
+        up, down = (max(0.0, state.cusum[0] + z - self.slack), max(0.0, state.cusum[1] - z - self.slack))
+        drifting = state.drifting + 1 if _drifted(state.signature, _signature(window)) else 0
+        if max(up, down) > self.alarm or drifting >= 3:
+            what = "the cost of work" if drifting >= 3 else f"{self.objective.metric}"
+            fresh = State(state.knob, state.sigma, previous=(m, x), incumbent=m)
+            return fresh, Move.hold(f"the workload changed ({what} left its range): starting anew", "alarm")
+        if base.count < 20:  # the reference itself is still noisy: sharpen it while nothing is suspicious
+            state = replace(state, visits=(base.seen(x) if max(up, down) < 1.0 else base,))
+        state = replace(state, cusum=(up, down), drifting=drifting, signature=state.signature or _signature(window))
+        if self._unbound(window, m):
+            return state, Move.hold("the limit does not bind: fewer than half of the workers are busy")
+        return state, Move.hold(f"at the best known setting {m}")
+
+    def _rest(self, state: State, m: int, why: str) -> tuple[State, Move]:
+        """Returns to the incumbent, or stays at it, and holds."""
+        best = state.incumbent if state.incumbent is not None else m
+        visits = (state.visit(best),) if state.visit(best).count else (state.visit(m),)
+        state = replace(state, phase="hold", visits=visits, cusum=(0.0, 0.0), signature=(), drifting=0)
+        changes = {} if best == m else {state.knob.name: best}
+        return state, Move(changes, f"{why}: holding {best}", {}, "hold")
+
+    # What the phases ask of a window.
+
+    def _log_cost(self, window: Window) -> float | None:
+        """x: the logarithm of the objective, falling as things get better; None when not measured."""
+        value = window.readings.get(self.objective.metric)
+        if value is None or value <= 0:
+            return None
+        return math.log(value) if self.objective.minimize else -math.log(value)
+
+    def _noted(self, state: State, m: int, x: float) -> State:
+        """The state with this window in the noise estimate and in the visit to m."""
+        before, sigma = state.previous, state.sigma
+        if before is not None and before[0] == m and state.phase != "settle":
+            # E|x1 - x2| = 2 sigma / sqrt(pi) for normal x; a jump is not noise, so it counts for at most 3 sigma
+            distance = min(abs(x - before[1]), 3.0 * sigma) * math.sqrt(math.pi) / 2
+            sigma = min(1.0, max(0.03, sigma + 0.15 * (distance - sigma)))
+        if state.phase == "settle":
+            return state
+        state = replace(state, sigma=sigma, previous=(m, x))
+        if state.phase == "hold" or state.skip:
+            return replace(state, skip=False)
+        return replace(state, visits=(*(v for v in state.visits if v.value != m), state.visit(m).seen(x)))
+
+    def _queue_share(self, window: Window) -> float:
+        """AQT / RT, the largest share of the response time that more workers can save; by Eq. (1)."""
+        r = window.readings
+        if "accept_queue_delay_s" in r and r.get("response_time_s", 0.0) > 0:
+            return min(1.0, r["accept_queue_delay_s"] / r["response_time_s"])
+        return 1.0 if r.get("accept_queue_length", 0.0) >= 1.0 else 0.0
+
+    def _unbound(self, window: Window, m: int) -> bool:
+        """True when the limit is not what holds anything up."""
+        r = window.readings
+        return r.get("busy_workers", m) < m / 2 and r.get("accept_queue_length", 1.0) < 0.5
+
+    def _possible_gain(self, window: Window, m: int, target: int) -> tuple[float, str]:
+        """The most that going from m to target could gain, and why."""
+        r = window.readings
+        if self._unbound(window, m):
+            return 0.0, "the limit does not bind"
+        if target > m:
+            share = self._queue_share(window)
+            return share, f"{share:.0%} of the response time is waiting for a worker"
+        if max(r.get("cpu_ratio", 1.0), r.get("memory_ratio", 0.0)) < 0.8:
+            return 0.0, "no resource is pressed"
+        if r.get("busy_workers", 0.0) > target and r.get("cpu_ratio", 1.0) < 0.95:
+            return 0.0, "the workers are needed"
+        total = r.get("response_time_s", 0.0)
+        rate = r.get("request_rate_hz", 0.0)
+        if total <= 0 or rate <= 0 or not {"service_time_s", "burst_length", "cpu_ratio"} <= r.keys():
+            return 1.0, "a resource is nearly saturated"
+        contention = r["service_time_s"] - r["cpu_ratio"] / rate  # ST - D; exact on one core, generous on more
+        share = max(0.0, min(1.0, r["burst_length"] * contention / total))
+        return share, f"{share:.0%} of the response time is contention among workers"
+
+    def _probe_target(self, state: State, window: Window, m: int, direction: int) -> int:
+        """The neighbour of m to try: one ratio away, at least one step, and within memory."""
+        domain = state.knob.domain
+        far = m * self.probe_ratio if direction > 0 else m / self.probe_ratio
+        target = domain.clip(max(m + domain.step, far) if direction > 0 else min(m - domain.step, far))
+        fit = self._fit(state, window, m)
+        return max(m, min(target, fit)) if direction > 0 and fit is not None else target
+
+
+def _signature(window: Window) -> tuple[float, ...]:
+    """What the work costs, whatever its rate: CPU per request and memory per worker; empty when not measured."""
+    r = window.readings
+    rate = r.get("request_rate_hz", 0.0)
+    if rate <= 0 or "cpu_ratio" not in r:
+        return ()
+    return (r["cpu_ratio"] / rate, r.get("worker_memory_bytes", 0.0))
+
+
+def _drifted(reference: tuple[float, ...], now: tuple[float, ...]) -> bool:
+    """True when the work costs something else than it did: a factor of 1.5 either way."""
+    pairs = zip(reference, now, strict=False)
+    return any(a > 0 and b > 0 and abs(math.log(b / a)) > math.log(1.5) for a, b in pairs)
+
+
+def _evidence(window: Window) -> dict[str, float]:
+    """The readings behind a move."""
+    names = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
+    return {n: window.readings[n] for n in names if n in window.readings}
+
+
+CONTROLLER = Trim
