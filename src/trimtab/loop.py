@@ -1,0 +1,251 @@
+"""The loop: observe, decide, guard, apply, record. With its observer the only code that waits.
+
+Every window is stored before the decision that follows from it, and every change before it is applied, so that a run
+that is killed at any point can be understood and undone. The controller and the guards are pure steps; what they
+return is all that happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from trimtab.core.controller import Controller
+from trimtab.core.guard import Guard
+from trimtab.core.knob import Knob
+from trimtab.core.move import Move
+from trimtab.core.plant import Applied, Plant
+from trimtab.core.window import Configuration, Window
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.observer import Observer, Stop
+from trimtab.settings import Mode, Settings
+
+
+class Recorder(Protocol):
+    """Where a run is written; every method returns once the record would survive the end of this process."""
+
+    def window(self, window: Window) -> None:
+        """Writes a window."""
+        ...
+
+    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> int:
+        """Writes the move that follows from window `index` and returns its number."""
+        ...
+
+    def outcome(self, number: int, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
+        """Writes what became of an open move."""
+        ...
+
+    def note(self, note: Note) -> None:
+        """Writes a note."""
+        ...
+
+    def finish(self, outcome: Outcome) -> None:
+        """Writes how the run ended."""
+        ...
+
+
+class Loop:
+    """One run of one plant.
+
+    Args:
+        plant: the system under control.
+        knobs: those the controller may move, in its order.
+        controller: what decides; not asked in the mode `observe`.
+        guards: what every move passes, in this order.
+        recorder: where the run is written.
+        settings: how it goes.
+        stop: set from outside to end it.
+        on_event: told of every window, move and note, after it was stored.
+        approve: asked before each change in the mode `approve`.
+
+    Raises:
+        UsageError: the controller cannot move these knobs.
+    """
+
+    def __init__(
+        self,
+        plant: Plant,
+        knobs: Sequence[Knob],
+        controller: Controller,
+        guards: Sequence[Guard],
+        recorder: Recorder,
+        settings: Settings,
+        stop: Stop,
+        on_event: Callable[[Event], None] = lambda event: None,
+        approve: Callable[[Move], bool] = lambda move: False,
+    ) -> None:
+        self._plant, self._controller, self._guards = plant, controller, guards
+        self._recorder, self._settings, self._stop = recorder, settings, stop
+        self._on_event, self._approve = on_event, approve
+        self._knobs: tuple[Knob, ...] = ()
+        self._state: Any = None
+        self._guard_states: list[Any] = []
+        self._touched = False
+        self._failures = self._missing = self._windows = 0
+        self._configuration: Configuration = {}
+        if settings.mode is not Mode.OBSERVE:
+            self._start(tuple(knobs))
+
+    def run(self) -> Outcome:
+        """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
+        self._observer = Observer(self._plant, self._stop, self._settings.seed)
+        try:
+            status, detail = self._cycle()
+        except PlantGone as error:
+            self._note(NoteKind.GONE, str(error))
+            status, detail = Status.GONE, str(error)
+        except BaseException as error:
+            self._recorder.finish(Outcome(Status.FAILED, str(error), self._windows, self._restore()))
+            raise
+        wanted = self._settings.restore or status in (Status.FAILED, Status.GONE)
+        outcome = Outcome(status, detail, self._windows, wanted and self._restore())
+        self._recorder.finish(outcome)
+        return outcome
+
+    def _cycle(self) -> tuple[Status, str]:
+        """Window after window; how the run ended and why."""
+        settings, observer = self._settings, self._observer
+        self._read_configuration()
+        while observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
+            window = observer.window(
+                self._windows, settings.window_s, self._configuration, settings.early, self._why_abort
+            )
+            if window is None:
+                self._note(NoteKind.STOP, f"stopped by {self._stop.reason}")
+                return Status.STOPPED, self._stop.reason
+            window = self._verified(window)
+            self._record(window)
+            if self._knobs and self._decide(window):
+                settle_s = settings.settle_s
+                observer.wait(observer.now_s() + (min(1.0, settings.window_s / 2) if settle_s is None else settle_s))
+            if self._failures >= settings.failures:
+                return Status.FAILED, f"{self._failures} changes in a row were refused or failed"
+        return Status.DONE, ""
+
+    def _verified(self, window: Window) -> Window:
+        """The window, once the configuration is known to have been the same at its end.
+
+        Raises:
+            PlantGone: the server has ended; the window is stored all the same.
+        """
+        before = self._configuration
+        try:
+            self._read_configuration()
+        except PlantGone as error:
+            self._record(replace(window, aborted=f"the server ended: {error}"))
+            raise
+        if self._configuration == before:
+            return window
+        text = f"the configuration changed within the window, from {dict(before)} to {dict(self._configuration)}"
+        return replace(window, problems=(*window.problems, text), configuration=self._configuration)
+
+    def _record(self, window: Window) -> None:
+        """Stores a window, and says so when the objective has been missing for a while."""
+        self._recorder.window(window)
+        self._windows += 1
+        self._on_event(WindowDone(window))
+        measured = self._settings.objective.cost(window) is not None
+        self._missing = 0 if measured else self._missing + 1
+        if self._missing == self._settings.missing:
+            why = "; ".join(window.problems) or "no traffic in them"
+            name = self._settings.objective.metric
+            self._note(NoteKind.MISSING, f"{name} was not measured in the last {self._missing} windows: {why}")
+
+    def _decide(self, window: Window) -> bool:
+        """Takes one step of the controller; True when the configuration was changed."""
+        self._state, proposed = self._controller.step(self._state, window)
+        move = proposed
+        for i, guard in enumerate(self._guards):
+            self._guard_states[i], move = guard.review(self._guard_states[i], window, move)
+        changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
+        state, detail = MoveState.HELD, ""
+        if changes and self._settings.mode is Mode.ADVISE:
+            state = MoveState.ADVISED
+        elif changes and self._settings.mode is Mode.APPROVE and not self._approve(move):
+            state = MoveState.DECLINED
+        elif changes:
+            number = self._recorder.move(window.index, proposed, move, MoveState.OPEN)
+            state, detail = self._apply(number, changes)
+            self._on_event(MoveDone(window, proposed, move, state, detail))
+            return state is MoveState.APPLIED
+        self._recorder.move(window.index, proposed, move, state)
+        self._on_event(MoveDone(window, proposed, move, state))
+        return False
+
+    def _apply(self, number: int, changes: Mapping[str, int]) -> tuple[MoveState, str]:
+        """Applies the open move and stores what became of it."""
+        self._touched = True
+        applied: Applied | None = None
+        try:
+            applied = self._plant.apply(changes)
+            state, detail = MoveState.APPLIED, "; ".join(applied.notes)
+            self._configuration, self._failures = applied.configuration, 0
+        except (ApplyRefused, ApplyFailed) as error:
+            state = MoveState.REFUSED if isinstance(error, ApplyRefused) else MoveState.FAILED
+            detail = str(error)
+            self._failures += 1
+        except OperatorEdit as error:
+            state, detail = MoveState.STOOD_DOWN, str(error)
+            self._stand_down(error)
+        except PlantGone as error:
+            self._recorder.outcome(number, MoveState.GONE, str(error))
+            raise
+        self._recorder.outcome(number, state, detail, applied)
+        return state, detail
+
+    def _why_abort(self, partial: Window) -> str:
+        """Why the guards want the window under way to end, or an empty string."""
+        if self._knobs:
+            for guard, state in zip(self._guards, self._guard_states, strict=True):
+                if why := guard.abort(state, partial):
+                    return why
+        return ""
+
+    def _read_configuration(self) -> None:
+        """Reads what is in force; a knob that the operator has edited stands down."""
+        for _ in range(len(self._knobs) + 1):
+            try:
+                self._configuration = dict(self._plant.configuration())
+                return
+            except OperatorEdit as error:
+                self._stand_down(error)
+        self._configuration = dict(self._plant.configuration())
+
+    def _stand_down(self, edit: OperatorEdit) -> None:
+        """Leaves a knob to the operator and starts the controller again with the others."""
+        rest = tuple(knob for knob in self._knobs if knob.name != edit.knob)
+        if len(rest) == len(self._knobs):
+            return
+        self._note(NoteKind.STAND_DOWN, f"{edit.knob} stands down: {edit}", edit.knob)
+        try:
+            self._start(rest)
+        except UsageError as error:
+            self._knobs = ()
+            self._note(NoteKind.STAND_DOWN, f"only observing from here: {error}")
+
+    def _start(self, knobs: tuple[Knob, ...]) -> None:
+        """Starts the controller and the guards with these knobs."""
+        if knobs:
+            self._state = self._controller.start(knobs, self._settings.seed)
+            self._guard_states = [guard.start(knobs) for guard in self._guards]
+        self._knobs = knobs
+
+    def _note(self, kind: NoteKind, text: str, knob: str = "") -> None:
+        note = Note(self._observer.now_s(), kind, text, knob)
+        self._recorder.note(note)
+        self._on_event(note)
+
+    def _restore(self) -> bool:
+        """Puts back what was in force before the run; True when that is so now."""
+        if not self._touched:
+            return False
+        try:
+            self._plant.restore()
+        except TrimtabError as error:
+            self._note(NoteKind.RESTORE, f"could not restore the configuration: {error}")
+            return False
+        self._note(NoteKind.RESTORE, "the configuration from before the run is in force again")
+        return True

@@ -1,0 +1,360 @@
+"""The loop on a plant in memory: nothing here sleeps or touches a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
+
+from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
+from trimtab.errors import (
+    ApplyFailed,
+    ApplyRefused,
+    NotMeasured,
+    OperatorEdit,
+    PlantError,
+    PlantGone,
+    TrimtabError,
+    UsageError,
+)
+from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.loop import Loop
+from trimtab.observer import Stop
+from trimtab.records import Plan
+from trimtab.settings import Mode, Settings
+from trimtab.store import Store
+
+
+class Run:
+    """A loop with a store in memory and everything that it told."""
+
+    def __init__(
+        self,
+        plant: MemoryPlant,
+        knobs: tuple[Knob, ...] = (WORKERS,),
+        guards: tuple[Guard, ...] = (),
+        approve: Callable[[Move], bool] = lambda move: False,
+        **settings: Any,
+    ) -> None:
+        self.plant, self.events, self.stop = plant, list[Event](), Stop()
+        self.store = Store(None)
+        chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
+        plan = Plan(("trimtab",), "memory", {}, knobs, "climber", {}, chosen, dict(plant.values), plant.undo_script())
+        self.recorder = self.store.begin(plan)
+        controller = Climber(Objective())
+        self.loop = Loop(
+            plant, knobs, controller, guards, self.recorder, chosen, self.stop, self.events.append, approve
+        )
+
+    def go(self) -> Outcome:
+        return self.loop.run()
+
+    @property
+    def windows(self) -> list[Window]:
+        return self.store.windows(self.recorder.run_id)
+
+    @property
+    def states(self) -> list[MoveState]:
+        return [move.state for move in self.store.moves(self.recorder.run_id)]
+
+    def notes(self, kind: NoteKind) -> list[Note]:
+        return [note for note in self.store.notes(self.recorder.run_id) if note.kind is kind]
+
+
+class Cap:
+    """A guard that lets no value pass a limit, and can cut windows short."""
+
+    def __init__(self, limit: int, abort: str = "") -> None:
+        self._limit, self._abort = limit, abort
+
+    def start(self, knobs: tuple[Knob, ...]) -> int:
+        return 0
+
+    def review(self, state: int, window: Window, move: Move) -> tuple[int, Move]:
+        if move.changes.get("workers", 0) > self._limit:
+            return state + 1, move.amended({"workers": self._limit}, f"at most {self._limit}")
+        return state + 1, move
+
+    def abort(self, state: int, partial: Window) -> str:
+        return self._abort
+
+
+def test_autonomous_run_measures_decides_and_applies() -> None:
+    run = Run(MemoryPlant(), duration_s=50.0)
+    outcome = run.go()
+    assert outcome == Outcome(Status.DONE, "", 5, False)
+    assert [w.configuration["workers"] for w in run.windows] == [10, 20, 30, 40, 50]
+    assert run.windows[3].readings["response_time_s"] == pytest.approx(0.1)
+    assert run.states == [MoveState.APPLIED] * 5
+    assert run.plant.restored == 0
+
+
+def test_window_holds_readings_derived_readings_and_samples() -> None:
+    run = Run(MemoryPlant(), duration_s=10.0)
+    run.go()
+    (window,) = run.windows
+    assert window.readings["burst_length"] == 2.0
+    assert window.duration_s == pytest.approx(10.0)
+    assert (window.samples, window.problems) == (200, ())
+
+
+def test_the_change_is_stored_before_it_is_applied() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=10.0)
+    seen: list[MoveState] = []
+    apply = plant.apply
+
+    def watched(changes: Mapping[str, int]) -> Applied:
+        seen.extend(run.states)
+        return apply(changes)
+
+    plant.apply = watched  # type: ignore[method-assign]
+    run.go()
+    assert seen == [MoveState.OPEN]
+    assert run.states == [MoveState.APPLIED]
+
+
+def test_window_is_stored_before_anyone_is_told() -> None:
+    run = Run(MemoryPlant(), duration_s=10.0)
+    counts: list[int] = []
+    run.loop._on_event = lambda event: counts.append(len(run.windows))
+    run.go()
+    assert counts == [1, 1]
+
+
+def test_sampling_follows_each_sensor_s_own_period() -> None:
+    samples: list[tuple[int, int]] = []
+    plant = MemoryPlant()
+    fast = FakeSensor(plant.readings, "fast", 0.02, cheap=False)
+    slow = FakeSensor(dict, "slow", 1.0, cheap=False)
+    never = FakeSensor(dict, "never", 0.0, cheap=False)
+    plant._sensors = (fast, slow, never)
+    run = Run(plant, duration_s=30.0, mode=Mode.OBSERVE)
+    run.loop._on_event = lambda event: samples.append((fast.samples, slow.samples))
+    run.go()
+    assert never.samples == 0
+    for fast_samples, slow_samples in samples:
+        assert fast_samples == pytest.approx(500, rel=0.02)
+        assert slow_samples == pytest.approx(10, abs=1)
+
+
+def test_same_seed_gives_the_same_sampling_times() -> None:
+    def times(seed: int) -> list[float]:
+        plant = MemoryPlant()
+        taken: list[float] = []
+        sensor = FakeSensor(dict, "timed", 0.5)
+        sensor.sample = lambda: taken.append(plant.fake_clock.now)  # type: ignore[method-assign]
+        plant._sensors = (sensor,)
+        Run(plant, duration_s=20.0, seed=seed).go()
+        return taken
+
+    assert times(3) == times(3) != times(4)
+
+
+def test_a_sensor_that_cannot_read_leaves_a_reason_not_a_zero() -> None:
+    def fail() -> dict[str, float]:
+        raise NotMeasured("status page answered 403")
+
+    plant = MemoryPlant()
+    deaf = FakeSensor(dict, "deaf")
+    deaf.refuses_to_begin = "no such file"
+    plant._sensors = (FakeSensor(plant.readings, "good"), FakeSensor(fail, "status"), deaf)
+    run = Run(plant, duration_s=10.0)
+    run.go()
+    assert run.windows[0].problems == ("status: status page answered 403", "deaf: no such file")
+    assert "cpu_ratio" not in run.windows[0].readings
+
+
+def test_an_unknown_reading_is_refused() -> None:
+    run = Run(MemoryPlant(FakeSensor(lambda: {"speed": 1.0})), duration_s=10.0)
+    with pytest.raises(TrimtabError, match="'speed'"):
+        run.go()
+    assert run.store.run(run.recorder.run_id).status is Status.FAILED
+
+
+def test_a_reading_that_is_not_finite_becomes_a_problem() -> None:
+    run = Run(MemoryPlant(FakeSensor(lambda: {"cpu_ratio": float("nan")})), duration_s=10.0)
+    run.go()
+    assert run.windows[0].problems == ("fake: cpu_ratio came out as nan",)
+    assert run.windows[0].readings == {}
+
+
+def test_the_guards_amend_a_move_and_both_are_stored() -> None:
+    run = Run(MemoryPlant(), guards=(Cap(15),), duration_s=20.0)
+    run.go()
+    first, second = run.store.moves(run.recorder.run_id)
+    assert (first.proposed.changes, first.move.changes) == ({"workers": 20}, {"workers": 15})
+    assert first.move.reason.endswith("guard: at most 15")
+    assert second.state is MoveState.HELD
+
+
+def test_a_bad_window_is_cut_short_by_what_the_cheap_sensors_say() -> None:
+    plant = MemoryPlant()
+    dear = FakeSensor(lambda: {"busy_workers": 3.0}, "dear", cheap=False)
+    plant._sensors = (FakeSensor(plant.readings), dear)
+    run = Run(plant, guards=(Cap(100, "response time is 9 times the best"),), duration_s=10.0, early=0.25)
+    run.go()
+    window = run.windows[0]
+    assert window.aborted == "response time is 9 times the best"
+    assert window.duration_s == pytest.approx(2.5)
+    assert window.readings["busy_workers"] == 3.0
+    assert dear.reads == run.loop._windows
+
+
+def test_after_a_change_the_next_window_waits_until_it_has_settled() -> None:
+    run = Run(MemoryPlant(), duration_s=40.0, settle_s=None)
+    run.go()
+    starts = [w.start_s for w in run.windows]
+    assert starts == pytest.approx([0.0, 11.0, 22.0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "approve", "states", "applied"),
+    [
+        (Mode.OBSERVE, False, [], 0),
+        (Mode.ADVISE, True, [MoveState.ADVISED] * 2, 0),
+        (Mode.APPROVE, False, [MoveState.DECLINED] * 2, 0),
+        (Mode.APPROVE, True, [MoveState.APPLIED] * 2, 2),
+        (Mode.AUTONOMOUS, False, [MoveState.APPLIED] * 2, 2),
+    ],
+)
+def test_each_mode_goes_as_far_as_it_says(mode: Mode, approve: bool, states: list[MoveState], applied: int) -> None:
+    run = Run(MemoryPlant(), approve=lambda move: approve, mode=mode, duration_s=20.0)
+    run.go()
+    assert run.states == states
+    assert len(run.plant.applied) == applied
+    assert len(run.windows) == 2
+
+
+def test_restore_on_exit_when_asked() -> None:
+    run = Run(MemoryPlant(), duration_s=20.0, restore=True)
+    assert run.go().restored
+    assert run.plant.restored == 1
+
+
+def test_nothing_is_restored_when_nothing_was_touched() -> None:
+    run = Run(MemoryPlant(), duration_s=20.0, restore=True, mode=Mode.ADVISE)
+    assert not run.go().restored
+    assert run.plant.restored == 0
+
+
+def test_an_edited_knob_stands_down_and_the_run_goes_on_observing() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=30.0)
+    plant.apply_error = OperatorEdit("workers", "Workers is 77, set by hand")
+    run.go()
+    assert run.states == [MoveState.STOOD_DOWN]
+    assert len(run.windows) == 3
+    assert run.notes(NoteKind.STAND_DOWN)[0].knob == "workers"
+
+
+def test_an_edit_seen_between_windows_leaves_the_other_knob_to_the_controller() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (WORKERS, TIMEOUT), duration_s=40.0)
+
+    def edit() -> None:
+        real = type(plant).configuration
+        plant.values["workers"] = 77
+
+        def once() -> Any:
+            plant.configuration = lambda: real(plant)  # type: ignore[method-assign]
+            raise OperatorEdit("workers", "Workers is 77, set by hand")
+
+        plant.configuration = once  # type: ignore[method-assign]
+
+    plant.fake_clock.at.append((15.0, edit))
+    run.go()
+    assert plant.applied == [{"workers": 20}, {"timeout": 110}, {"timeout": 120}, {"timeout": 130}]
+    assert [w.configuration["workers"] for w in run.windows] == [10, 77, 77, 77]
+    assert "changed within the window" in run.windows[1].problems[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(ApplyRefused("no"), MoveState.REFUSED), (ApplyFailed("no"), MoveState.FAILED)]
+)
+def test_changes_that_keep_failing_end_the_run(error: PlantError, state: MoveState) -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=100.0)
+    plant.apply_error = error
+    outcome = run.go()
+    assert outcome.status is Status.FAILED
+    assert run.states == [state] * 3
+    assert [w.configuration["workers"] for w in run.windows] == [10, 10, 10]
+    assert plant.restored == 1
+
+
+def test_one_failed_change_is_recorded_and_the_run_goes_on() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=30.0)
+    plant.apply_error = ApplyFailed("the reload timed out")
+    plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", None)))
+    assert run.go().status is Status.DONE
+    assert run.states == [MoveState.FAILED, MoveState.APPLIED, MoveState.APPLIED]
+    assert run.store.moves(run.recorder.run_id)[0].detail == "the reload timed out"
+
+
+def test_a_server_that_ends_keeps_what_was_measured_and_is_restored() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=100.0)
+    plant.fake_clock.at.append((15.0, lambda: setattr(plant, "configuration_error", PlantGone("pid 7 has ended"))))
+    outcome = run.go()
+    assert outcome == Outcome(Status.GONE, "pid 7 has ended", 2, True)
+    assert run.windows[1].aborted == "the server ended: pid 7 has ended"
+    assert run.states == [MoveState.APPLIED]
+    assert run.notes(NoteKind.GONE)
+
+
+def test_a_server_that_ends_in_a_change_leaves_the_move_told() -> None:
+    plant = MemoryPlant()
+    run = Run(plant)
+    plant.apply_error = PlantGone("pid 7 has ended")
+    plant.restore_error = PlantGone("pid 7 has ended")
+    assert run.go() == Outcome(Status.GONE, "pid 7 has ended", 1, False)
+    assert run.states == [MoveState.GONE]
+    assert "could not restore" in run.notes(NoteKind.RESTORE)[0].text
+
+
+def test_a_request_to_stop_ends_the_wait_and_drops_the_unfinished_window() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=100.0)
+    plant.fake_clock.at.append((15.0, lambda: setattr(run.stop, "reason", "SIGTERM")))
+    assert run.go() == Outcome(Status.STOPPED, "SIGTERM", 1, False)
+    assert plant.fake_clock.now - 100.0 == pytest.approx(15.0, abs=0.6)
+    assert len(run.windows) == 1
+
+
+def test_an_unexpected_error_restores_and_is_not_hidden() -> None:
+    plant = MemoryPlant()
+    run = Run(plant)
+
+    def told(event: Event) -> None:
+        if isinstance(event, MoveDone):
+            raise RuntimeError("the screen broke")
+
+    run.loop._on_event = told
+    with pytest.raises(RuntimeError, match="the screen broke"):
+        run.go()
+    assert plant.restored == 1
+    assert run.store.run(run.recorder.run_id).status is Status.FAILED
+
+
+def test_a_missing_objective_is_said_once_with_the_reasons() -> None:
+    plant = MemoryPlant(FakeSensor(lambda: {"cpu_ratio": 0.5}))
+    run = Run(plant, duration_s=100.0, mode=Mode.OBSERVE, missing=3)
+    run.go()
+    (note,) = run.notes(NoteKind.MISSING)
+    assert note.text.startswith("response_time_s was not measured in the last 3 windows")
+
+
+def test_events_tell_of_each_window_and_each_move() -> None:
+    run = Run(MemoryPlant(), duration_s=20.0)
+    run.go()
+    assert [type(event) for event in run.events] == [WindowDone, MoveDone] * 2
+
+
+@pytest.mark.parametrize(("window_s", "duration_s", "early"), [(0.0, 1.0, 0.5), (20.0, 10.0, 0.5), (1.0, 10.0, 1.0)])
+def test_impossible_settings_are_refused(window_s: float, duration_s: float, early: float) -> None:
+    with pytest.raises(UsageError):
+        Settings(window_s, duration_s, early=early)
