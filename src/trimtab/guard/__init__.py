@@ -1,1 +1,50 @@
-"""What stands between a move and a plant, one file each."""
+"""What stands between a move and a plant, one file each.
+
+The guards of every run, in the order in which a move passes them, and why in this order:
+
+1. `early_abort` may put another move, the return, in place of the controller's; all others see that one.
+2. `domain` brings values into their domains, so that all others compute with possible ones.
+3. `not_binding` may take an increase away.
+4. `largest_step` cuts what is left to one bounded step.
+5. `feasibility` only lowers, and comes last, so that nothing after it can ask for more memory again; its
+   lowering is not limited to a step, because what does not fit has to go at once.
+
+The operator's own edits are found by the plant and obeyed by the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimtab.core import Guard, Move, Objective, Window
+from trimtab.guard.domain import Domain
+from trimtab.guard.early_abort import EarlyAbort
+from trimtab.guard.feasibility import Feasibility
+from trimtab.guard.largest_step import LargestStep
+from trimtab.guard.not_binding import NotBinding
+
+
+def standard(objective: Objective) -> tuple[Guard, ...]:
+    """The guards of every run, in their order."""
+    return EarlyAbort(objective), Domain(), NotBinding(), LargestStep(), Feasibility()
+
+
+def review_all(
+    guards: tuple[Guard, ...], states: tuple[Any, ...], window: Window, move: Move
+) -> tuple[tuple[Any, ...], Move]:
+    """The move as it may be applied, after all guards in their order.
+
+    Args:
+        guards: the guards.
+        states: their states, in the same order.
+        window: what the move follows from.
+        move: the controller's move.
+
+    Returns:
+        (new states, move).
+    """
+    after = []
+    for guard, state in zip(guards, states, strict=True):
+        state, move = guard.review(state, window, move)
+        after.append(state)
+    return tuple(after), move

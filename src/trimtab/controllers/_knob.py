@@ -1,0 +1,60 @@
+"""What every method on one knob needs: which knob it moves, and whether a window can be judged."""
+
+from __future__ import annotations
+
+from trimtab.core import Knob, Objective, Window
+from trimtab.errors import UsageError
+
+WORKER_LIMIT = "max_request_workers"
+
+
+def integer_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
+    """The knob that a method on one knob moves: the worker limit where there is one, else the first.
+
+    Args:
+        knobs: the knobs that may be moved, in a fixed order.
+        method: the method's name, for the message.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not knobs:
+        raise UsageError(f"no knob to move: {method} needs one, such as {WORKER_LIMIT}")
+    return next((knob for knob in knobs if knob.name == WORKER_LIMIT), knobs[0])
+
+
+def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int) -> str:
+    """Why the window says nothing about its configuration, or an empty string.
+
+    Args:
+        objective: what has to be measured.
+        window: what was seen.
+        knob: the knob whose value in force has to be known.
+        min_samples: requests that the window must have completed; a window of unknown size is trusted.
+
+    Returns:
+        The reason in words for the operator.
+    """
+    if knob.name not in window.configuration:
+        return f"the value of {knob.name} in force is not known"
+    if objective.cost(window) is None:
+        return f"{objective.metric} was not measured"
+    if window.samples is not None and window.samples < min_samples:
+        return f"only {window.samples} requests completed, {min_samples} are needed to judge the window"
+    return ""
+
+
+def require(accepted: bool, option: str, value: float, allowed: str) -> None:
+    """Refuses an option's value.
+
+    Args:
+        accepted: whether the value may be used.
+        option: the option's name.
+        value: what was given.
+        allowed: what may be given, in words.
+
+    Raises:
+        UsageError: it may not.
+    """
+    if not accepted:
+        raise UsageError(f"option {option} is {value:g}, allowed is {allowed}")

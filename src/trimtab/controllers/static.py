@@ -1,0 +1,51 @@
+"""Leaves every knob as it is: the default scheme that liu2003 compares the others with.
+
+Promises that no change is ever made, so a run with it is the baseline of any comparison. It computes nothing, so it
+has no equation and no symbol.
+
+Departures from the paper: none. "Default Apache" there is a fixed MaxClients of 150; here it is whatever value the
+server is found with, so the same method serves as baseline at any value of a sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trimtab.controllers._knob import integer_knob, unjudged
+from trimtab.core import Knob, Move, Objective, Window
+
+
+@dataclass(frozen=True)
+class StaticState:
+    """The knob that is left alone."""
+
+    knob: Knob
+
+
+@dataclass(frozen=True)
+class Static:
+    """Never moves.
+
+    Args:
+        objective: what is reported in the reasons; it decides nothing.
+        min_samples: requests that a window must have completed to be called measured.
+    """
+
+    objective: Objective
+    min_samples: int = 1
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> StaticState:
+        """The state before the first window; the seed is not used."""
+        return StaticState(integer_knob(knobs, "static"))
+
+    def step(self, state: StaticState, window: Window) -> tuple[StaticState, Move]:
+        """The same state, and a move that changes nothing."""
+        missing = unjudged(self.objective, window, state.knob, self.min_samples)
+        if missing:
+            return state, Move.hold(f"static: {missing}")
+        value = window.readings[self.objective.metric]
+        reason = f"static: {state.knob.name} stays at {window.configuration[state.knob.name]}"
+        return state, Move({}, reason, {self.objective.metric: value}, "hold")
+
+
+CONTROLLER = Static
