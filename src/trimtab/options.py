@@ -43,7 +43,7 @@ class Option:
     def add_to(self, parser: argparse._ActionsContainer, note: str = "") -> None:
         """Adds this option to a parser; absent from the namespace when not given."""
         shown = "" if self.repeated or self.switch or self.default is None else f" (default {self._shown()})"
-        text = f"{note}{self.help}{shown}".replace("%", "%%")
+        text = f"{note}{self.help.removesuffix('.')}{shown}".replace("%", "%%")
         if self.switch:
             parser.add_argument(self.flag, dest=self.name, action="store_true", default=argparse.SUPPRESS, help=text)
             return
@@ -88,7 +88,8 @@ def values(cls: type, given: Mapping[str, str | bool | Iterable[str]]) -> dict[s
     result: dict[str, Any] = {}
     for name, text in given.items():
         if name not in known:
-            raise UsageError(f"unknown option {name!r}: there are {', '.join(sorted(known))}")
+            flags = ", ".join(option.flag for option in known.values())
+            raise UsageError(f"it has no option {name!r}: it has {flags}")
         option = known[name]
         if isinstance(text, bool):
             result[name] = text

@@ -30,7 +30,7 @@ def format_duration(duration_s: float) -> str:
         duration_s: seconds, not negative.
     """
     milliseconds = round(duration_s * 1000)
-    if milliseconds < 1000:
+    if 0 < milliseconds < 1000:
         return f"{milliseconds}ms"
     minutes, rest = divmod(milliseconds, 60_000)
     hours, minutes = divmod(minutes, 60)

@@ -1,0 +1,142 @@
+"""Send traffic to a server and say how it answered.
+
+Sessions, a closed loop or open arrivals, as described by a workload; latency counts from the moment a request was due
+as well as from the moment it was sent, so a server that stops is seen in full. Progress goes to standard
+error, the result to standard output; --json gives one JSON line per interval and one for the whole run.
+
+Before the run one connection is opened and closed, to tell a wrong address from a slow server.
+
+example: trimtab load http://127.0.0.1:8080/index.html --workload wagon --time-scale 30 --duration 60s
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from trimtab import discovery
+from trimtab.cli._load_table import progress, table
+from trimtab.clock import SystemClock
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.load import LoadRun
+from trimtab.load_reports import Summary, to_json
+from trimtab.options import Option, options_of
+from trimtab.target import Target, parse_target
+from trimtab.units import parse_duration_s
+from trimtab.workloads._choice import ROOM, populations_in, workload
+from trimtab.workloads._population import Population
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb, the options of every workload among them."""
+    parser.add_argument(
+        "url", metavar="URL", help="http URL of the server; its path is the page unless --url is given"
+    )
+    parser.add_argument("--workload", metavar="NAME", help="one of " + ", ".join(discovery.names(ROOM)))
+    parser.add_argument("--populations", metavar="FILE", type=Path, help=_FILE_HELP)
+    parser.add_argument("--duration", default="60s", help="length of the run (default 60s)")
+    parser.add_argument("--interval", default="1s", help="distance of the progress reports (default 1s)")
+    parser.add_argument("--seed", type=int, default=1, help="source of all randomness (default 1)")
+    parser.add_argument("--cpu", type=int, help="core to which the generator is pinned")
+    parser.add_argument("--allow-remote", action="store_true", help="permit a server outside 127.0.0.0/8 and ::1")
+    parser.add_argument("--json", action="store_true", help="one JSON line per interval and one for the whole run")
+    _add_workload_options(parser)
+
+
+def _add_workload_options(parser: argparse.ArgumentParser) -> None:
+    """One group for the options of every workload, one for those of each; an option is added once."""
+    members = {name: {option.flag for option in _options(name)} for name in discovery.names(ROOM)}
+    groups = {name: parser.add_argument_group(f"options of {name}") for name in members}
+    everywhere = parser.add_argument_group("options of every workload")
+    for option in _all_options():
+        users = [name for name, flags in members.items() if option.flag in flags]
+        if len(users) == len(members):
+            option.add_to(everywhere)
+        else:
+            option.add_to(groups[users[0]], f"(also {', '.join(users[1:])}) " if users[1:] else "")
+
+
+_FILE_HELP = (
+    "JSON list of several classes at once, each an object with its workload and the options of that workload "
+    'without dashes, such as [{"workload": "wagon", "class": "gold", "time-scale": 30, "url": ["/a=2", "/b"]}]'
+)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sends the traffic and prints what came of it.
+
+    Raises:
+        UsageError: an option, a URL or a file is wrong; nothing was sent.
+        TrimtabError: the server cannot be reached or answered nothing.
+    """
+    target = parse_target(args.url, args.allow_remote)
+    populations = _populations(args, target)
+    duration_s, interval_s = parse_duration_s(args.duration), parse_duration_s(args.interval)
+    if not 0 < interval_s <= duration_s:
+        raise UsageError(f"interval {args.interval} is not allowed: it must be more than 0 and at most the duration")
+    if not 0 <= args.seed < 2**64:
+        raise UsageError(f"seed {args.seed} is not allowed: it must be 0 to 2^64 - 1")
+    target.require_reachable()
+    with LoadRun(
+        target.endpoint,
+        populations,
+        duration_s,
+        SystemClock(),
+        interval_s=interval_s,
+        seed=args.seed,
+        host=target.host,
+        cpu=args.cpu,
+    ) as load_run:
+        summary = _follow(load_run, args.json)
+    print(json.dumps(to_json(summary)) if args.json else table(summary), flush=True)
+    _require_answers(summary)
+    return 0
+
+
+def _follow(load_run: LoadRun, as_json: bool) -> Summary:
+    """Shows the intervals until the run is over; Ctrl-C ends it early, with its summary."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for interval in load_run.follow():
+            if as_json:
+                print(json.dumps(to_json(interval)), flush=True)
+            else:
+                print(progress(interval), file=sys.stderr, flush=True)
+    return load_run.stop()
+
+
+def _populations(args: argparse.Namespace, target: Target) -> tuple[Population, ...]:
+    given: dict[str, Any] = {o.name: getattr(args, o.name) for o in _all_options() if o.name in vars(args)}
+    if args.populations is not None:
+        if given or args.workload is not None or target.path not in ("", "/"):
+            raise UsageError(
+                "--populations brings its own workloads: give it without a path and other workload options"
+            )
+        return populations_in(args.populations)
+    if target.path:
+        if "urls" in given and target.path != "/":
+            raise UsageError(f"the path {target.path} and --url exclude each other: name every URL with --url")
+        given.setdefault("urls", [f"{target.path}=1"])
+    if args.workload is None:
+        raise UsageError(f"no workload: give --workload, one of {', '.join(discovery.names(ROOM))}, or --populations")
+    return workload(args.workload, given).populations()
+
+
+def _require_answers(summary: Summary) -> None:
+    if any(one.requests for one in summary.classes):
+        return
+    failed = [f"{kind} {count}" for one in summary.classes for kind, count in one.errors.items() if count]
+    failed += [f"still waiting {one.outstanding}" for one in summary.classes if one.outstanding]
+    if failed:
+        raise TrimtabError(f"no request was answered: {', '.join(failed)}")
+
+
+def _options(name: str) -> tuple[Option, ...]:
+    return options_of(discovery.load(ROOM, name).WORKLOAD)
+
+
+def _all_options() -> list[Option]:
+    return list({o.flag: o for name in discovery.names(ROOM) for o in _options(name)}.values())

@@ -1,0 +1,83 @@
+"""The server that a URL names: its address, its Host header and the path; on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from trimtab.errors import TrimtabError, UsageError
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where requests go.
+
+    Args:
+        address: numeric address, without brackets.
+        port: TCP port.
+        host: value of the Host header.
+        path: path and query of the URL; empty when it has none.
+    """
+
+    address: str
+    port: int
+    host: str
+    path: str
+
+    @property
+    def endpoint(self) -> str:
+        """Address and port in one, with brackets around an IPv6 address."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+    def require_reachable(self, timeout_s: float = 5.0) -> None:
+        """Opens and closes one connection.
+
+        Raises:
+            TrimtabError: nobody accepts there.
+        """
+        try:
+            socket.create_connection((self.address, self.port), timeout_s).close()
+        except OSError as error:
+            raise TrimtabError(f"cannot connect to {self.endpoint}: {error.strerror or error}") from None
+
+
+def parse_target(url: str, allow_remote: bool = False) -> Target:
+    """The target of an http URL.
+
+    Args:
+        url: such as `http://127.0.0.1:8080/index.html`.
+        allow_remote: permit an address outside 127.0.0.0/8 and ::1.
+
+    Raises:
+        UsageError: not an http URL, an unknown host, or not this machine.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 80
+    except ValueError as error:
+        raise UsageError(f"{url!r} is not a URL: {error}") from None
+    if parts.scheme != "http" or not parts.hostname or parts.username is not None or parts.fragment:
+        raise UsageError(f"{url!r} is not a URL of the form http://HOST[:PORT][/PATH]")
+    addresses = _resolve(parts.hostname, port)
+    near = [address for address in addresses if ipaddress.ip_address(address).is_loopback]
+    if not near and not allow_remote:
+        raise UsageError(
+            f"{parts.hostname} ({addresses[0]}) is not this machine (127.0.0.0/8 or ::1); "
+            "add --allow-remote if you may load that server"
+        )
+    return Target((near or addresses)[0], port, parts.netloc, _path(parts))
+
+
+def _resolve(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UsageError(f"unknown host {host!r}: {error.strerror or error}") from None
+    # IPv4 first: a server on both families is rarer than one that knows only IPv4.
+    return [str(entry[4][0]) for entry in sorted(found, key=lambda entry: entry[0] != socket.AF_INET)]
+
+
+def _path(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if parts.path or parts.query else ""

@@ -1,0 +1,80 @@
+"""Workloads by name: built from what a user typed on the command line or wrote into a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from trimtab.discovery import load
+from trimtab.errors import UsageError
+from trimtab.options import options_of, values
+from trimtab.workloads._population import Population, distinct_classes
+
+ROOM = "trimtab.workloads"
+
+
+class Workload(Protocol):
+    """Traffic with options: a frozen dataclass that its module names in `WORKLOAD`."""
+
+    def populations(self) -> tuple[Population, ...]:
+        """The traffic."""
+        ...
+
+
+def workload(name: str, given: Mapping[str, str | bool | Iterable[str]]) -> Workload:
+    """The workload of that name.
+
+    Args:
+        name: name of a member of the room.
+        given: the options that differ from its defaults: field name to the text typed, texts, or True.
+
+    Raises:
+        UsageError: there is no such workload, it has no such option, or a value is not allowed.
+    """
+    kind = load(ROOM, name).WORKLOAD
+    try:
+        return kind(**values(kind, given))  # type: ignore[no-any-return]
+    except UsageError as error:
+        raise UsageError(f"workload {name}: {error}") from None
+
+
+def populations_in(path: Path) -> tuple[Population, ...]:
+    """The populations of a file: a JSON list with one object for each, its workload and options as typed.
+
+    For example `[{"workload": "wagon", "class": "gold", "time-scale": 30, "url": ["/a=2", "/b"]}]`.
+
+    Raises:
+        UsageError: the file cannot be read or says something else.
+    """
+    try:
+        entries = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"populations file {path}: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"populations file {path}: it must be a JSON list of objects")
+    found = tuple(one for entry in entries for one in _entry(path, entry))
+    distinct_classes(found)
+    return found
+
+
+def _entry(path: Path, entry: dict[str, Any]) -> tuple[Population, ...]:
+    name = entry.get("workload")
+    if not isinstance(name, str):
+        raise UsageError(f"populations file {path}: an entry names no workload: {json.dumps(entry)[:80]}")
+    by_flag = {option.flag.removeprefix("--"): option for option in options_of(load(ROOM, name).WORKLOAD)}
+    given: dict[str, str | bool | list[str]] = {}
+    for key, value in entry.items():
+        if key == "workload":
+            continue
+        if key not in by_flag:
+            raise UsageError(f"populations file {path}: {name} has no {key!r}: it has {', '.join(by_flag)}")
+        option = by_flag[key]
+        if isinstance(value, bool) != option.switch or isinstance(value, list) != option.repeated:
+            wanted = "true or false" if option.switch else "a list" if option.repeated else "text or a number"
+            raise UsageError(
+                f"populations file {path}: {key} {json.dumps(value)} is not allowed: it must be {wanted}"
+            )
+        given[option.name] = value if option.switch else [str(v) for v in value] if option.repeated else str(value)
+    return workload(name, given).populations()
