@@ -1,0 +1,123 @@
+"""Populations: what is refused, and what crosses the border."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.errors import UsageError
+from trimtab.workloads._distribution import Constant, Exponential, Gaussian, Lognormal, Pareto, Weibull
+from trimtab.workloads._population import (
+    Closed,
+    Connection,
+    ConstantRate,
+    Poisson,
+    Population,
+    Step,
+    Url,
+    distinct_classes,
+    zipf,
+)
+
+
+def test_a_population_becomes_the_wire_message() -> None:
+    population = Population(
+        class_name="gold",
+        arrivals=Poisson(2.5),
+        session_pages=Lognormal(8, 3),
+        burst_requests=Gaussian(7, 3),
+        think_s=Exponential(1),
+        pages=(Url("/a", 3), Url("/b")),
+        connection=Connection.PER_PAGE,
+        schedule=(Step(0, 0), Step(5, 2)),
+        source="127.0.0.2",
+    )
+    assert json.loads(json.dumps(population.to_wire())) == {
+        "class": "gold",
+        "arrivals": {"kind": "poisson", "rate_hz": 2.5},
+        "session_pages": {"kind": "lognormal", "mean": 8, "sigma": 3},
+        "burst_requests": {"kind": "gaussian", "mean": 7, "sigma": 3},
+        "think_s": {"kind": "exponential", "mean": 1},
+        "object_gap_s": {"kind": "constant", "value": 0},
+        "pages": [{"path": "/a", "weight": 3, "cpu_s": 0}, {"path": "/b", "weight": 1, "cpu_s": 0}],
+        "objects": [],
+        "connection": "per_page",
+        "timeout_s": 30,
+        "schedule": [{"at_s": 0, "factor": 0}, {"at_s": 5, "factor": 2}],
+        "source": "127.0.0.2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"class_name": " "}, "class"),
+        ({"pages": ()}, "pages"),
+        ({"timeout_s": 0.0}, "timeout 0"),
+        ({"timeout_s": math.nan}, "timeout nan"),
+        ({"source": "10.0.0.1"}, "source '10.0.0.1'"),
+        ({"source": "::1"}, "source"),
+        ({"schedule": (Step(5, 1), Step(2, 1))}, "steps"),
+        ({"schedule": (Step(5, 1), Step(5, 2))}, "steps"),
+    ],
+)
+def test_a_population_with_an_impossible_value_is_refused_by_name(change: dict[str, Any], name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        Population(**{"class_name": "all", "arrivals": Poisson(1), **change})
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Poisson(0),
+        lambda: ConstantRate(math.inf),
+        lambda: Closed(0),
+        lambda: Url("index.html"),
+        lambda: Url("/a b"),
+        lambda: Url("/a\r\nX: y"),
+        lambda: Url("/a", 0),
+        lambda: Url("/a", math.nan),
+        lambda: Url("/a", 1, -1),
+        lambda: Step(-1, 1),
+        lambda: Step(1, -1),
+        lambda: Constant(-1),
+        lambda: Exponential(0),
+        lambda: Lognormal(0, 1),
+        lambda: Lognormal(1, -1),
+        lambda: Gaussian(1, -1),
+        lambda: Gaussian(math.inf, 1),
+        lambda: Pareto(0, 1),
+        lambda: Weibull(1, 0),
+    ],
+)
+def test_a_part_with_an_impossible_value_is_refused(build: Any) -> None:
+    with pytest.raises(UsageError, match="is not allowed: it must be"):
+        build()
+
+
+def test_two_populations_of_one_name_are_refused() -> None:
+    one = Population(class_name="all", arrivals=Poisson(1))
+    with pytest.raises(UsageError, match="different for every population"):
+        distinct_classes((one, one))
+    with pytest.raises(UsageError, match="at least one"):
+        distinct_classes(())
+
+
+@given(st.integers(2, 50), st.floats(0, 3))
+def test_zipf_weights_follow_the_rank(count: int, exponent: float) -> None:
+    weights = [url.weight for url in zipf([Url(f"/{i}") for i in range(count)], exponent)]
+    assert weights[0] == 1
+    assert weights[-1] == pytest.approx(count**-exponent)
+    assert weights == sorted(weights, reverse=True)
+
+
+def test_means_of_distributions_are_those_of_the_textbook() -> None:
+    assert Pareto(2, 3).mean_value == pytest.approx(3)
+    assert Pareto(2, 1).mean_value == math.inf
+    assert Weibull(2, 1).mean_value == pytest.approx(2)
+    assert Weibull(1, 2).mean_value == pytest.approx(math.sqrt(math.pi) / 2)
