@@ -1,6 +1,98 @@
-//! placeholder
+//! A discrete-event simulator of clients, web server and operating system in virtual time.
+//!
+//! It plays the same populations as the load generator against a modelled server and gives the readings of
+//! the real sensors. Same server, populations and seed: same run, bit for bit.
 
-/// Runs the subcommand on standard input and output.
+mod calendar;
+mod check;
+mod client;
+mod cores;
+mod meter;
+mod population;
+mod session;
+mod system;
+mod workers;
+
+use std::io::{BufRead, Write};
+
+use anyhow::Context as _;
+use trimtab_wire::sim::{Answer, Order};
+
+pub use crate::meter::{Levels, Meter};
+pub use crate::system::{Census, Configuration, System};
+
+/// Runs the subcommand on standard input and output until the input ends.
+///
+/// # Errors
+/// Standard input or output broke; a bad order is answered instead.
 pub fn run_stdio() -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+    let mut out = std::io::stdout().lock();
+    let mut system = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.context("reading an order")?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let answer = answer(&mut system, &line);
+        serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
+        out.write_all(b"\n").context("writing an answer")?;
+        out.flush().context("writing an answer")?;
+    }
+    Ok(())
+}
+
+/// Carries out one order, a line of JSON.
+pub fn answer(system: &mut Option<System>, line: &str) -> Answer {
+    let outcome = serde_json::from_str(line)
+        .map_err(|error| format!("not an order: {error}"))
+        .and_then(|order| carry_out(system, order));
+    outcome.unwrap_or_else(|message| Answer::Refused { message })
+}
+
+fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> {
+    if let Order::Start {
+        server,
+        populations,
+        seed,
+    } = order
+    {
+        let system = System::new(server, &populations, seed)?;
+        return Ok(done(slot.insert(system)));
+    }
+    let system = slot
+        .as_mut()
+        .ok_or("nothing to simulate yet: the first order must be start")?;
+    match order {
+        Order::Apply { changes } => system.apply(&changes)?,
+        Order::Advance { duration_s } => system.advance(duration_s)?,
+        Order::Begin => system.begin(),
+        Order::Read | Order::Start { .. } => {
+            return Ok(Answer::Readings {
+                now_s: system.now_s(),
+                readings: system.readings(),
+                samples: system.meter().served,
+                events: system.events(),
+            })
+        }
+    }
+    Ok(done(system))
+}
+
+fn done(system: &System) -> Answer {
+    let configuration = system.configuration();
+    Answer::Done {
+        now_s: system.now_s(),
+        configuration: [
+            (
+                "max_request_workers",
+                i64::from(configuration.max_request_workers),
+            ),
+            (
+                "keep_alive_timeout_ms",
+                i64::from(configuration.keep_alive_timeout_ms),
+            ),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into(),
+    }
 }

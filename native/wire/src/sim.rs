@@ -24,8 +24,10 @@ pub struct Server {
     pub memory_limit_bytes: f64,
     /// Memory of the server without workers.
     pub base_memory_bytes: f64,
-    /// Resident memory per worker.
+    /// Memory per resident worker, busy or idle.
     pub worker_memory_bytes: f64,
+    /// Idle workers that stay resident; of more, one ends each second, as with Apache's MaxSpareServers.
+    pub spare_workers: u32,
     /// Slowdown past the limit: CPU work is multiplied by 1 + swap_cost * (demand / limit - 1) there.
     pub swap_cost: f64,
     /// Service time not spent on a core (disk, network), per request.

@@ -1,0 +1,65 @@
+//! Validation of what crosses the border; every message gives the name, the value and what is allowed.
+
+use std::collections::BTreeMap;
+
+use trimtab_wire::sim::Server;
+
+use crate::system::Configuration;
+
+/// Most workers; far beyond any server's limit.
+const MAX_WORKERS: i64 = 1 << 22;
+
+/// Checks a server.
+///
+/// # Errors
+/// A field is outside its domain.
+pub fn server(server: &Server) -> Result<(), String> {
+    let at_least = |name: &str, value: f64, least: f64| {
+        if value >= least && value.is_finite() {
+            return Ok(());
+        }
+        Err(format!("server: {name} {value} must be at least {least}"))
+    };
+    at_least("cores", server.cores, 1e-3)?;
+    at_least("memory_limit_bytes", server.memory_limit_bytes, 1.0)?;
+    at_least("base_memory_bytes", server.base_memory_bytes, 0.0)?;
+    at_least("worker_memory_bytes", server.worker_memory_bytes, 0.0)?;
+    at_least("swap_cost", server.swap_cost, 0.0)?;
+    at_least("other_s", server.other_s, 0.0)?;
+    at_least("reload_s", server.reload_s, 0.0)?;
+    workers(i64::from(server.max_request_workers)).map(|_| ())
+}
+
+/// The configuration with these changes.
+///
+/// # Errors
+/// An unknown knob or a value outside its domain.
+pub fn changed(
+    before: Configuration,
+    changes: &BTreeMap<String, i64>,
+) -> Result<Configuration, String> {
+    let mut after = before;
+    for (name, &value) in changes {
+        match name.as_str() {
+            "max_request_workers" => after.max_request_workers = workers(value)?,
+            "keep_alive_timeout_ms" => {
+                after.keep_alive_timeout_ms = u32::try_from(value).map_err(|_| {
+                    format!("keep_alive_timeout_ms {value} is outside 0..{}", u32::MAX)
+                })?;
+            }
+            _ => {
+                return Err(format!(
+                    "unknown knob {name:?}: there are keep_alive_timeout_ms, max_request_workers"
+                ))
+            }
+        }
+    }
+    Ok(after)
+}
+
+fn workers(value: i64) -> Result<u32, String> {
+    u32::try_from(value)
+        .ok()
+        .filter(|_| (1..=MAX_WORKERS).contains(&value))
+        .ok_or_else(|| format!("max_request_workers {value} is outside 1..{MAX_WORKERS}"))
+}

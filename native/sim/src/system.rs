@@ -1,0 +1,243 @@
+//! The whole system in virtual time: clients, accept queue, workers, cores, memory.
+//!
+//! The clients' side is in `client.rs`, the server's in `workers.rs`; here are the state and the passing of time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::rngs::SmallRng;
+use rand::SeedableRng;
+use trimtab_wire::sim::Server;
+use trimtab_wire::workload::Population;
+
+use crate::calendar::{Calendar, Event, Kind};
+use crate::check;
+use crate::cores::Cores;
+use crate::meter::{Levels, Meter};
+use crate::population::Clients;
+use crate::session::Slab;
+
+/// Stream of the server's own randomness, apart from that of the traffic.
+const SERVICE_STREAM: u64 = 0x7365_7276_6963_6521;
+
+/// The knobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Configuration {
+    /// Worker limit m.
+    pub max_request_workers: u32,
+    /// How long an idle connection is kept, in milliseconds.
+    pub keep_alive_timeout_ms: u32,
+}
+
+/// Sessions by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Census {
+    /// Sessions started.
+    pub started: u64,
+    /// Sessions that ended after their last page.
+    pub ended: u64,
+    /// Sessions given up by the client after a timeout.
+    pub failed: u64,
+    /// Sessions in progress.
+    pub active: u64,
+}
+
+/// The simulated system.
+#[derive(Debug)]
+pub struct System {
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Clients>,
+    pub(crate) seed: u64,
+    pub(crate) rng: SmallRng,
+    pub(crate) now_s: f64,
+    pub(crate) events: u64,
+    pub(crate) calendar: Calendar,
+    pub(crate) cores: Cores,
+    pub(crate) sessions: Slab,
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) busy: u32,
+    pub(crate) resident: u32,
+    pub(crate) in_force: Configuration,
+    pub(crate) ordered: VecDeque<Configuration>,
+    pub(crate) meter: Meter,
+    pub(crate) census: Census,
+}
+
+impl System {
+    /// Builds the system; virtual time is 0 and the first sessions arrive.
+    ///
+    /// # Errors
+    /// A parameter is outside its domain; nothing is built.
+    pub fn new(server: Server, populations: &[Population], seed: u64) -> Result<Self, String> {
+        check::server(&server)?;
+        let mut clients = Vec::with_capacity(populations.len());
+        for (index, population) in (0..=u32::from(u16::MAX)).zip(populations) {
+            clients.push(Clients::new(population, index, seed, server.other_s)?);
+        }
+        if clients.len() != populations.len() {
+            return Err(format!("{} populations, at most 65536", populations.len()));
+        }
+        let mut system = Self {
+            cores: Cores::new(server.cores),
+            in_force: Configuration {
+                max_request_workers: server.max_request_workers,
+                keep_alive_timeout_ms: server.keep_alive_timeout_ms,
+            },
+            server,
+            clients,
+            seed,
+            rng: SmallRng::seed_from_u64(seed ^ SERVICE_STREAM),
+            now_s: 0.0,
+            events: 0,
+            calendar: Calendar::default(),
+            sessions: Slab::default(),
+            queue: VecDeque::new(),
+            busy: 0,
+            resident: 0,
+            ordered: VecDeque::new(),
+            meter: Meter::default(),
+            census: Census {
+                started: 0,
+                ended: 0,
+                failed: 0,
+                active: 0,
+            },
+        };
+        system.spawn_spares();
+        system.schedule(1.0, Kind::Maintain, 0, 0);
+        system.open_doors()?;
+        Ok(system)
+    }
+
+    /// Orders a change; it comes into force when `reload_s` has passed.
+    ///
+    /// # Errors
+    /// An unknown knob or a value outside its domain; nothing is ordered.
+    pub fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), String> {
+        let last = self.ordered.back().unwrap_or(&self.in_force);
+        let wanted = check::changed(*last, changes)?;
+        self.ordered.push_back(wanted);
+        self.schedule(self.server.reload_s, Kind::Reload, 0, 0);
+        if self.server.reload_s == 0.0 {
+            self.advance(0.0)?;
+        }
+        Ok(())
+    }
+
+    /// Lets virtual time pass.
+    ///
+    /// # Errors
+    /// The duration is negative or not finite, or more sessions are in progress than can be kept.
+    pub fn advance(&mut self, duration_s: f64) -> Result<(), String> {
+        let end_s = self.now_s + duration_s;
+        if !(duration_s >= 0.0 && end_s.is_finite()) {
+            return Err(format!("duration_s {duration_s} must be at least 0"));
+        }
+        loop {
+            let entered_s = self.calendar.next_s();
+            let done_s = self.now_s + self.cores.first_done_in_s();
+            let next_s = entered_s.min(done_s);
+            if next_s > end_s {
+                break;
+            }
+            self.pass(next_s);
+            self.events += 1;
+            if done_s <= entered_s {
+                if let Some(slot) = self.cores.leave() {
+                    self.computed(slot)?;
+                }
+            } else if let Some(event) = self.calendar.pop() {
+                self.happen(event)?;
+            }
+        }
+        self.pass(end_s);
+        Ok(())
+    }
+
+    /// Starts a new measuring interval.
+    pub fn begin(&mut self) {
+        self.meter = Meter::default();
+    }
+
+    /// What was measured since `begin`.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Readings since `begin` by metric name.
+    pub fn readings(&self) -> BTreeMap<String, f64> {
+        self.meter.readings(&self.server)
+    }
+
+    /// Virtual time.
+    pub fn now_s(&self) -> f64 {
+        self.now_s
+    }
+
+    /// Events processed since the start.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The configuration in force.
+    pub fn configuration(&self) -> Configuration {
+        self.in_force
+    }
+
+    /// Sessions by what became of them; the active ones are counted, not inferred.
+    pub fn census(&self) -> Census {
+        let active = self.clients.iter().map(|c| u64::from(c.active)).sum();
+        Census {
+            active,
+            ..self.census
+        }
+    }
+
+    /// Enters an event that is due after this time.
+    pub(crate) fn schedule(&mut self, after_s: f64, kind: Kind, slot: u32, stamp: u32) {
+        self.calendar.push(Event {
+            at_s: self.now_s + after_s,
+            kind,
+            slot,
+            stamp,
+        });
+    }
+
+    fn pass(&mut self, until_s: f64) {
+        let elapsed_s = until_s - self.now_s;
+        let levels = Levels {
+            waiting: self.queue.len() as f64,
+            busy: f64::from(self.busy),
+            resident: f64::from(self.resident),
+            cores: self.cores.busy(),
+        };
+        self.meter.pass(elapsed_s, levels);
+        self.cores.pass(elapsed_s);
+        self.now_s = until_s;
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        let Event { slot, stamp, .. } = event;
+        match event.kind {
+            Kind::Step => return self.step(slot, stamp),
+            Kind::Arrival => return self.arrive(slot, stamp),
+            Kind::Reload => return self.reload(),
+            Kind::Maintain => {
+                self.maintain();
+                return Ok(());
+            }
+            _ => {}
+        }
+        if self.sessions.at(slot).stamp != stamp {
+            return Ok(());
+        }
+        match event.kind {
+            Kind::DelayEnd => return self.served(slot),
+            Kind::KeepAliveEnd => self.close_idle(slot),
+            Kind::NextObject => self.request(slot),
+            Kind::Click => self.click(slot),
+            Kind::Retry => self.connect(slot),
+            _ => return self.time_out(slot),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+"""The server that the simulator plays and the traffic that it gets when none is named."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from trimtab.core import Domain, How, Knob
+from trimtab.workloads._population import Url
+from trimtab.workloads.wagon import Wagon
+
+MIB = 2**20
+PAGE = Url("/page.php")
+
+
+class Traffic(Protocol):
+    """A population of clients that can cross the border to the native programs."""
+
+    def to_wire(self) -> dict[str, Any]:
+        """The population as the wire's `Population`."""
+        ...
+
+
+@dataclass(frozen=True)
+class SimulatedServer:
+    """The server to simulate; the defaults mirror the testbed: prefork and PHP on one core under a limit of 400 MB.
+
+    Args:
+        max_request_workers: worker limit at the start; Apache's default.
+        server_limit: largest worker limit that can be set; Apache's ServerLimit.
+        keep_alive_timeout_ms: how long an idle connection holds its worker, in milliseconds; scaled as the
+            think times are.
+        accept_queue: connections that can wait to be accepted; Apache's ListenBacklog.
+        cores: cores that the workers share.
+        memory_limit_bytes: memory that the server may use, in bytes.
+        base_memory_bytes: memory without workers, in bytes.
+        worker_memory_bytes: memory per resident worker, busy or idle, in bytes.
+        spare_workers: idle workers that stay resident; Apache's MaxSpareServers.
+        swap_cost: past the memory limit CPU work is multiplied by 1 + swap_cost * (demand / limit - 1); at 10 the
+            model is slower at 40 workers and faster at 80 than a real prefork under such a limit was.
+        request_cpu_s: CPU seconds of a request whose URL names none.
+        other_s: service time off the cores per request, in seconds.
+        exponential_service: True for exponential CPU times, False for constant ones.
+        reload_s: seconds until a change is in force.
+    """
+
+    max_request_workers: int = 150
+    server_limit: int = 256
+    keep_alive_timeout_ms: int = 500
+    accept_queue: int = 511
+    cores: float = 1.0
+    memory_limit_bytes: float = 400.0 * MIB
+    base_memory_bytes: float = 40.0 * MIB
+    worker_memory_bytes: float = 12.0 * MIB
+    spare_workers: int = 10
+    swap_cost: float = 10.0
+    request_cpu_s: float = 0.0022
+    other_s: float = 0.0
+    exponential_service: bool = True
+    reload_s: float = 0.2
+
+    def to_wire(self) -> dict[str, Any]:
+        """This server as the wire's `Server`."""
+        fields = asdict(self)
+        del fields["server_limit"], fields["request_cpu_s"]
+        return fields
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The two knobs with the domains that hold for this server."""
+        cost = "idle connections are closed; the clients open new ones"
+        return (
+            Knob(
+                name="max_request_workers",
+                native_name="MaxRequestWorkers",
+                unit="workers",
+                domain=Domain(
+                    1, self.server_limit, 1, "ServerLimit; a larger one needs a restart with a larger ServerLimit"
+                ),
+                default=150,
+                how=How.RELOAD,
+                cost=cost,
+                description="Most connections served at the same time; the others wait in the accept queue.",
+            ),
+            Knob(
+                name="keep_alive_timeout_ms",
+                native_name="KeepAliveTimeout",
+                unit="ms",
+                domain=Domain(0, 60_000),
+                default=5_000,
+                how=How.RELOAD,
+                cost=cost,
+                description="How long an idle connection holds its worker before the server closes it.",
+            ),
+        )
+
+
+def default_traffic(server: SimulatedServer, cpu_ratio: float = 0.7) -> tuple[Traffic, ...]:
+    """WAGON sessions, think times scaled by 30, at the rate that keeps the server's cores busy for this share.
+
+    Args:
+        server: gives the cores and the CPU time of a request.
+        cpu_ratio: wanted CPU utilisation, between 0 and 1, while memory suffices.
+    """
+    table = Wagon()
+    requests_per_session = table.session_pages_mean * table.burst_mean
+    session_rate_hz = cpu_ratio * server.cores / (server.request_cpu_s * requests_per_session)
+    scale = session_rate_hz * table.session_gap_mean_s
+    return Wagon(class_name="dynamic", time_scale=30.0, rate_scale=scale, urls=(PAGE,)).populations()
+
+
+def costed(population: dict[str, Any], request_cpu_s: float) -> dict[str, Any]:
+    """The population with a CPU cost for every URL."""
+    for mix in ("pages", "objects"):
+        population[mix] = [{**url, "cpu_s": url["cpu_s"] or request_cpu_s} for url in population[mix]]
+    return population

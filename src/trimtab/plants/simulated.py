@@ -1,0 +1,142 @@
+"""A simulated plant: the discrete-event simulator of `trimtab-native sim` behind the messages of a real server.
+
+It gives a controller the queue, the workers, the keep-alive and the memory cliff of a prefork server in virtual time,
+on any machine and without permissions. Its readings carry the names of the real sensors; they are those of a
+model, never of a server.
+
+Not modelled: the network, disks, workers that take time to spawn, requests that cost memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trimtab import native
+from trimtab.core import Applied, Configuration, Finding, Knob, Readings, Sensor
+from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
+from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
+from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic
+
+
+class Simulated:
+    """A plant in virtual time.
+
+    Args:
+        server: what to simulate.
+        populations: its clients; none for `default_traffic`. A URL without `cpu_s` costs
+            the server's `request_cpu_s`.
+        seed: source of all randomness: the same seed gives the same run.
+
+    Raises:
+        UsageError: the simulator refuses the server or the populations.
+        NativeError: the native program is not installed.
+    """
+
+    name = "simulated"
+
+    def __init__(
+        self, server: SimulatedServer | None = None, populations: Sequence[Traffic] = (), seed: int = 0
+    ) -> None:
+        self.server = server or SimulatedServer()
+        self._knobs = {knob.name: knob for knob in self.server.knobs()}
+        for name, knob in self._knobs.items():
+            knob.validated(getattr(self.server, name))
+        self._link = Link()
+        traffic = [
+            costed(p.to_wire(), self.server.request_cpu_s) for p in populations or default_traffic(self.server)
+        ]
+        start = {"type": "start", "server": self.server.to_wire(), "populations": traffic, "seed": seed}
+        try:
+            self._original = _configuration(self._link.ask(start))
+        except Refused as refused:
+            self._link.close()
+            raise UsageError(f"simulated server: {refused}") from None
+        except PlantGone:
+            self._link.close()
+            raise
+        self.clock = VirtualClock(self._link)
+        self._sensor = SimulatedSensor(self._link)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The worker limit and the keep-alive time."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """One sensor, which reads everything."""
+        return (self._sensor,)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            PlantGone: the simulator has ended.
+        """
+        return _configuration(self._link.ask({"type": "advance", "duration_s": 0.0}))
+
+    def derive(self, readings: Readings) -> Readings:
+        """Nothing: the simulator reads Eq. (1) of liu2003 itself."""
+        return {}
+
+    def apply(self, changes: Mapping[str, int]) -> Applied:
+        """Orders the changes, lets the reload time pass and reads back.
+
+        Raises:
+            ApplyRefused: an unknown knob or a value outside its domain; nothing changed.
+            ApplyFailed: what was read back is not what was ordered.
+            PlantGone: the simulator has ended.
+        """
+        wanted = {name: self._validated(name, value) for name, value in changes.items()}
+        began_s = self.clock.now_s()
+        try:
+            self._link.ask({"type": "apply", "changes": wanted})
+        except Refused as refused:
+            raise ApplyRefused(str(refused)) from None
+        self.clock.sleep(self.server.reload_s)
+        in_force = self.configuration()
+        wrong = [
+            f"{name} is {in_force.get(name)}, not {value}"
+            for name, value in wanted.items()
+            if in_force.get(name) != value
+        ]
+        if wrong:
+            raise ApplyFailed("; ".join(wrong))
+        return Applied(in_force, self.clock.now_s() - began_s)
+
+    def restore(self) -> None:
+        """Puts back the configuration of the start."""
+        changed = {name: value for name, value in self._original.items() if self.configuration()[name] != value}
+        if changed:
+            self.apply(changed)
+
+    def close(self) -> None:
+        """Ends the simulator; may be called twice."""
+        self._link.close()
+
+    def undo_script(self) -> str:
+        """A script that does nothing, because a simulated server leaves nothing behind."""
+        return "#!/bin/sh\n# A simulated server ends with its run: there is nothing to undo.\nexit 0\n"
+
+    def _validated(self, name: str, value: int) -> int:
+        if name not in self._knobs:
+            raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(sorted(self._knobs))}")
+        try:
+            return self._knobs[name].validated(value)
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+
+
+def _configuration(answer: Mapping[str, Any]) -> Configuration:
+    return {str(name): int(value) for name, value in answer["configuration"].items()}
+
+
+def probe() -> tuple[Finding, ...]:
+    """Whether the simulator can be used here."""
+    try:
+        found = native.program()
+    except NativeError as error:
+        return (Finding("simulated server", False, str(error), "run 'make setup' to build the native program"),)
+    return (Finding("simulated server", True, f"{found.name} sim, in virtual time; needs no permissions"),)
+
+
+PLANT = Simulated
