@@ -2,7 +2,7 @@
 //!
 //! Memory is that of the resident workers, busy or idle, as with Apache's prefork: a worker is spawned when a connection needs
 //! one (at once; Apache doubles its spawning rate each second up to 32) and stays until more than `spare_workers` are idle, when one of them
-//! ends each second. A reload ends the idle ones and starts spares anew.
+//! ends each second. A reload ends the idle ones and starts spares anew; a busy one ends with its connection.
 
 use crate::calendar::Kind;
 use crate::session::Stage;
@@ -136,7 +136,11 @@ impl System {
             return;
         }
         session.connected = false;
+        let ends = session.closing;
         self.busy -= 1;
+        if ends {
+            self.set_resident(self.resident - 1);
+        }
         self.accept();
     }
 
