@@ -1,0 +1,187 @@
+"""The report: one HTML file without network, from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from trimtab import __version__
+from trimtab.core import METRICS
+from trimtab.events import MoveState
+from trimtab.report import figures
+from trimtab.report.track import Track, tracks
+from trimtab.report.verdict import compare, interval
+from trimtab.store import Store
+
+SHOWN_METRICS = (
+    "response_time_s",
+    "accept_queue_delay_s",
+    "service_time_s",
+    "burst_length",
+    "request_rate_hz",
+    "busy_workers",
+    "cpu_ratio",
+    "memory_ratio",
+    "client_page_time_s",
+    "client_error_rate_hz",
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of the table of events."""
+
+    at: str
+    change: str
+    reason: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A figure of the paper beside ours.
+
+    Args:
+        what: the quantity.
+        paper: the paper's value, with where it stands.
+        ours: our value.
+        remark: what differs and why.
+    """
+
+    what: str
+    paper: str
+    ours: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with its caption, both ready for the page."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+def render(
+    store: Store,
+    run_ids: Sequence[int],
+    title: str = "",
+    paper: Sequence[PaperRow] = (),
+    plots: Sequence[Plot] = (),
+) -> str:
+    """The report of some runs as an HTML page.
+
+    Runs of one label are repeats; the label of the first run is the baseline. One representative run of each
+    label is drawn: the last.
+
+    Args:
+        store: where they are.
+        run_ids: their numbers, the baseline first; at least one.
+        title: heading; made from the plant when empty.
+        paper: figures of a paper beside ours.
+        plots: further figures.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    found = tracks(store, run_ids)
+    groups: dict[str, list[Track]] = {}
+    for track in found:
+        groups.setdefault(track.label, []).append(track)
+    objective = found[0].run.plan.settings.objective
+    drawn = [group[-1] for group in groups.values() if group[-1].windows]
+    verdict = compare(groups, objective.metric, objective.minimize)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files("trimtab.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.render(
+        title=title or f"{found[0].run.plan.plant}: {objective}",
+        simulated=any(t.simulated for t in found),
+        verdict=verdict,
+        interval=lambda e: interval(objective.metric, e),
+        plain=figures.plain,
+        metric=objective.metric,
+        plots=[(p.title, p.caption, Markup(p.svg)) for p in (*_plots(drawn, objective.metric), *plots)],
+        events=[(t.label, _events(t)) for t in drawn if t.changes()],
+        means=_means(groups),
+        labels=list(groups),
+        paper=paper,
+        facts=_facts(found),
+        notes=[(t.label, f"{n.at_s:.0f} s", n.text) for t in found for n in t.notes],
+        unmeasured=_unmeasured(found),
+        version=__version__,
+    )
+
+
+def _plots(drawn: Sequence[Track], metric: str) -> list[Plot]:
+    """The figures that every report has."""
+    if not drawn:
+        return []
+    caption = "Dotted lines mark changes. Both scales are logarithmic, so equal distances are equal factors."
+    plots = [Plot("What was set, and what came of it", caption, figures.trajectories(drawn, metric))]
+    if any("accept_queue_delay_s" in w.readings for t in drawn for w in t.windows):
+        text = "Response time per page by Eq. (1) of liu2003: waiting to be accepted, and being served."
+        plots.append(Plot("Where the time goes", text, figures.decomposition(drawn)))
+    if any("cpu_ratio" in w.readings for t in drawn for w in t.windows):
+        text = "Memory demand counts what is swapped out: above 100 % the server swaps."
+        plots.append(Plot("What binds", text, figures.utilisations(drawn)))
+    return plots
+
+
+def _events(track: Track) -> list[Event]:
+    """Every change of a run with its reason, in order."""
+    at = {w.index: w for w in track.windows}
+    events = []
+    for move in track.changes():
+        window = at.get(move.index)
+        seen = window.configuration if window else {}
+        changes = ", ".join(f"{k} {seen.get(k, '?')} → {v}" for k, v in move.move.changes.items())
+        took = f" in {move.took_s:.2g} s" if move.took_s is not None else ""
+        said = f": {move.detail}" if move.detail else ""
+        when = f"{window.start_s + window.duration_s:.0f} s" if window else ""
+        state = "left open: trimtab ended here" if move.state is MoveState.OPEN else move.state.value
+        events.append(Event(when, changes, move.move.reason, f"{state}{took}{said}"))
+    return events
+
+
+def _means(groups: Mapping[str, Sequence[Track]]) -> list[tuple[str, str, list[str]]]:
+    """Metric, unit and the mean of each label's second halves, for those that were measured."""
+    rows = []
+    for name in SHOWN_METRICS:
+        cells = []
+        for repeats in groups.values():
+            values = [v for t in repeats for v in t.settled(name)]
+            cells.append(f"{sum(values) / len(values):.4g}" if values else "not measured")
+        if any(cell != "not measured" for cell in cells):
+            rows.append((METRICS[name].description, METRICS[name].unit, cells))
+    return rows
+
+
+def _facts(found: Sequence[Track]) -> list[tuple[str, str]]:
+    """What is needed to judge and repeat the runs."""
+    first = found[0].run
+    when = datetime.fromtimestamp(first.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    seeds = ", ".join(str(t.run.plan.settings.seed) for t in found)
+    settings = first.plan.settings
+    return [
+        ("started", when),
+        ("plant", first.plan.plant),
+        ("runs", ", ".join(f"{t.run.id} {t.label}" for t in found)),
+        ("controllers", ", ".join(dict.fromkeys(t.run.plan.controller for t in found))),
+        ("seeds", seeds),
+        ("window", f"{settings.window_s:g} s"),
+        *((name.replace("_", " "), str(value)) for name, value in first.plan.host.items()),
+    ]
+
+
+def _unmeasured(found: Sequence[Track]) -> list[tuple[str, int]]:
+    """What could not be measured, and in how many windows."""
+    counts: dict[str, int] = {}
+    for problem in (p for t in found for w in t.windows for p in w.problems):
+        counts[problem] = counts.get(problem, 0) + 1
+    return sorted(counts.items(), key=lambda item: -item[1])[:10]
