@@ -156,8 +156,9 @@ class Trim:
         """The setting that fits into memory, and why, when the present one does not."""
         r = window.readings
         fit = self._fit(state, window, m)
-        if r.get("memory_ratio", 0.0) <= 1.0 or fit is None or fit >= m:
-            return None
+        ratio = r.get("memory_ratio", 0.0)
+        if fit is None or fit >= m or ratio <= (1.0 if m < 1.25 * fit else self.margin):
+            return None  # a limit far beyond what fits is taken down before the cliff, a near one only past it
         worker = r["worker_memory_bytes"] / 2**20
         limit = r["memory_limit_bytes"] / 2**20
         return fit, (
