@@ -1,0 +1,155 @@
+"""Every controller there is, through one kit."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests._curve import NAME, Curve, Drive, window_of, worker_knob
+from trimtab import discovery
+from trimtab.core import METRICS, Objective
+from trimtab.errors import UsageError
+
+ROOM = "trimtab.controllers"
+STILL = "static"
+NOISE_FREE = 1.25
+"""Response time at the end of a run without noise, of the best; the issue asks for 25 %."""
+NOISY = 1.5
+"""Median over the seeds at a coefficient of variation of 0.3."""
+
+every = pytest.mark.parametrize("name", discovery.names(ROOM))
+moving = pytest.mark.parametrize("name", [name for name in discovery.names(ROOM) if name != STILL])
+values = st.floats(0, 1e9, allow_subnormal=False)
+
+
+def module(name: str) -> ModuleType:
+    return discovery.load(ROOM, name)
+
+
+def build(name: str) -> Any:
+    return module(name).CONTROLLER(Objective())
+
+
+@every
+def test_it_is_a_frozen_record_of_documented_options_with_the_objective_first(name: str) -> None:
+    controller = module(name).CONTROLLER
+    assert dataclasses.is_dataclass(controller)
+    assert vars(controller)["__dataclass_params__"].frozen
+    fields = [field.name for field in dataclasses.fields(controller)]
+    assert fields[0] == "objective"
+    for field in fields:
+        assert f"{field}:" in (controller.__doc__ or ""), f"option {field} is not documented"
+
+
+@every
+def test_its_file_says_what_it_promises_and_where_it_departs_from_the_paper(name: str) -> None:
+    text = module(name).__doc__ or ""
+    assert "promises" in text.lower()
+    assert "Departures from the paper" in text or "Equations" in text
+
+
+@every
+def test_it_needs_a_knob(name: str) -> None:
+    with pytest.raises(UsageError, match="no knob to move"):
+        build(name).start((), 0)
+
+
+@every
+def test_its_state_is_a_frozen_record(name: str) -> None:
+    state = build(name).start((worker_knob(),), 0)
+    assert vars(type(state))["__dataclass_params__"].frozen
+
+
+@every
+def test_the_same_windows_give_the_same_moves_again(name: str) -> None:
+    first = Drive(build(name), Curve(), seed=3).run(40)
+    controller = build(name)
+    state = controller.start((worker_knob(),), 3)
+    for window, move in zip(first.windows, first.moves, strict=True):
+        again = controller.step(state, window)
+        state, replayed = controller.step(state, window)
+        assert again == (state, replayed), "one step, two results"
+        assert replayed == move
+
+
+@every
+def test_it_holds_with_a_reason_when_nothing_was_measured(name: str) -> None:
+    controller = build(name)
+    state = controller.start((worker_knob(),), 0)
+    for index in range(5):
+        state, move = controller.step(state, window_of(150, {}, index, samples=0))
+        assert not move.changes
+        assert move.reason
+
+
+@every
+def test_it_holds_when_too_few_requests_were_completed(name: str) -> None:
+    controller = build(name)
+    state = controller.start((worker_knob(),), 0)
+    window = dataclasses.replace(Curve().window(0, 20, 0), samples=0)
+    for _ in range(5):
+        state, move = controller.step(state, window)
+        assert not move.changes
+        assert move.reason
+
+
+@every
+def test_readings_that_come_and_go_do_not_stop_it(name: str) -> None:
+    controller, curve, limit = build(name), Curve(), 150
+    state = controller.start((worker_knob(),), 0)
+    for index in range(60):
+        whole = curve.window(index, limit, 0)
+        names = sorted(whole.readings)
+        kept = {key: whole.readings[key] for i, key in enumerate(names) if (i + index) % 4}
+        state, move = controller.step(state, dataclasses.replace(whole, readings=kept))
+        limit = move.changes.get(NAME, limit)
+        assert limit in worker_knob().domain
+
+
+@every
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) -> None:
+    step = data.draw(st.sampled_from([1, 5, 25]))
+    knob = worker_knob(step, data.draw(st.integers(1, 20)) * step, step)
+    controller = build(name)
+    state = controller.start((knob,), 0)
+    limit = knob.domain.clip(data.draw(st.integers(1, 500)))
+    for index in range(12):
+        readings = data.draw(st.dictionaries(st.sampled_from(sorted(METRICS)), values, max_size=8))
+        readings["response_time_s"] = data.draw(values)
+        state, move = controller.step(state, window_of(limit, readings, index))
+        assert set(move.changes) <= {NAME}
+        limit = move.changes.get(NAME, limit)
+        assert limit in knob.domain, move.reason
+
+
+@every
+def test_flat_noise_does_not_lead_it_outside_the_domain(name: str) -> None:
+    flat = Curve(short=1e-9, cliff=1e9)
+    knob = worker_knob(4, 64)
+    run = Drive(build(name), flat, knob, seed=1).run(200, start=32)
+    assert all(limit in knob.domain for limit in run.limits)
+
+
+@moving
+def test_it_finds_the_valley_without_noise(name: str) -> None:
+    assert Drive(build(name), Curve(cv=0.0)).run(60).final_ratio() <= NOISE_FREE
+
+
+@moving
+def test_it_finds_the_valley_in_noise(name: str) -> None:
+    ratios = [Drive(build(name), Curve(), seed=seed).run(60).final_ratio() for seed in range(15)]
+    assert statistics.median(ratios) <= NOISY, ratios
+
+
+def test_the_static_one_never_moves() -> None:
+    run = Drive(build(STILL), Curve()).run(30)
+    assert set(run.limits) == {150}
+    assert not any(move.changes for move in run.moves)
