@@ -5,7 +5,8 @@
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: trimtab-native load|sim  (newline-delimited JSON on standard input and output)";
+const USAGE: &str =
+    "usage: trimtab-native load|sim  (newline-delimited JSON on standard input and output)";
 
 fn main() -> ExitCode {
     let verb = std::env::args().nth(1);
@@ -21,7 +22,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("trimtab-native: {error:#}");
-            ExitCode::from(1)
+            let misused = error.is::<trimtab_wire::Misuse>();
+            ExitCode::from(if misused { 2 } else { 1 })
         }
     }
 }

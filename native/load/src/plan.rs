@@ -1,0 +1,240 @@
+//! An order, checked and made ready to run.
+
+use std::net::{IpAddr, SocketAddr};
+
+use trimtab_wire::load::Start;
+use trimtab_wire::sample::{Mix, Sampler};
+use trimtab_wire::workload::{Arrivals, Connection, Population, Url};
+
+use crate::arrivals::Schedule;
+
+/// Longest time that is accepted for anything, in seconds: keeps nanoseconds within 64 bits.
+const LONGEST_S: f64 = 1e8;
+
+/// URLs of one kind with their requests, rendered once.
+#[derive(Debug)]
+pub struct Requests {
+    mix: Mix,
+    rendered: Vec<Box<[u8]>>,
+}
+
+impl Requests {
+    /// Chooses one, by its index.
+    pub fn choose(&self, rng: &mut rand::rngs::SmallRng) -> u32 {
+        self.mix.choose(rng) as u32
+    }
+
+    /// The bytes of one.
+    pub fn bytes(&self, index: u32) -> &[u8] {
+        &self.rendered[index as usize]
+    }
+}
+
+/// One population, ready to run.
+#[derive(Debug)]
+pub struct Crowd {
+    /// Index of its class in the plan.
+    pub class: usize,
+    /// How load enters.
+    pub arrivals: Arrivals,
+    /// Factor on it over time.
+    pub schedule: Schedule,
+    /// Pages in a session.
+    pub session_pages: Sampler,
+    /// Requests in a page.
+    pub burst_requests: Sampler,
+    /// Seconds from page to click.
+    pub think_s: Sampler,
+    /// Seconds from reply to next object.
+    pub object_gap_s: Sampler,
+    /// First requests of pages.
+    pub pages: Requests,
+    /// Embedded objects; None: as the pages.
+    pub objects: Option<Requests>,
+    /// When the client closes.
+    pub connection: Connection,
+    /// Longest wait for a reply.
+    pub timeout_ns: u64,
+    /// Address to send from.
+    pub source: Option<std::net::Ipv4Addr>,
+}
+
+impl Crowd {
+    /// The requests for embedded objects.
+    pub fn objects(&self) -> &Requests {
+        self.objects.as_ref().unwrap_or(&self.pages)
+    }
+}
+
+/// A checked order.
+#[derive(Debug)]
+pub struct Plan {
+    /// The server.
+    pub target: SocketAddr,
+    /// Names of the classes, in order of first appearance.
+    pub classes: Vec<String>,
+    /// Who sends.
+    pub crowds: Vec<Crowd>,
+    /// Length of the run.
+    pub duration_ns: u64,
+    /// Distance of the reports.
+    pub interval_ns: u64,
+    /// Source of all randomness.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Checks an order.
+    ///
+    /// # Errors
+    /// One line: what is wrong, its value, and what is allowed.
+    pub fn new(start: &Start) -> Result<Self, String> {
+        if !start.allow_remote && !is_loopback(start.target.ip()) {
+            return Err(format!(
+                "target {} is outside this machine; it needs allow_remote",
+                start.target
+            ));
+        }
+        if start.host.is_empty() || !start.host.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(format!("host {:?} is not a host name", start.host));
+        }
+        if start.populations.is_empty() {
+            return Err("populations is empty; at least one is needed".to_owned());
+        }
+        let mut plan = Self {
+            target: start.target,
+            classes: Vec::new(),
+            crowds: Vec::new(),
+            duration_ns: ns(positive_s("duration_s", start.duration_s)?),
+            interval_ns: ns(positive_s("interval_s", start.interval_s)?),
+            seed: start.seed,
+        };
+        for population in &start.populations {
+            let crowd = plan
+                .crowd(start, population)
+                .map_err(|e| format!("population {:?}: {e}", population.class))?;
+            plan.crowds.push(crowd);
+        }
+        Ok(plan)
+    }
+
+    fn crowd(&mut self, start: &Start, population: &Population) -> Result<Crowd, String> {
+        check(population, start)?;
+        let close = population.connection == Connection::PerRequest;
+        let requests = |urls: &[Url]| render(urls, &start.host, close);
+        let sampler = |name: &str, d| Sampler::new(d).map_err(|e| format!("{name}: {e}"));
+        let class = self
+            .classes
+            .iter()
+            .position(|name| *name == population.class)
+            .unwrap_or_else(|| {
+                self.classes.push(population.class.clone());
+                self.classes.len() - 1
+            });
+        Ok(Crowd {
+            class,
+            arrivals: population.arrivals,
+            schedule: Schedule::new(&population.schedule),
+            session_pages: sampler("session_pages", &population.session_pages)?,
+            burst_requests: sampler("burst_requests", &population.burst_requests)?,
+            think_s: sampler("think_s", &population.think_s)?,
+            object_gap_s: sampler("object_gap_s", &population.object_gap_s)?,
+            pages: requests(&population.pages).map_err(|e| format!("pages: {e}"))?,
+            objects: if population.objects.is_empty() {
+                None
+            } else {
+                Some(requests(&population.objects).map_err(|e| format!("objects: {e}"))?)
+            },
+            connection: population.connection,
+            timeout_ns: ns(positive_s("timeout_s", population.timeout_s)?),
+            source: population.source,
+        })
+    }
+}
+
+/// Seconds as nanoseconds.
+pub fn ns(seconds: f64) -> u64 {
+    (seconds.min(LONGEST_S) * 1e9).round() as u64
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn check(population: &Population, start: &Start) -> Result<(), String> {
+    if population.class.is_empty() {
+        return Err("class is empty".to_owned());
+    }
+    match population.arrivals {
+        Arrivals::Poisson { rate_hz } | Arrivals::Constant { rate_hz } => {
+            if !(rate_hz > 0.0 && rate_hz <= 1e7) {
+                return Err(format!(
+                    "rate_hz is {rate_hz}, must be greater than 0 and at most 1e7"
+                ));
+            }
+        }
+        Arrivals::Closed { users: 0 } => return Err("users is 0, must be at least 1".to_owned()),
+        Arrivals::Closed { .. } => {}
+    }
+    let mut before_s = 0.0;
+    for step in &population.schedule {
+        if !(step.at_s >= before_s && step.at_s <= LONGEST_S) {
+            return Err(format!(
+                "schedule: at_s is {}, must be at least {before_s}",
+                step.at_s
+            ));
+        }
+        if !(step.factor >= 0.0 && step.factor <= 1e6) {
+            return Err(format!(
+                "schedule: factor is {}, must be between 0 and 1e6",
+                step.factor
+            ));
+        }
+        before_s = step.at_s;
+    }
+    match population.source {
+        Some(source) if !start.target.is_ipv4() => {
+            Err(format!("source {source} cannot reach {}", start.target))
+        }
+        Some(source) if !source.is_loopback() => {
+            Err(format!("source {source} is not in 127.0.0.0/8"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn positive_s(name: &str, value: f64) -> Result<f64, String> {
+    if value > 0.0 && value <= LONGEST_S {
+        Ok(value)
+    } else {
+        Err(format!(
+            "{name} is {value}, must be greater than 0 and at most {LONGEST_S}"
+        ))
+    }
+}
+
+fn render(urls: &[Url], host: &str, close: bool) -> Result<Requests, String> {
+    let mix = Mix::new(urls)?;
+    let connection = if close { "Connection: close\r\n" } else { "" };
+    let rendered = urls.iter().map(|url| {
+        if !url.path.starts_with('/') || !url.path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(format!(
+                "url {:?} is not a path of printable characters that begins with '/'",
+                url.path
+            ));
+        }
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: trimtab\r\n{connection}\r\n",
+            url.path
+        );
+        Ok(request.into_bytes().into_boxed_slice())
+    });
+    Ok(Requests {
+        mix,
+        rendered: rendered.collect::<Result<_, _>>()?,
+    })
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,139 @@
+//! What ends a run early: a `Control` line, the end of the input, a signal.
+
+use std::io::Read as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use anyhow::Context as _;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use trimtab_wire::load::Control;
+use trimtab_wire::Misuse;
+
+const INPUT: u64 = u64::MAX;
+const SIGNAL: u64 = u64::MAX - 1;
+/// Longest line that is accepted.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A stream of lines, read without waiting for more than there is.
+#[derive(Debug)]
+pub struct Lines {
+    input: std::fs::File,
+    pending: Vec<u8>,
+    ended: bool,
+}
+
+impl Lines {
+    /// Lines of a descriptor.
+    pub fn new(input: OwnedFd) -> Self {
+        Self {
+            input: input.into(),
+            pending: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// The next line, waiting for it; None at the end of the input.
+    ///
+    /// # Errors
+    /// The input cannot be read, or a line is too long.
+    pub fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            if let Some(line) = self.take_line()? {
+                return Ok(Some(line));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.read_once()?;
+        }
+    }
+
+    fn read_once(&mut self) -> anyhow::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        match self.input.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(n) => self.pending.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("standard input"),
+        }
+        if self.pending.len() > MAX_LINE_BYTES {
+            return Err(Misuse(format!("a line of more than {MAX_LINE_BYTES} bytes")).into());
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self) -> anyhow::Result<Option<String>> {
+        let end = self.pending.iter().position(|&b| b == b'\n');
+        let rest = match end {
+            Some(end) => self.pending.split_off(end + 1),
+            None if self.ended && !self.pending.is_empty() => Vec::new(),
+            None => return Ok(None),
+        };
+        let line = String::from_utf8(std::mem::replace(&mut self.pending, rest));
+        line.map(Some)
+            .map_err(|_| Misuse("a line is not UTF-8".to_owned()).into())
+    }
+}
+
+/// Where orders to stop come from.
+#[derive(Debug, Default)]
+pub struct Stops {
+    /// Lines of [`Control`].
+    pub input: Option<Lines>,
+    /// Readable after a signal.
+    pub signals: Option<UnixStream>,
+}
+
+impl Stops {
+    /// Watches them with an epoll descriptor.
+    ///
+    /// # Returns
+    /// False when the input is one that cannot be waited for (a file, /dev/null) and therefore has ended.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn watch(&self, poll: &OwnedFd) -> anyhow::Result<bool> {
+        let add = |source: BorrowedFd<'_>, bits| {
+            epoll::add(poll, source, EventData::new_u64(bits), EventFlags::IN)
+        };
+        if let Some(signals) = &self.signals {
+            add(signals.as_fd(), SIGNAL)?;
+        }
+        match self
+            .input
+            .as_ref()
+            .map(|lines| (lines.ended, add(lines.input.as_fd(), INPUT)))
+        {
+            Some((true, _) | (_, Err(Errno::PERM))) => Ok(false),
+            Some((_, Err(error))) => Err(error.into()),
+            Some((_, Ok(()))) | None => Ok(true),
+        }
+    }
+
+    /// The token is one of [`Stops::watch`].
+    pub fn is_stop(bits: u64) -> bool {
+        bits >= SIGNAL
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Returns
+    /// True when the run is to end.
+    ///
+    /// # Errors
+    /// The input cannot be read or is not a [`Control`].
+    pub fn heard(&mut self, bits: u64) -> anyhow::Result<bool> {
+        let Some(lines) = self.input.as_mut().filter(|_| bits == INPUT) else {
+            return Ok(bits == SIGNAL);
+        };
+        lines.read_once()?;
+        while let Some(line) = lines.take_line()? {
+            match serde_json::from_str(&line) {
+                Ok(Control::Stop) => return Ok(true),
+                Err(error) => return Err(Misuse(format!("not a control line: {error}")).into()),
+            }
+        }
+        Ok(lines.ended)
+    }
+}

@@ -1,0 +1,201 @@
+//! What is counted of one class: since the last interval, and in the whole run.
+
+use std::collections::BTreeMap;
+
+use trimtab_wire::load::Class;
+
+use crate::meter::Meter;
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failure {
+    /// The connection was refused or could not be established.
+    Connect,
+    /// The server closed or reset the connection before the reply was complete.
+    Reset,
+    /// No complete reply in time.
+    Timeout,
+    /// The reply is not HTTP/1.x.
+    Malformed,
+    /// A complete reply with a status of 400 to 499.
+    Http4xx,
+    /// A complete reply with a status of 500 or more.
+    Http5xx,
+    /// This machine ran out of ports or descriptors.
+    Local,
+}
+
+impl Failure {
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::Http4xx => "http_4xx",
+            Self::Http5xx => "http_5xx",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// Counts and meters of one stretch of time.
+#[derive(Debug)]
+pub struct Stretch {
+    /// Successful requests.
+    pub requests: u64,
+    /// Pages of successful requests.
+    pub pages: u64,
+    /// Sessions started.
+    pub sessions: u64,
+    /// Connections established.
+    pub connections: u64,
+    /// Bytes of reply bodies.
+    pub body_bytes: u64,
+    /// Requests sent again.
+    pub resent: u64,
+    /// Failures by kind.
+    pub failures: BTreeMap<Failure, u64>,
+    /// Page time from the click.
+    pub page_intended: Meter,
+    /// Page time from its actual start.
+    pub page_actual: Meter,
+    /// Request time from its intended send.
+    pub request_intended: Meter,
+    /// Request time from its actual send.
+    pub request_actual: Meter,
+    /// Time to connect.
+    pub connect: Meter,
+    /// Time from the actual send to the first byte.
+    pub first_byte: Meter,
+}
+
+impl Stretch {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            requests: 0,
+            pages: 0,
+            sessions: 0,
+            connections: 0,
+            body_bytes: 0,
+            resent: 0,
+            failures: BTreeMap::new(),
+            page_intended: Meter::new()?,
+            page_actual: Meter::new()?,
+            request_intended: Meter::new()?,
+            request_actual: Meter::new()?,
+            connect: Meter::new()?,
+            first_byte: Meter::new()?,
+        })
+    }
+
+    fn counts(&self, class: &str) -> Class {
+        Class {
+            class: class.to_owned(),
+            requests: self.requests,
+            pages: self.pages,
+            sessions: self.sessions,
+            connections: self.connections,
+            body_bytes: self.body_bytes,
+            resent: self.resent,
+            errors: self
+                .failures
+                .iter()
+                .map(|(kind, n)| (kind.name().to_owned(), *n))
+                .collect(),
+            ..Class::default()
+        }
+    }
+
+    fn drain(&mut self, other: &mut Self) {
+        self.requests += std::mem::take(&mut other.requests);
+        self.pages += std::mem::take(&mut other.pages);
+        self.sessions += std::mem::take(&mut other.sessions);
+        self.connections += std::mem::take(&mut other.connections);
+        self.body_bytes += std::mem::take(&mut other.body_bytes);
+        self.resent += std::mem::take(&mut other.resent);
+        for (kind, n) in std::mem::take(&mut other.failures) {
+            *self.failures.entry(kind).or_default() += n;
+        }
+        self.page_intended.drain(&mut other.page_intended);
+        self.page_actual.drain(&mut other.page_actual);
+        self.request_intended.drain(&mut other.request_intended);
+        self.request_actual.drain(&mut other.request_actual);
+        self.connect.drain(&mut other.connect);
+        self.first_byte.drain(&mut other.first_byte);
+    }
+}
+
+/// One class.
+#[derive(Debug)]
+pub struct Tally {
+    name: String,
+    /// Since the last interval's end.
+    pub now: Stretch,
+    total: Stretch,
+    /// Requests begun and without a reply.
+    pub outstanding: u64,
+    /// Requests begun and not yet sent.
+    pub unsent: u64,
+}
+
+impl Tally {
+    /// A class of which nothing is known yet.
+    ///
+    /// # Errors
+    /// A meter cannot be made.
+    pub fn new(name: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            now: Stretch::new()?,
+            total: Stretch::new()?,
+            outstanding: 0,
+            unsent: 0,
+        })
+    }
+
+    /// Counts a failed request.
+    pub fn fail(&mut self, kind: Failure) {
+        *self.now.failures.entry(kind).or_default() += 1;
+    }
+
+    /// Ends an interval.
+    ///
+    /// # Arguments
+    /// `overdue`: requests that the generator should have begun and has not.
+    pub fn interval(&mut self, overdue: u64) -> Class {
+        let class = Class {
+            page_intended: self.now.page_intended.figures(),
+            page_actual: self.now.page_actual.figures(),
+            request_intended: self.now.request_intended.figures(),
+            request_actual: self.now.request_actual.figures(),
+            connect: self.now.connect.figures(),
+            first_byte: self.now.first_byte.figures(),
+            outstanding: self.outstanding + overdue,
+            unsent: self.unsent + overdue,
+            ..self.now.counts(&self.name)
+        };
+        self.total.drain(&mut self.now);
+        class
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// A histogram cannot be serialised.
+    pub fn summary(&mut self, overdue: u64) -> anyhow::Result<Class> {
+        self.total.drain(&mut self.now);
+        Ok(Class {
+            page_intended: self.total.page_intended.summary()?,
+            page_actual: self.total.page_actual.summary()?,
+            request_intended: self.total.request_intended.summary()?,
+            request_actual: self.total.request_actual.summary()?,
+            connect: self.total.connect.summary()?,
+            first_byte: self.total.first_byte.summary()?,
+            outstanding: self.outstanding + overdue,
+            unsent: self.unsent + overdue,
+            ..self.total.counts(&self.name)
+        })
+    }
+}
