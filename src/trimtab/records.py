@@ -21,9 +21,10 @@ class Plan:
     """All that is known of a run before its first window: enough to repeat, replay and undo it.
 
     Args:
-        command: the command line, as a list of arguments.
+        command: the arguments of the verb `tune`, from which its plant can be attached to again; empty when it
+            was not started from the command line.
+        directory: the working directory of the command.
         plant: the plant's registered name.
-        plant_options: what its `from_arguments` was given, as JSON values.
         knobs: those the controller may move, in its order.
         controller: the controller's registered name.
         controller_options: its options, without the objective.
@@ -36,8 +37,8 @@ class Plan:
     """
 
     command: tuple[str, ...]
+    directory: str
     plant: str
-    plant_options: Mapping[str, Any]
     knobs: tuple[Knob, ...]
     controller: str
     controller_options: Mapping[str, Any]

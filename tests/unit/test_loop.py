@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
 
+from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
 from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
 from trimtab.errors import (
     ApplyFailed,
@@ -41,7 +41,7 @@ class Run:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
         self.store = Store(None)
         chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan(("trimtab",), "memory", {}, knobs, "climber", {}, chosen, dict(plant.values), plant.undo_script())
+        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values), plant.undo_script())
         self.recorder = self.store.begin(plan)
         controller = Climber(Objective())
         self.loop = Loop(

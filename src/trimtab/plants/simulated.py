@@ -9,14 +9,17 @@ Not modelled: the network, disks, workers that take time to spawn, requests that
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Configuration, Finding, Knob, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
+from trimtab.options import options_of, values
 from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
-from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic
+from trimtab.plants._simulated_server import PAGE, SimulatedServer, Traffic, costed, default_traffic
+from trimtab.workloads._choice import workload
 
 
 class Simulated:
@@ -128,6 +131,42 @@ class Simulated:
 
 def _configuration(answer: Mapping[str, Any]) -> Configuration:
     return {str(name): int(value) for name, value in answer["configuration"].items()}
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a simulated server and its clients."""
+    parser.add_argument(
+        "--server",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a field of the simulated server, such as cores=2; may be repeated",
+    )
+    parser.add_argument("--workload", metavar="NAME", help="its traffic (default: WAGON at 70 %% of the cores)")
+    parser.add_argument("--rate-scale", metavar="FACTOR", help="multiplies the session rate of the workload")
+    parser.add_argument("--time-scale", metavar="FACTOR", help="divides the think times of the workload")
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
+    """The plant that the command line describes; it has a clock of its own, so `clock` is not used.
+
+    Raises:
+        UsageError: an unknown field, workload or option, or a value that is not allowed.
+        NativeError: the native program is not installed.
+    """
+    known = [option.name for option in options_of(SimulatedServer)]
+    texts: dict[str, str] = {}
+    for pair in args.server:
+        name, equals, text = pair.partition("=")
+        if not equals or name not in known:
+            raise UsageError(f"--server {pair!r}: write NAME=VALUE; there are {', '.join(known)}")
+        texts[name] = text
+    scales = {"rate_scale": args.rate_scale, "time_scale": args.time_scale}
+    given = {name: text for name, text in scales.items() if text is not None}
+    populations: Sequence[Traffic] = ()
+    if args.workload is not None or given:
+        populations = workload(args.workload or "wagon", {"urls": [PAGE.path], **given}).populations()
+    return Simulated(SimulatedServer(**values(SimulatedServer, texts)), populations, args.seed)
 
 
 def probe() -> tuple[Finding, ...]:

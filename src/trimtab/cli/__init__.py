@@ -1,0 +1,137 @@
+"""The command line: one file per verb, found by discovery.
+
+A verb's module has a docstring (its first line is the verb's help, the rest its description, with an example),
+`add_arguments(parser)` and `run(args) -> int`. It may have `refine(parser, args)`, called once with what could be
+understood so far, to add the arguments that depend on other arguments.
+
+A plant's module takes part with `add_arguments(parser)` and `from_arguments(args, clock) -> Plant`, and any room's
+member with `probe() -> tuple[Finding, ...]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+from trimtab import __version__, discovery
+from trimtab.errors import TrimtabError, UsageError
+
+ROOM = "trimtab.cli"
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what was wrong as a UsageError."""
+        raise UsageError(f"{message} (see '{self.prog} --help')")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb.
+
+    Args:
+        argv: the arguments; those of this process when None.
+
+    Returns:
+        the exit code: 0 done, 1 could not, 2 used wrongly, 128 + n after signal n.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (TrimtabError, OSError) as error:
+        if "--verbose" in arguments:
+            traceback.print_exc()
+        print(f"trimtab: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code if isinstance(error, TrimtabError) else 1
+
+
+def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Parser]:
+    """A verb's module and its parser.
+
+    Args:
+        verb: its name.
+        arguments: those that decide which further arguments there are.
+
+    Raises:
+        UsageError: there is no such verb.
+    """
+    module = importlib.import_module(f"{ROOM}.{_known(verb)}")
+    parser = Parser(
+        prog=f"trimtab {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    parser.add_argument("--verbose", action="store_true", help="after an error, show where it came from")
+    refine = getattr(module, "refine", None)
+    if refine is not None:
+        refine(parser, parser.parse_known_args(arguments)[0])
+    parser.add_argument("-h", "--help", action="help", help="show this help and exit")
+    return module, parser
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Runs the verb that the arguments name."""
+    rest = [a for a in arguments if a != "--verbose"]
+    if not rest or rest[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if rest[0] == "--version":
+        print(f"trimtab {__version__}")
+        return 0
+    verb, arguments = rest[0], rest[1:]
+    module, parser = parser_of(verb, arguments)
+    code: int = module.run(parser.parse_args(arguments))
+    return code
+
+
+def _known(verb: str) -> str:
+    """The module name of a verb.
+
+    Raises:
+        UsageError: there is no such verb.
+    """
+    verbs = discovery.names(ROOM)
+    if verb not in verbs:
+        raise UsageError(f"unknown verb {verb!r}: there are {', '.join(verbs)}")
+    return verb.replace("-", "_")
+
+
+def _help() -> str:
+    """What `trimtab` alone says; reads the verbs' first lines without importing them."""
+    lines = [
+        "trimtab keeps a web server at its best operating point, online.",
+        "",
+        "usage: trimtab VERB [ARGUMENTS]   (trimtab VERB --help says more)",
+        "",
+    ]
+    for verb in discovery.names(ROOM):
+        spec = importlib.util.find_spec(f"{ROOM}.{verb.replace('-', '_')}")
+        assert spec is not None and spec.origin is not None
+        doc = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+        lines.append(f"  {verb:<10} {doc.partition(chr(10))[0]}")
+    lines += ["", "options: --version, --verbose, --help", "example: trimtab tune simulated --duration 10m"]
+    return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""What the verbs that run a loop share: the plant, the knobs and the controller that the arguments name."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from trimtab import discovery
+from trimtab.clock import SystemClock
+from trimtab.core.controller import Controller
+from trimtab.core.knob import Knob
+from trimtab.core.metric import metric
+from trimtab.core.objective import Objective
+from trimtab.core.plant import Plant
+from trimtab.errors import UsageError
+from trimtab.options import options_of, values
+
+PLANTS = "trimtab.plants"
+CONTROLLERS = "trimtab.controllers"
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A plant that may not be changed by everyone."""
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made; raises UsageError."""
+        ...
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A plant whose changes outlive the run that made them."""
+
+    def leftover(self) -> str:
+        """What an earlier run left behind, in one line; empty when nothing."""
+        ...
+
+    def undo_leftover(self) -> None:
+        """Takes away what earlier runs left behind."""
+        ...
+
+
+def add_plant(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that names the plant, and what every plant is told."""
+    there = discovery.names(PLANTS)
+    parser.add_argument(
+        "plant", metavar="PLANT", nargs="?", help=f"one of {', '.join(there)}; 'PLANT --help' shows its own options"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="source of all randomness (default 0)")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
+    parser.add_argument(
+        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
+    )
+
+
+def refine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Adds the options of the plant that is named.
+
+    Raises:
+        UsageError: there is no such plant.
+    """
+    if args.plant is not None:
+        group = parser.add_argument_group(f"options of {args.plant}")
+        discovery.load(PLANTS, args.plant).add_arguments(group)
+
+
+@contextlib.contextmanager
+def attached(args: argparse.Namespace) -> Iterator[Plant]:
+    """The plant that the arguments name, closed at the end with its sensors.
+
+    Raises:
+        UsageError: none is named, or it cannot be used from here.
+    """
+    if args.plant is None:
+        raise UsageError(f"no plant: name one of {', '.join(discovery.names(PLANTS))}")
+    plant: Plant = discovery.load(PLANTS, args.plant).from_arguments(args, SystemClock())
+    try:
+        yield plant
+    finally:
+        for sensor in plant.sensors():
+            sensor.close()
+        plant.close()
+
+
+def chosen_knobs(plant: Plant, wanted: Sequence[str]) -> tuple[Knob, ...]:
+    """The knobs to move: those wanted, else the plant's first.
+
+    Raises:
+        UsageError: it has no such knob, or none at all.
+    """
+    there = {knob.name: knob for knob in plant.knobs()}
+    if not there:
+        raise UsageError(f"{plant.name} has no knob that can be moved here: see 'trimtab doctor'")
+    for name in wanted:
+        if name not in there:
+            raise UsageError(f"unknown knob {name!r}: {plant.name} has {', '.join(there)}")
+    return tuple(there[name] for name in dict.fromkeys(wanted)) if wanted else (next(iter(there.values())),)
+
+
+def chosen_objective(args: argparse.Namespace) -> Objective:
+    """What `--minimize` or `--maximize` asks for.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    name = args.maximize or args.minimize or "response_time_s"
+    return Objective(metric(name).name, args.maximize is None)
+
+
+def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> Controller:
+    """The controller of that name.
+
+    Args:
+        name: its registered name.
+        objective: what it strives for.
+        given: its options as `NAME=VALUE`.
+
+    Raises:
+        UsageError: there is no such controller or option, or a value is not allowed.
+    """
+    kind: Any = discovery.load(CONTROLLERS, name).CONTROLLER
+    known = {option.name for option in options_of(kind)} - {"objective"}
+    texts: dict[str, str] = {}
+    for pair in given:
+        option, equals, text = pair.partition("=")
+        option = option.strip().replace("-", "_")
+        if not equals or option not in known:
+            raise UsageError(f"--option {pair!r}: write NAME=VALUE; {name} has {', '.join(sorted(known)) or 'none'}")
+        texts[option] = text.strip()
+    controller: Controller = kind(objective, **values(kind, texts))
+    return controller
+
+
+def options_in_force(controller: Controller) -> dict[str, Any]:
+    """The options of a controller, defaults included, without the objective."""
+    assert dataclasses.is_dataclass(controller)
+    names = [field.name for field in dataclasses.fields(controller)]
+    return {name: getattr(controller, name) for name in names if name != "objective"}
+
+
+def writable(path: Path | None, what: str) -> Path | None:
+    """The path, once it is known that a file can be written there.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if path is not None:
+        if path.is_dir():
+            raise UsageError(f"{what} {path} is a directory")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise UsageError(f"{what} {path} cannot be written: no such directory, or no permission")
+    return path

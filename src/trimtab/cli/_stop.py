@@ -1,0 +1,57 @@
+"""Signals as a request to stop: heeded where the loop waits, so that no change is left half made."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from trimtab.core.move import Move
+from trimtab.errors import UsageError
+from trimtab.observer import Stop
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[Stop]:
+    """A request that SIGINT, SIGTERM and SIGHUP set while this lasts."""
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.reason = signal.Signals(number).name
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def exit_code(reason: str) -> int:
+    """128 + n after signal n, else 0."""
+    return 128 + signal.Signals[reason] if reason in signal.Signals.__members__ else 0
+
+
+def terminal_approval(stop: Stop) -> Callable[[Move], bool]:
+    """Asks for each change on the terminal; a request to stop while it waits is a no.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("the mode approve asks before each change, and standard input is not a terminal")
+
+    def approve(move: Move) -> bool:
+        changes = ", ".join(f"{name} = {value}" for name, value in move.changes.items())
+        print(f"set {changes}? {move.reason} [y/N] ", end="", file=sys.stderr, flush=True)
+        while not stop:
+            if select.select([sys.stdin], [], [], 0.25)[0]:
+                return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return False
+
+    return approve
