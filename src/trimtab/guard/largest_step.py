@@ -7,6 +7,7 @@ because every window spent on the way there is a window of swapping.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from trimtab.core import Knob, Move, Window
@@ -47,11 +48,12 @@ class LargestStep:
 
     def _range(self, knob: Knob, now: int, window: Window) -> tuple[int, int]:
         """The least and the greatest value that may follow, members of the domain."""
-        domain = knob.domain
-        lowest, highest = now / self.factor, now * self.factor
+        domain, lowest = knob.domain, now / self.factor
         if knob.name == self.knob:
             lowest = min(lowest, self._fitting(now, window))
-        return domain.clip(min(lowest, now - domain.step)), domain.clip(max(highest, now + domain.step))
+        steps_down = max(1, math.floor((now - lowest) / domain.step))
+        steps_up = max(1, math.floor(now * (self.factor - 1) / domain.step))
+        return domain.clip(now - steps_down * domain.step), domain.clip(now + steps_up * domain.step)
 
     def _fitting(self, now: int, window: Window) -> float:
         """How many workers fit, by the room or else by the ratio; `now` where memory is not over its limit."""

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests._curve import MIB, NAME, seen, worker_knob
+from trimtab.core import Move, Objective
+from trimtab.guard import review_all, standard
+
+SWAPPING = seen(
+    150,
+    response_time_s=9.0,
+    busy_workers=150.0,
+    idle_workers=0.0,
+    accept_queue_length=100.0,
+    memory_ratio=4.5,
+    memory_bytes=1800 * MIB,
+    memory_limit_bytes=400 * MIB,
+    worker_memory_bytes=12 * MIB,
+)
+
+
+def passed(wanted: int) -> Move:
+    guards = standard(Objective())
+    states: tuple[Any, ...] = tuple(guard.start((worker_knob(),)) for guard in guards)
+    return review_all(guards, states, SWAPPING, Move({NAME: wanted}, "why"))[1]
+
+
+def test_a_first_timid_step_down_from_a_swapping_limit_ends_at_what_fits() -> None:
+    """0.9 * 400 / 12 = 30; the factor of four would have ended at 38."""
+    assert passed(90).changes == {NAME: 30}
+
+
+def test_a_bold_step_below_what_fits_is_cut_to_it() -> None:
+    assert passed(1).changes == {NAME: 30}
+
+
+def test_every_guard_that_amended_says_so_in_order() -> None:
+    reason = passed(5000).reason
+    assert reason.index("outside 1..256") < reason.index("do not fit")
