@@ -16,7 +16,7 @@ from trimtab.core.plant import Clock
 from trimtab.errors import NativeError, UsageError
 from trimtab.load_reports import Interval, Summary, parse
 from trimtab.native import Native
-from trimtab.workloads._population import Population, distinct_classes
+from trimtab.workloads._population import Population, required
 
 _KEPT_INTERVALS = 4096
 _PATIENCE_S = 10.0
@@ -36,16 +36,17 @@ class LoadRun:
 
     Args:
         target: address and port of the server, such as "127.0.0.1:8080" or "[::1]:80"; not a host name.
-        populations: who sends.
+        populations: who sends; those of one class name are reported as one.
         duration_s: length of the run, in seconds.
         clock: the clock on which intervals are dated.
         interval_s: distance of the interval reports, in seconds.
         seed: source of all randomness.
         host: value of the Host header; the target where it is not given.
+        allow_remote: permit a target outside 127.0.0.0/8 and ::1.
         cpu: the core to which the generator is pinned; None leaves it free.
 
     Raises:
-        UsageError: no populations, two of one name, a time that is not positive, or no such core.
+        UsageError: no populations, a time that is not positive, or no such core.
         NativeError: the generator did not start.
     """
 
@@ -59,9 +60,10 @@ class LoadRun:
         interval_s: float = 0.2,
         seed: int = 1,
         host: str | None = None,
+        allow_remote: bool = False,
         cpu: int | None = None,
     ) -> None:
-        distinct_classes(populations)
+        required(bool(populations), "populations", "()", "at least one")
         for name, value in (("duration", duration_s), ("interval", interval_s)):
             if not 0 < value < float("inf"):
                 raise UsageError(f"{name} {value:g} s is not allowed: it must be more than 0 and finite")
@@ -83,6 +85,7 @@ class LoadRun:
                     "duration_s": duration_s,
                     "interval_s": interval_s,
                     "seed": seed,
+                    "allow_remote": allow_remote,
                 }
             )
         except BaseException:

@@ -89,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         interval_s=interval_s,
         seed=args.seed,
         host=target.host,
+        allow_remote=args.allow_remote,
         cpu=args.cpu,
     ) as load_run:
         summary = _follow(load_run, args.json)

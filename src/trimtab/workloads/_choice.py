@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from trimtab.discovery import load
 from trimtab.errors import UsageError
 from trimtab.options import options_of, values
-from trimtab.workloads._population import Population, distinct_classes
+from trimtab.workloads._population import Population, required
 
 ROOM = "trimtab.workloads"
 
@@ -55,7 +55,7 @@ def populations_in(path: Path) -> tuple[Population, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UsageError(f"populations file {path}: it must be a JSON list of objects")
     found = tuple(one for entry in entries for one in _entry(path, entry))
-    distinct_classes(found)
+    required(bool(found), f"populations file {path}:", "[]", "a list of at least one object")
     return found
 
 

@@ -145,7 +145,7 @@ class Population:
     """One population of clients.
 
     Args:
-        class_name: the name under which it is reported.
+        class_name: the name under which it is reported, with all others of that name.
         arrivals: how load enters.
         session_pages: pages in a session; rounded, at least 1.
         burst_requests: requests in a page, the first one and its embedded objects; rounded, at least 1.
@@ -200,17 +200,6 @@ class Population:
             "schedule": [asdict(step) for step in self.schedule],
             "source": self.source,
         }
-
-
-def distinct_classes(populations: Sequence[Population]) -> None:
-    """Refuses an empty list of populations, or two under one name.
-
-    Raises:
-        UsageError: it is such a list.
-    """
-    names = [population.class_name for population in populations]
-    required(bool(names), "populations", "()", "at least one")
-    required(len(set(names)) == len(names), "class", names, "different for every population")
 
 
 def _is_loopback(address: str) -> bool:

@@ -20,7 +20,6 @@ from trimtab.workloads._population import (
     Population,
     Step,
     Url,
-    distinct_classes,
     zipf,
 )
 
@@ -98,14 +97,6 @@ def test_a_population_with_an_impossible_value_is_refused_by_name(change: dict[s
 def test_a_part_with_an_impossible_value_is_refused(build: Any) -> None:
     with pytest.raises(UsageError, match="is not allowed: it must be"):
         build()
-
-
-def test_two_populations_of_one_name_are_refused() -> None:
-    one = Population(class_name="all", arrivals=Poisson(1))
-    with pytest.raises(UsageError, match="different for every population"):
-        distinct_classes((one, one))
-    with pytest.raises(UsageError, match="at least one"):
-        distinct_classes(())
 
 
 @given(st.integers(2, 50), st.floats(0, 3))

@@ -106,7 +106,6 @@ def test_a_file_brings_several_classes(tmp_path: Path) -> None:
         ('[{"workload": "wagon", "url": "/a"}]', "must be a list"),
         ('[{"workload": "wagon", "time-scale": true}]', "must be text or a number"),
         ('[{"workload": "open-arrivals", "poisson": "yes"}]', "must be true or false"),
-        ('[{"workload": "wagon"}, {"workload": "wagon"}]', "different for every population"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
