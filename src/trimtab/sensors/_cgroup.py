@@ -1,0 +1,112 @@
+"""Where a process's control groups are, under version 1 (one hierarchy per controller), 2 (one for all) or both."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import NotMeasured
+
+
+@dataclass(frozen=True)
+class Group:
+    """A control group of one controller.
+
+    Args:
+        path: its directory.
+        top: the directory of its hierarchy's top that can be seen from here.
+        version: 1 or 2.
+    """
+
+    path: Path
+    top: Path
+    version: int
+
+    def is_top(self) -> bool:
+        """Whether it is the top of its hierarchy, which every process is in unless it was put elsewhere."""
+        return self.path == self.top
+
+    def upward(self) -> list[Group]:
+        """This group and those above it, nearest first, the top last."""
+        chain, path = [], self.path
+        while True:
+            chain.append(Group(path, self.top, self.version))
+            if path == self.top:
+                return chain
+            path = path.parent
+
+
+@dataclass(frozen=True)
+class _Mount:
+    controllers: frozenset[str]
+    root: str
+    point: Path
+    version: int
+
+
+def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
+    """The control group of a process by controller; that of version 2 is under "" too.
+
+    Args:
+        pid: the process.
+        root: where /proc and the mounts are, "/" but in tests.
+
+    Raises:
+        NotMeasured: there is no such process.
+    """
+    proc = root / "proc"
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = _mounts((proc / "self" / "mountinfo").read_text(encoding="utf-8"), root)
+    except OSError as error:
+        raise NotMeasured(f"control groups of pid {pid}: {os.strerror(error.errno or 0)}") from None
+    found: dict[str, Group] = {}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        names = frozenset(filter(None, controllers.split(",")))
+        for mount in mounts:
+            if mount.controllers == names and (group := _placed(mount, path)):
+                for name in names or {""}:
+                    found[name] = group
+                break
+    if unified := found.get(""):
+        for name in _controllers(unified):
+            found.setdefault(name, unified)
+    return found
+
+
+def _mounts(text: str, root: Path) -> list[_Mount]:
+    """The mounted hierarchies, from mountinfo (proc(5))."""
+    found = []
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, _, options) = before.split(), after.split(" ", 2)
+        point = root / fields[4].lstrip("/")
+        if kind == "cgroup2":
+            found.append(_Mount(frozenset(), fields[3], point, 2))
+        elif kind == "cgroup":
+            flags = set(options.split(",")) - {"rw", "ro", "xattr", "clone_children", "noprefix"}
+            names = frozenset(f for f in flags if not f.startswith("release_agent="))
+            found.append(_Mount(names, fields[3], point, 1))
+    return found
+
+
+def _placed(mount: _Mount, path: str) -> Group | None:
+    """Where a path of /proc/<pid>/cgroup is under a mount; None when it cannot be seen from here."""
+    if mount.root != "/":
+        if path != mount.root and not path.startswith(mount.root + "/"):
+            return None
+        path = path[len(mount.root) :]
+    if ".." in path.split("/"):
+        return None
+    directory = mount.point / path.lstrip("/")
+    return Group(directory, mount.point, mount.version) if directory.is_dir() else None
+
+
+def _controllers(group: Group) -> list[str]:
+    """The controllers of the hierarchy of version 2, and none when they are all in those of version 1."""
+    try:
+        return (group.top / "cgroup.controllers").read_text(encoding="ascii").split()
+    except OSError:
+        return []

@@ -1,0 +1,91 @@
+"""A kernel file that is opened once and read from its start each time, and the formats that such files have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.errors import NotMeasured
+
+_SIZE_BYTES = 1 << 16
+
+
+class KernelFile:
+    """One file of /proc or of a control group.
+
+    Args:
+        path: where it is.
+
+    Raises:
+        NotMeasured: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NotMeasured(f"{path}: {os.strerror(error.errno or 0)}") from None
+
+    def read(self) -> bytes:
+        """What it holds now.
+
+        Raises:
+            NotMeasured: it cannot be read, as when its process or group is gone.
+        """
+        try:
+            return os.pread(self._fd, _SIZE_BYTES, 0)
+        except OSError as error:
+            raise NotMeasured(f"{self.path}: {os.strerror(error.errno or 0)}") from None
+
+    def number(self) -> int:
+        """Its only number.
+
+        Raises:
+            NotMeasured: it cannot be read or holds something else.
+        """
+        text = self.read()
+        try:
+            return int(text)
+        except ValueError:
+            raise NotMeasured(f"{self.path} holds {text[:40]!r}, not a number") from None
+
+    def table(self) -> dict[bytes, int]:
+        """Its lines of a name and a number; other lines are left out.
+
+        Raises:
+            NotMeasured: it cannot be read.
+        """
+        return table(self.read())
+
+    def close(self) -> None:
+        """Closes it; may be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def table(text: bytes) -> dict[bytes, int]:
+    """Lines of a name, a number and perhaps a unit, as in memory.stat and (with kB made bytes) in meminfo."""
+    found: dict[bytes, int] = {}
+    for line in text.splitlines():
+        words = line.replace(b":", b" ").split()
+        if len(words) >= 2 and words[1].isdigit():
+            found[words[0]] = int(words[1]) * (1024 if words[2:3] == [b"kB"] else 1)
+    return found
+
+
+def paired(text: bytes, group: bytes) -> dict[bytes, int]:
+    """A group of counters of /proc/net/snmp or netstat: one line of names and one of values, each led by the group.
+
+    Raises:
+        NotMeasured: there is no such group.
+    """
+    lines = [line.split() for line in text.splitlines() if line.startswith(group + b":")]
+    if len(lines) != 2 or len(lines[0]) != len(lines[1]):
+        raise NotMeasured(f"this kernel gives no counters {group.decode()}")
+    return {name: int(value) for name, value in zip(lines[0][1:], lines[1][1:], strict=True)}

@@ -1,0 +1,160 @@
+"""Memory that a server demands, and how much it may use.
+
+Demand is what cannot be had back without swapping: all that is charged to the group (anonymous and shared pages, page
+tables, stacks, buffers of sockets) less the file pages on the LRU lists and the reclaimable slab, plus what is
+swapped out. File pages are left out whether active or not, since they are dropped when memory is short: the
+content that a static site has cached must not read as a demand of its workers. The price is that the few MiB of
+program text that really are needed are left out too. A page that is in memory and in swap at once (swapcached) counts
+once.
+
+As with CPU, the limit is the least from the server's group upward, and demand is that of the group in which it is;
+without a limit, of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import NotMeasured
+from trimtab.sensors._cgroup import Group
+from trimtab.sensors._kernel_file import KernelFile
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Memory at one moment.
+
+    Args:
+        bytes: demand, swapped part included.
+        swap_bytes: the part that is swapped out.
+        shared_bytes: the part that is shared memory, such as an opcode cache, and resident.
+        major_faults: page faults so far that had to read from swap or a file.
+    """
+
+    bytes: int
+    swap_bytes: int
+    shared_bytes: int
+    major_faults: int
+
+
+class GroupMemory:
+    """The memory of a control group and those below it.
+
+    Args:
+        group: the group.
+
+    Raises:
+        NotMeasured: it has no files of the memory controller.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.where = f"control group {group.path}"
+        unified = group.version == 2
+        self._prefix = b"" if unified else b"total_"
+        self._files: list[KernelFile] = []
+        self._usage = self._open(group.path / ("memory.current" if unified else "memory.usage_in_bytes"))
+        self._stat = self._open(group.path / "memory.stat")
+        self._swap = None
+        if unified and (group.path / "memory.swap.current").exists():
+            self._swap = self._open(group.path / "memory.swap.current")
+
+    def demand(self) -> Demand:
+        """What it demands now.
+
+        Raises:
+            NotMeasured: the group is gone.
+        """
+        usage, stat = self._usage.number(), self._stat.table()
+
+        def field(name: bytes) -> int:
+            return stat.get(self._prefix + name, 0)
+
+        swap = self._swap.number() if self._swap is not None else field(b"swap")
+        swap = max(0, swap - field(b"swapcached"))
+        file_pages = field(b"active_file") + field(b"inactive_file") + field(b"slab_reclaimable")
+        return Demand(max(0, usage - file_pages) + swap, swap, field(b"shmem"), field(b"pgmajfault"))
+
+    def close(self) -> None:
+        """Closes its files; may be called twice."""
+        for file in self._files:
+            file.close()
+
+    def _open(self, path: Path) -> KernelFile:
+        file = KernelFile(path)
+        self._files.append(file)
+        return file
+
+
+class MachineMemory:
+    """The memory of the whole machine.
+
+    Args:
+        root: where /proc is, "/" but in tests.
+
+    Raises:
+        NotMeasured: /proc cannot be read.
+    """
+
+    where = "the machine"
+
+    def __init__(self, root: Path) -> None:
+        self._meminfo = KernelFile(root / "proc" / "meminfo")
+        self._vmstat = KernelFile(root / "proc" / "vmstat")
+
+    def total_bytes(self) -> int:
+        """Memory of the machine."""
+        return self._meminfo.table()[b"MemTotal"]
+
+    def demand(self) -> Demand:
+        """What all its processes demand now."""
+        info = self._meminfo.table()
+        file_pages = info[b"Active(file)"] + info[b"Inactive(file)"] + info.get(b"SReclaimable", 0)
+        swap = max(0, info[b"SwapTotal"] - info[b"SwapFree"] - info.get(b"SwapCached", 0))
+        resident = max(0, info[b"MemTotal"] - info[b"MemFree"] - file_pages)
+        return Demand(resident + swap, swap, info.get(b"Shmem", 0), self._vmstat.table()[b"pgmajfault"])
+
+    def close(self) -> None:
+        """Closes its files; may be called twice."""
+        self._meminfo.close()
+        self._vmstat.close()
+
+
+def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | MachineMemory, int]:
+    """The memory in which the limit that binds a server is, and that limit in bytes.
+
+    Args:
+        groups: the server's control groups by controller.
+        root: where /proc is, "/" but in tests.
+
+    Raises:
+        NotMeasured: /proc or the group cannot be read.
+    """
+    machine = MachineMemory(root)
+    limit, limiting = machine.total_bytes(), None
+    own = groups.get("memory")
+    for group in own.upward() if own else []:
+        name = "memory.max" if group.version == 2 else "memory.limit_in_bytes"
+        try:
+            text = (group.path / name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        # Version 1 writes the largest number there is for "no limit".
+        if text != "max" and int(text) < limit:
+            limit, limiting = int(text), group
+    if limiting is None:
+        return machine, limit
+    machine.close()
+    return GroupMemory(limiting), limit
+
+
+def own_memory(groups: Mapping[str, Group]) -> GroupMemory | None:
+    """The memory of the server's own group; None when it is in none but the top."""
+    group = groups.get("memory")
+    if group is None or group.is_top():
+        return None
+    try:
+        return GroupMemory(group)
+    except NotMeasured:
+        return None

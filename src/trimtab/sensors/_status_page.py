@@ -1,0 +1,124 @@
+"""One request at a time for a status page, which never blocks, and what the page says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.errors import NotMeasured
+
+_LARGEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Page:
+    """What mod_status says with `?auto`.
+
+    Args:
+        text: its fields by name.
+        size_bytes: length of the whole reply.
+    """
+
+    text: Mapping[str, str]
+    size_bytes: int
+
+    def number(self, name: str) -> float | None:
+        """A field as a number; None when it is absent, as the totals are with ExtendedStatus off."""
+        value = self.text.get(name)
+        try:
+            return None if value is None else float(value)
+        except ValueError:
+            return None
+
+
+def parse(reply: bytes, url: str) -> Page:
+    """The page from a whole HTTP reply.
+
+    Raises:
+        NotMeasured: it is no reply, an error, or not a status page; the message says how to turn the page on.
+    """
+    head, separator, body = reply.partition(b"\r\n\r\n")
+    status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+    if not separator or len(status) < 2 or not status[0].startswith("HTTP/"):
+        raise NotMeasured(f"{url} did not answer in HTTP")
+    if status[1] != "200":
+        raise NotMeasured(f"{url} answered {' '.join(status[1:])}: {advice(status[1])}")
+    fields = dict(line.partition(": ")[::2] for line in body.decode("latin-1").splitlines())
+    if "BusyWorkers" not in fields:
+        raise NotMeasured(f"{url} is not the page of mod_status")
+    return Page(fields, len(reply))
+
+
+def advice(status: str) -> str:
+    """How to turn the status page on, given the HTTP status it now answers with."""
+    if status in ("401", "403"):
+        return "allow it: 'Require local' in the <Location> of the status page, then reload"
+    return "turn it on: 'a2enmod status' or <Location /server-status> SetHandler server-status, then reload"
+
+
+class Fetch:
+    """A request that is under way.
+
+    Args:
+        addresses: where to connect, as from getaddrinfo; the next one is tried when nobody listens on one.
+        request: the bytes to send.
+
+    Attributes:
+        connected: connections made so far, at most one per address.
+    """
+
+    def __init__(self, addresses: list[tuple[int, tuple[str, int]]], request: bytes) -> None:
+        self._addresses = list(addresses)
+        self._request = request
+        self._reply = bytearray()
+        self._sent = False
+        self._socket = self._connect()
+
+    def advance(self, patience_s: float = 0.0) -> bytes | None:
+        """The whole reply once it is there; None while it is not.
+
+        Args:
+            patience_s: longest time to wait for each step of it, in seconds.
+
+        Raises:
+            NotMeasured: it failed.
+        """
+        try:
+            while self._ready(patience_s):
+                if not self._sent:
+                    if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                        raise OSError(error, os.strerror(error))
+                    self._socket.send(self._request)
+                    self._sent = True
+                    continue
+                data = self._socket.recv(1 << 16)
+                if not data:
+                    return bytes(self._reply)
+                self._reply += data
+                if len(self._reply) > _LARGEST_BYTES:
+                    raise NotMeasured("the status page is longer than 1 MiB")
+        except OSError as error:
+            if error.errno != errno.ECONNREFUSED or not self._addresses:
+                raise NotMeasured(f"the status page: {error.strerror or error}") from None
+            self._socket.close()
+            self._socket = self._connect()
+        return None
+
+    def close(self) -> None:
+        """Gives it up; may be called twice."""
+        self._socket.close()
+
+    def _connect(self) -> socket.socket:
+        family, address = self._addresses.pop(0)
+        connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        connection.connect_ex(address)
+        return connection
+
+    def _ready(self, patience_s: float) -> bool:
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN if self._sent else select.POLLOUT)
+        return bool(waiting.poll(patience_s * 1000))

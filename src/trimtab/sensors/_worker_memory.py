@@ -1,0 +1,120 @@
+"""Memory that one more worker process adds.
+
+Where the server has a control group to itself: (demand - shared memory - what its first process holds) / number of
+worker processes. A worker shares the pages of the first process until it writes to them, so those are paid once; the
+shared memory of an opcode cache or a scoreboard is paid once too. What is left, page tables and kernel stacks
+included, grows with the number of workers. A short-lived child of a worker, such as a CGI program, is part of what
+that worker needs.
+
+Elsewhere: the pages that only this worker has and its share of those in swap (Private_Clean + Private_Dirty + SwapPss
+of smaps_rollup), as the mean over a few workers, because the kernel walks all pages of a process for it. Page tables
+and kernel stacks (about 0.1 MiB) are missing there. Pss would be wrong: it divides the first process's pages among
+all.
+
+Both cost a read per process, so they are taken every few seconds only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.errors import NotMeasured
+from trimtab.sensors._cgroup import Group
+from trimtab.sensors._kernel_file import table
+from trimtab.sensors._memory import GroupMemory, own_memory
+
+_SAMPLED = 4
+
+
+class WorkerMemory:
+    """The memory of one worker process of a server.
+
+    Args:
+        pid: the server's first process, the parent of its workers.
+        groups: its control groups by controller.
+        root: where /proc is, "/" but in tests.
+    """
+
+    def __init__(self, pid: int, groups: Mapping[str, Group], root: Path) -> None:
+        self._pid = pid
+        self._proc = root / "proc"
+        self._group: GroupMemory | None = None
+        self._members = Path()
+        self._turn = 0
+        own = own_memory(groups)
+        if own is not None:
+            self._members = groups["memory"].path / "cgroup.procs"
+            if self._alone():
+                self._group = own
+            else:
+                own.close()
+
+    @property
+    def source(self) -> str:
+        """Where it is from, in words."""
+        return self._group.where if self._group is not None else "smaps_rollup of a few workers"
+
+    def read_bytes(self) -> float | None:
+        """Memory that one more worker process adds; None when there is no worker or it may not be read."""
+        try:
+            if self._group is None:
+                return self._sampled(self._children(self._everybody()))
+            workers = self._children(self._in_group())
+            if not workers:
+                return None
+            demand = self._group.demand()
+            first = table((self._proc / str(self._pid) / "status").read_bytes())
+            held = first.get(b"RssAnon", 0) + first.get(b"VmSwap", 0) + first.get(b"VmPTE", 0)
+            return max(0.0, float(demand.bytes - demand.shared_bytes - held)) / len(workers)
+        except (OSError, NotMeasured):
+            return None
+
+    def close(self) -> None:
+        """Closes its files; may be called twice."""
+        if self._group is not None:
+            self._group.close()
+
+    def _sampled(self, workers: list[int]) -> float | None:
+        """The mean over a few of the workers, others each time."""
+        sizes = []
+        for _ in range(min(_SAMPLED, len(workers))):
+            self._turn = (self._turn + max(1, len(workers) // _SAMPLED)) % len(workers)
+            path = self._proc / str(workers[self._turn]) / "smaps_rollup"
+            with contextlib.suppress(OSError):
+                pages = table(path.read_bytes())
+                sizes.append(sum(pages.get(n, 0) for n in (b"Private_Clean", b"Private_Dirty", b"SwapPss")))
+        return sum(sizes) / len(sizes) if sizes else None
+
+    def _alone(self) -> bool:
+        """Whether all processes of the group descend from the first."""
+        try:
+            return all(self._descends(pid) for pid in self._in_group())
+        except OSError:
+            return False
+
+    def _descends(self, pid: int) -> bool:
+        while pid > 1 and pid != self._pid:
+            pid = self._parent(pid)
+        return pid == self._pid
+
+    def _in_group(self) -> list[int]:
+        return [int(word) for word in self._members.read_text(encoding="ascii").split()]
+
+    def _everybody(self) -> list[int]:
+        return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
+
+    def _children(self, candidates: list[int]) -> list[int]:
+        """The worker processes among some candidates, sorted."""
+        return sorted(pid for pid in candidates if self._parent(pid) == self._pid)
+
+    def _parent(self, pid: int) -> int:
+        """The parent of a process; 0 when it is gone."""
+        try:
+            fields = (self._proc / str(pid) / "stat").read_bytes()
+        except OSError:
+            return 0
+        # The name, in parentheses, may hold spaces and parentheses.
+        return int(fields.rpartition(b")")[2].split()[1])

@@ -1,0 +1,215 @@
+"""Sensor: CPU and memory that a server uses, of what it may use, and the pressure on both.
+
+A limit of its own comes from control groups, version 1 or 2, whichever holds the server; where there is none, the
+machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, since version 1 has a hierarchy for each.
+
+| reading               | from                                                                        |
+|-----------------------|-----------------------------------------------------------------------------|
+| cpu_ratio             | CPU time used in the window / (its length x cores allowed)                  |
+| memory_bytes          | demand at the end of the window: not file pages; swap included              |
+| memory_ratio          | demand / limit                                                              |
+| swap_in_rate_hz       | pgmajfault; a file page that was dropped and is read again counts too       |
+| *_pressure_ratio      | PSI "some": of the server's group under version 2, else of the machine      |
+| worker_memory_bytes   | `_worker_memory`, taken every 5 s and per worker thread where there are any |
+
+A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
+again from their start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.core.finding import Finding
+from trimtab.core.plant import Clock
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured
+from trimtab.sensors._cgroup import Group, groups
+from trimtab.sensors._cpu import Cpu
+from trimtab.sensors._kernel_file import KernelFile
+from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited
+from trimtab.sensors._worker_memory import WorkerMemory
+
+_ROOT = Path("/")
+_WORKER_PERIOD_S = 5.0
+_PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
+
+
+class Resources:
+    """CPU and memory of one server.
+
+    Args:
+        pid: its first process, the parent of its workers.
+        clock: the loop's clock.
+        threads_per_process: workers in a worker process, 1 for prefork.
+        root: where /proc is, "/" but in tests.
+    """
+
+    name = "resources"
+    sampling_period_s = 0.0
+    cheap = True
+
+    def __init__(self, pid: int, clock: Clock, threads_per_process: int = 1, root: Path = _ROOT) -> None:
+        self._pid = pid
+        self._clock = clock
+        self._threads = threads_per_process
+        self._root = root
+        self._sources: _Sources | None = None
+        self._began_s = 0.0
+        self._marks: dict[str, float] = {}
+        self._worker: tuple[float, float | None] | None = None
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the server is gone, or neither CPU nor memory can be read.
+        """
+        if self._sources is None:
+            self._sources = _Sources(self._pid, self._root)
+        self._marks, _ = self._totals(self._sources)
+        self._began_s = self._clock.now_s()
+
+    def sample(self) -> None:
+        """Takes nothing: the kernel counts by itself."""
+
+    def read(self) -> Readings:
+        """The readings since `begin`.
+
+        Raises:
+            NotMeasured: the server is gone, or no time has passed.
+        """
+        sources = self._sources
+        if sources is None:
+            raise NotMeasured("the window has not begun")
+        totals, demand = self._totals(sources)
+        now_s = self._clock.now_s()
+        elapsed_s = now_s - self._began_s
+        if elapsed_s <= 0:
+            raise NotMeasured("no time has passed since the window began")
+        readings = {n: (totals[n] - self._marks[n]) / elapsed_s for n in totals if n in self._marks}
+        if demand is not None:
+            readings["memory_bytes"] = float(demand.bytes)
+            readings["memory_limit_bytes"] = float(sources.limit_bytes)
+            readings["memory_ratio"] = demand.bytes / sources.limit_bytes
+            readings["swap_bytes"] = float(demand.swap_bytes)
+        if self._worker is None or now_s - self._worker[0] >= _WORKER_PERIOD_S:
+            self._worker = now_s, sources.worker.read_bytes()
+        if self._worker[1] is not None:
+            readings["worker_memory_bytes"] = self._worker[1] / self._threads
+        return readings
+
+    def close(self) -> None:
+        """Gives back descriptors; may be called twice."""
+        if self._sources is not None:
+            self._sources.close()
+            self._sources = None
+
+    def _totals(self, sources: _Sources) -> tuple[dict[str, float], Demand | None]:
+        """What the kernel has counted so far, by the reading that is its rate, and the memory demanded now.
+
+        Raises:
+            NotMeasured: the server is gone.
+        """
+        totals = {name: _stalled_s(file) for name, file in sources.pressures.items()}
+        if sources.cpu is not None:
+            totals["cpu_ratio"] = sources.cpu.used_s() / sources.cpu.cores
+        demand = sources.memory.demand() if sources.memory is not None else None
+        if demand is not None:
+            totals["swap_in_rate_hz"] = float(demand.major_faults)
+        return totals, demand
+
+
+class _Sources:
+    """The files that the readings of one server are from.
+
+    Args:
+        pid: its first process.
+        root: where /proc is.
+
+    Attributes:
+        missing: what cannot be read, and why, by what it is.
+
+    Raises:
+        NotMeasured: there is no such process, or neither CPU nor memory can be read.
+    """
+
+    def __init__(self, pid: int, root: Path) -> None:
+        found = groups(pid, root)
+        self.missing: dict[str, str] = {}
+        self.cpu: Cpu | None = None
+        self.memory: GroupMemory | MachineMemory | None = None
+        self.limit_bytes = 0
+        try:
+            self.cpu = Cpu(found, root)
+        except NotMeasured as error:
+            self.missing["CPU"] = str(error)
+        try:
+            self.memory, self.limit_bytes = limited(found, root)
+        except NotMeasured as error:
+            self.missing["memory"] = str(error)
+        if self.cpu is None and self.memory is None:
+            raise NotMeasured("; ".join(self.missing.values()))
+        self.pressures = self._open_pressures(found, root)
+        self.worker = WorkerMemory(pid, found, root)
+
+    def close(self) -> None:
+        """Closes all files; may be called twice."""
+        for part in (self.cpu, self.memory, self.worker, *self.pressures.values()):
+            if part is not None:
+                part.close()
+
+    def _open_pressures(self, found: Mapping[str, Group], root: Path) -> dict[str, KernelFile]:
+        """The files of PSI, by the reading that comes from each."""
+        own, opened = found.get(""), {}
+        for name, resource in _PRESSURES.items():
+            path = root / "proc" / "pressure" / resource
+            if own is not None and not own.is_top() and (own.path / f"{resource}.pressure").exists():
+                path = own.path / f"{resource}.pressure"
+            try:
+                file = KernelFile(path)
+                _stalled_s(file)
+                opened[name] = file
+            except NotMeasured as error:
+                self.missing[f"{resource} pressure"] = str(error)
+        return opened
+
+
+def _stalled_s(file: KernelFile) -> float:
+    """Total time in which some task was stalled, from a file of PSI."""
+    some, _, total = file.read().split(b"\n", 1)[0].rpartition(b" total=")
+    if not some.startswith(b"some") or not total.isdigit():
+        raise NotMeasured(f"{file.path} is not in the format of PSI")
+    return int(total) / 1e6
+
+
+def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
+    """What can be said of the CPU and memory of a server.
+
+    Args:
+        pid: its first process.
+        root: where /proc is, "/" but in tests.
+    """
+    try:
+        sources = _Sources(pid, root)
+    except NotMeasured as error:
+        return (Finding(f"CPU and memory of pid {pid}", False, str(error), "name a running server"),)
+    findings = []
+    if sources.cpu is not None:
+        findings.append(Finding("CPU", True, f"of {sources.cpu.where}, {sources.cpu.cores:g} cores allowed"))
+    if sources.memory is not None:
+        detail = f"of {sources.memory.where}, limit {sources.limit_bytes / 2**20:.0f} MiB"
+        findings.append(Finding("memory", True, detail))
+    findings.append(Finding("memory of a worker", True, f"from {sources.worker.source}"))
+    findings += [Finding(w, False, why, _ENABLE.get(w, _PSI)) for w, why in sources.missing.items()]
+    sources.close()
+    return tuple(findings)
+
+
+_ENABLE = {
+    "CPU": "put the server in a cpuacct group of the same name as its cpu group",
+    "memory": "mount the memory controller",
+}
+_PSI = "boot with psi=1 on a kernel with CONFIG_PSI"
+SENSOR = Resources
