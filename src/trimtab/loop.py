@@ -19,7 +19,9 @@ from trimtab.core.plant import Applied, Plant
 from trimtab.core.window import Configuration, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.guard import review_all
 from trimtab.observer import Observer, Stop
+from trimtab.replay import Past
 from trimtab.settings import Mode, Settings
 
 
@@ -60,6 +62,7 @@ class Loop:
         stop: set from outside to end it.
         on_event: told of every window, move and note, after it was stored.
         approve: asked before each change in the mode `approve`.
+        past: where an earlier part of the same run stands; None to start anew.
 
     Raises:
         UsageError: the controller cannot move these knobs.
@@ -70,28 +73,33 @@ class Loop:
         plant: Plant,
         knobs: Sequence[Knob],
         controller: Controller,
-        guards: Sequence[Guard],
+        guards: tuple[Guard, ...],
         recorder: Recorder,
         settings: Settings,
         stop: Stop,
         on_event: Callable[[Event], None] = lambda event: None,
         approve: Callable[[Move], bool] = lambda move: False,
+        past: Past | None = None,
     ) -> None:
         self._plant, self._controller, self._guards = plant, controller, guards
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve = on_event, approve
         self._knobs: tuple[Knob, ...] = ()
         self._state: Any = None
-        self._guard_states: list[Any] = []
+        self._guard_states: tuple[Any, ...] = ()
         self._touched = False
         self._failures = self._missing = self._windows = 0
         self._configuration: Configuration = {}
-        if settings.mode is not Mode.OBSERVE:
+        self._elapsed_s = 0.0
+        if past is not None:
+            self._knobs, self._state, self._guard_states = past.knobs, past.state, past.guard_states
+            self._windows, self._elapsed_s = past.windows, past.elapsed_s
+        elif settings.mode is not Mode.OBSERVE:
             self._start(tuple(knobs))
 
     def run(self) -> Outcome:
         """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
-        self._observer = Observer(self._plant, self._stop, self._settings.seed)
+        self._observer = Observer(self._plant, self._stop, self._settings.seed, self._elapsed_s)
         try:
             status, detail = self._cycle()
         except PlantGone as error:
@@ -157,9 +165,7 @@ class Loop:
     def _decide(self, window: Window) -> bool:
         """Takes one step of the controller; True when the configuration was changed."""
         self._state, proposed = self._controller.step(self._state, window)
-        move = proposed
-        for i, guard in enumerate(self._guards):
-            self._guard_states[i], move = guard.review(self._guard_states[i], window, move)
+        self._guard_states, move = review_all(self._guards, self._guard_states, window, proposed)
         changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
         state, detail = MoveState.HELD, ""
         if changes and self._settings.mode is Mode.ADVISE:
@@ -230,7 +236,7 @@ class Loop:
         """Starts the controller and the guards with these knobs."""
         if knobs:
             self._state = self._controller.start(knobs, self._settings.seed)
-            self._guard_states = [guard.start(knobs) for guard in self._guards]
+            self._guard_states = tuple(guard.start(knobs) for guard in self._guards)
         self._knobs = knobs
 
     def _note(self, kind: NoteKind, text: str, knob: str = "") -> None:

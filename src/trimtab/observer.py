@@ -52,15 +52,16 @@ class Observer:
         plant: what to observe; its clock is the only one used.
         stop: ends a wait.
         seed: source of the jitter of the sampling times.
+        elapsed_s: what the run's clock shows now, in seconds.
     """
 
-    def __init__(self, plant: Plant, stop: Stop, seed: int) -> None:
+    def __init__(self, plant: Plant, stop: Stop, seed: int, elapsed_s: float = 0.0) -> None:
         self._clock = plant.clock
         self._plant = plant
         self._stop = stop
         self._random = Random(seed)
         self._sensors = [_Due(sensor) for sensor in plant.sensors()]
-        self._origin_s = plant.clock.now_s()
+        self._origin_s = plant.clock.now_s() - elapsed_s
 
     def now_s(self) -> float:
         """Seconds since the run began."""

@@ -21,8 +21,8 @@ class Plan:
     """All that is known of a run before its first window: enough to repeat, replay and undo it.
 
     Args:
-        command: the arguments of the verb `tune`, from which its plant can be attached to again; empty when it
-            was not started from the command line.
+        command: the command line without the program, from which its plant can be attached to again; empty when
+            it was not started from the command line.
         directory: the working directory of the command.
         plant: the plant's registered name.
         knobs: those the controller may move, in its order.

@@ -104,6 +104,19 @@ class Store:
         )
         return RunWriter(self, run_id)
 
+    def resume(self, run_id: int) -> RunWriter:
+        """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed."""
+        this = identify(os.getpid()) or Process(os.getpid(), 0)
+        self.execute(
+            "UPDATE runs SET status = ?, finished = NULL, pid = ?, pid_started = ? WHERE id = ?",
+            (Status.RUNNING, this.pid, this.start_ticks, run_id),
+        )
+        self.execute(
+            "UPDATE moves SET state = ?, detail = ? WHERE run = ? AND state = ?",
+            (MoveState.FAILED, "trimtab was killed while it was applied", run_id, MoveState.OPEN),
+        )
+        return RunWriter(self, run_id)
+
     def runs(self, group: str | None = None) -> list[Run]:
         """The runs, oldest first; only those of a group when one is given."""
         where = ("", ()) if group is None else (" WHERE grouping = ?", (group,))

@@ -103,9 +103,21 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"trimtab {__version__}")
         return 0
     verb, arguments = rest[0], rest[1:]
-    module, parser = parser_of(verb, arguments)
-    code: int = module.run(parser.parse_args(arguments))
+    module, args = parsed([verb, *arguments])
+    code: int = module.run(args)
     return code
+
+
+def parsed(command: Sequence[str]) -> tuple[ModuleType, argparse.Namespace]:
+    """A verb's module and its parsed arguments, which keep the command line as `command`.
+
+    Raises:
+        UsageError: the command line is wrong.
+    """
+    module, parser = parser_of(command[0], command[1:])
+    args = parser.parse_args(command[1:])
+    args.command = tuple(command)
+    return module, args
 
 
 def _known(verb: str) -> str:

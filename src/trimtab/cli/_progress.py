@@ -81,6 +81,14 @@ class Lines:
         else:
             self._note(event)
 
+    def readings(self, window: Window) -> None:
+        """Prints every reading of a window, with its symbol and what it is."""
+        for name in (name for name in METRICS if name in window.readings):
+            symbol = f" ({METRICS[name].symbol})" if METRICS[name].symbol else ""
+            self._print(
+                f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {METRICS[name].description}"
+            )
+
     def _note(self, note: Note) -> None:
         if self._pending is not None:
             self._window(self._pending, "")

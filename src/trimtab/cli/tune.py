@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
@@ -34,15 +35,17 @@ from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping, terminal_approval
 from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
+from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.plant import Plant
 from trimtab.errors import TrimtabError
-from trimtab.events import Outcome, Status
+from trimtab.events import Event, Outcome, Status
 from trimtab.guard import standard
 from trimtab.host import facts
 from trimtab.loop import Loop
 from trimtab.observer import Stop
-from trimtab.records import Plan
+from trimtab.records import Plan, Run
+from trimtab.replay import Difference, Past, Replay
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
 from trimtab.units import parse_duration_s
@@ -92,9 +95,15 @@ def run(args: argparse.Namespace) -> int:
         UsageError: an argument is wrong, or the plant cannot be changed from here; nothing was changed.
         TrimtabError: it could not be done.
     """
+    return tune(args, None)
+
+
+def tune(args: argparse.Namespace, killed: Run | None) -> int:
+    """Starts a run, or goes on with one that was killed."""
     settings = _settings(args)
     controller = chosen_controller(args.controller, settings.objective, args.option)
     writable(args.report, "the report")
+    guards = standard(settings.objective)
     with stopping() as stop, attached(args) as plant:
         knobs = chosen_knobs(plant, args.knob)
         controller.start(knobs, args.seed)
@@ -102,19 +111,48 @@ def run(args: argparse.Namespace) -> int:
             plant.check_permissions()
         approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
         store = Store(args.store or default_path())
-        _warn_of_leftovers(store, plant)
-        writer = store.begin(_plan(args, plant, knobs, controller, settings))
-        tell = json_lines if args.json else Lines([k.name for k in knobs], settings.objective.metric, decides=True)
-        if isinstance(tell, Lines):
-            print(f"run {writer.run_id}: {args.controller} on {plant.name}, {settings.objective}, {settings.mode}")
-            if settings.mode is Mode.OBSERVE:
-                tell = Lines([k.name for k in knobs], settings.objective.metric, decides=False)
-            tell.header()
-        guards = standard(settings.objective)
-        loop = Loop(plant, knobs, controller, guards, writer, settings, stop, quietly(tell, stop), approve)
+        past = None
+        if killed is None:
+            _warn_of_leftovers(store, plant)
+            writer = store.begin(_plan(args, plant, knobs, controller, settings))
+        else:
+            past = past_of(store, killed, controller, guards)
+            writer = store.resume(killed.id)
+        tell = _teller(args, writer.run_id, plant, knobs, settings)
+        loop = Loop(plant, knobs, controller, guards, writer, settings, stop, quietly(tell, stop), approve, past)
         outcome = loop.run()
         lasting = isinstance(plant, Lasting) and any(m.configuration for m in store.moves(writer.run_id))
+        if killed is not None and outcome.restored and isinstance(plant, Lasting):
+            plant.undo_leftover()
     return _end(args, store, writer.run_id, outcome, stop, lasting and not outcome.restored)
+
+
+def past_of(store: Store, run: Run, controller: Controller, guards: tuple[Guard, ...]) -> Past:
+    """Where a stored run stands.
+
+    Raises:
+        TrimtabError: the stored windows do not lead to the stored moves, so it cannot go on.
+    """
+    replay = Replay(controller, guards, run.plan.knobs, run.plan.settings.seed)
+    past = replay.through(store.windows(run.id), store.moves(run.id), store.notes(run.id))
+    if isinstance(past, Difference):
+        raise TrimtabError(f"run {run.id} cannot go on: window {past.index} does not lead to the move that is stored")
+    return past
+
+
+def _teller(
+    args: argparse.Namespace, run_id: int, plant: Plant, knobs: tuple[Knob, ...], settings: Settings
+) -> Callable[[Event], None]:
+    """What shows the run, with its first lines shown."""
+    if args.json:
+        print(
+            json.dumps({"type": "run", "run": run_id, "plant": plant.name, "controller": args.controller}), flush=True
+        )
+        return json_lines
+    print(f"run {run_id}: {args.controller} on {plant.name}, {settings.objective}, {settings.mode}")
+    lines = Lines([k.name for k in knobs], settings.objective.metric, settings.mode is not Mode.OBSERVE)
+    lines.header()
+    return lines
 
 
 def _end(args: argparse.Namespace, store: Store, run_id: int, outcome: Outcome, stop: Stop, undoable: bool) -> int:
@@ -166,7 +204,7 @@ def _plan(
 ) -> Plan:
     """What is known before the first window."""
     return Plan(
-        command=tuple(sys.argv),
+        command=args.command,
         directory=os.getcwd(),
         plant=plant.name,
         knobs=knobs,

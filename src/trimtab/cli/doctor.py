@@ -1,0 +1,54 @@
+"""Say which servers, knobs and sensors can be used here, and what would enable the others.
+
+Looks and changes nothing. Exit code 0, whatever it finds.
+
+example: trimtab doctor
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+from dataclasses import asdict
+
+from trimtab import discovery
+from trimtab.core.finding import Finding
+from trimtab.errors import TrimtabError
+
+ROOMS = ("trimtab.plants", "trimtab.sensors", "trimtab.testbed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb."""
+    parser.add_argument("--json", action="store_true", help="one line of JSON per finding")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what every member that can probe this machine by itself has found."""
+    for room in ROOMS:
+        for name in discovery.names(room):
+            for finding in _findings(room, name):
+                if args.json:
+                    print(json.dumps({"room": room.rpartition(".")[2], "member": name, **asdict(finding)}))
+                else:
+                    _show(finding)
+    return 0
+
+
+def _findings(room: str, name: str) -> tuple[Finding, ...]:
+    """What a member's `probe` found; one that needs a subject is called by the plant that has it."""
+    probe = getattr(discovery.load(room, name), "probe", None)
+    if probe is None or any(p.default is p.empty for p in inspect.signature(probe).parameters.values()):
+        return ()
+    try:
+        found: tuple[Finding, ...] = probe()
+        return found
+    except (TrimtabError, OSError) as error:
+        return (Finding(name, False, f"the probe failed: {error}"),)
+
+
+def _show(finding: Finding) -> None:
+    print(f"{'yes' if finding.usable else 'no ':<3}  {finding.subject}: {finding.detail}")
+    if finding.enable:
+        print(f"     to enable: {finding.enable}")

@@ -1,0 +1,107 @@
+"""Repeat the experiments of the papers on a testbed: list and run them, and clean up after a crash.
+
+An experiment starts private servers on loopback, confined in control groups where this machine allows it, and leaves
+nothing behind. 'lab run NAME' runs all its parts; '--part' chooses some. Results go to a folder of their own.
+
+example: trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results sweep
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from trimtab import discovery
+from trimtab.cli._plant import writable
+from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._stop import exit_code, stopping
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.events import Event
+from trimtab.lab import Context, Lab
+from trimtab.store import Store, default_path
+from trimtab.testbed.reap import clean
+
+ROOM = "trimtab.lab"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the list, the cleaning and the run of an experiment."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("list", help="the experiments and their parts", allow_abbrev=False)
+    actions.add_parser("clean", help="remove what testbeds of dead processes have left behind", allow_abbrev=False)
+    runner = actions.add_parser("run", help="run an experiment", allow_abbrev=False)
+    runner.add_argument("experiment", metavar="NAME", help="its name, from 'trimtab lab list'")
+    runner.add_argument(
+        "--part", action="append", default=[], metavar="NAME", help="a part of it; may be repeated (default all)"
+    )
+    runner.add_argument("--seeds", default="1,2,3", help="one repeat for each (default 1,2,3)")
+    runner.add_argument("--results", type=Path, metavar="FOLDER", help="write raw data, figures and a summary there")
+    runner.add_argument("--report", type=Path, metavar="FILE", help="write a report, where the experiment has one")
+    runner.add_argument(
+        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
+    )
+    runner.add_argument("--quiet", action="store_true", help="say which run is under way, not each window")
+    runner.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lists, cleans or runs.
+
+    Raises:
+        UsageError: there is no such experiment or part, or a value is not allowed.
+        TrimtabError: the experiment failed, or something could not be removed.
+    """
+    if args.action == "list":
+        for name in discovery.names(ROOM):
+            lab: Lab = discovery.load(ROOM, name).LAB
+            print(f"{name}: {lab.description}")
+            print("\n".join(f"  {part:<16} {what}" for part, what in lab.parts.items()))
+        return 0
+    if args.action == "clean":
+        print("\n".join(clean()) or "nothing was left behind")
+        return 0
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Runs an experiment."""
+    lab: Lab = discovery.load(ROOM, args.experiment).LAB
+    unknown = [part for part in args.part if part not in lab.parts]
+    if unknown:
+        raise UsageError(f"unknown part {unknown[0]!r}: {args.experiment} has {', '.join(lab.parts)}")
+    seeds = _seeds(args.seeds)
+    writable(args.report, "the report")
+    with stopping() as stop:
+        store = Store(args.store or default_path())
+        say = (lambda text: None) if args.json else lambda text: print(text, flush=True)
+        context = Context(store, args.results, args.report, seeds, say, quietly(_teller(args), stop), stop)
+        try:
+            lab.run(tuple(args.part), context)
+        except TrimtabError:
+            if not stop:
+                raise
+        finally:
+            store.close()
+    return exit_code(stop.reason)
+
+
+def _teller(args: argparse.Namespace) -> Callable[[Event], None]:
+    """Who is told of each window."""
+    if args.json:
+        return json_lines
+    if args.quiet:
+        return lambda event: None
+    return Lines(["max_request_workers"], "response_time_s", decides=True)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    """The seeds.
+
+    Raises:
+        UsageError: they are not whole numbers.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--seeds {text!r}: write whole numbers with commas, such as 1,2,3") from None

@@ -1,0 +1,72 @@
+"""Show a server's live readings, touching nothing.
+
+Reads every sensor that works here, window after window, and changes nothing; needs no permission to reload. With
+--store the windows are kept as a run.
+
+example: trimtab observe apache --window 5s --duration 1m
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+
+from trimtab.cli._plant import add_plant, attached, refine
+from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._stop import exit_code, stopping
+from trimtab.controllers.static import Static
+from trimtab.core.objective import Objective
+from trimtab.errors import TrimtabError
+from trimtab.events import Event, Status, WindowDone
+from trimtab.host import facts
+from trimtab.loop import Loop
+from trimtab.records import Plan
+from trimtab.settings import Mode, Settings
+from trimtab.store import Store
+from trimtab.units import parse_duration_s
+
+__all__ = ["add_arguments", "refine", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb; `refine` adds those of the plant."""
+    add_plant(parser)
+    parser.add_argument("--window", default="5s", help="length of a window (default 5s)")
+    parser.add_argument("--duration", help="when to end (default: when stopped)")
+    parser.add_argument("--all", action="store_true", help="below each window, every reading on a line of its own")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Observes.
+
+    Raises:
+        UsageError: an argument is wrong, or there is nothing to observe.
+        TrimtabError: the server ended.
+    """
+    duration_s = math.inf if args.duration is None else parse_duration_s(args.duration)
+    settings = Settings(parse_duration_s(args.window), duration_s, mode=Mode.OBSERVE, seed=args.seed)
+    with stopping() as stop, attached(args) as plant:
+        store = Store(args.store)
+        initial = dict(plant.configuration())
+        plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, "", facts())
+        lines = Lines(sorted(plan.initial), settings.objective.metric, decides=False)
+
+        def tell(event: Event) -> None:
+            if args.json:
+                json_lines(event)
+                return
+            lines(event)
+            if args.all and isinstance(event, WindowDone):
+                lines.readings(event.window)
+
+        if not args.json:
+            lines.header()
+        loop = Loop(plant, (), Static(Objective()), (), store.begin(plan), settings, stop, quietly(tell, stop))
+        outcome = loop.run()
+        store.close()
+    if stop.reason == "SIGPIPE":
+        raise BrokenPipeError
+    if outcome.status is Status.GONE:
+        raise TrimtabError(outcome.detail)
+    return exit_code(stop.reason)

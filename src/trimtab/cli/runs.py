@@ -1,0 +1,220 @@
+"""List, show, replay, resume, report and undo stored runs.
+
+list    all runs, newest last; a run that was killed is marked
+show    the windows, moves and notes of one run
+replay  steps the same controller through the stored windows; exit code 1 when another move comes out
+resume  goes on with a run that was killed
+report  writes a report of one or more runs; the first one's label is the baseline
+undo    puts back the configuration from before a run
+
+example: trimtab runs show 12
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from trimtab import cli
+from trimtab.cli._plant import Lasting, attached, chosen_controller, writable
+from trimtab.cli._progress import Lines, json_lines
+from trimtab.cli._summary import summary
+from trimtab.cli.tune import tune
+from trimtab.core.objective import Objective
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
+from trimtab.guard import standard
+from trimtab.records import Run
+from trimtab.replay import Difference, Replay
+from trimtab.store import Store, default_path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds a parser for each thing that can be done with runs."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (
+        ("list", "all runs"),
+        ("show", "one run"),
+        ("replay", "check that a run's windows lead to its moves"),
+        ("resume", "go on with a run that was killed"),
+        ("report", "write a report of runs"),
+        ("undo", "put back the configuration from before a run"),
+    ):
+        action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
+        action.add_argument(
+            "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
+        )
+        if name == "report":
+            action.add_argument("ids", type=int, metavar="ID", nargs="+", help="numbers of the runs, baseline first")
+            action.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write it")
+        elif name != "list":
+            action.add_argument("id", type=int, metavar="ID", help="number of the run")
+        if name in ("list", "show"):
+            action.add_argument("--json", action="store_true", help="lines of JSON")
+        if name == "undo":
+            action.add_argument("--script", action="store_true", help="print the script that does it, and do nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does what is asked with the stored runs.
+
+    Raises:
+        UsageError: there is no such run, or this cannot be done with it.
+        TrimtabError: it could not be done.
+    """
+    store = Store(args.store or default_path(), create=False)
+    try:
+        if args.action == "list":
+            return _list(store.runs(), args.json)
+        if args.action == "report":
+            return _report(store, args.ids, args.out)
+        stored = store.run(args.id)
+        match args.action:
+            case "show":
+                return _show(store, stored, args.json)
+            case "replay":
+                return _replay(store, stored)
+            case "resume":
+                return _resume(args, stored)
+            case _:
+                return _undo(args, store, stored)
+    finally:
+        store.close()
+
+
+def _list(runs: Sequence[Run], as_json: bool) -> int:
+    """One line for each run."""
+    for one in runs:
+        plan, status = one.plan, "killed" if one.unfinished else one.status.value
+        if as_json:
+            line = {"run": one.id, "started": one.started, "plant": plan.plant, "controller": plan.controller}
+            print(json.dumps({**line, "status": status, "label": plan.label, "group": plan.group}))
+            continue
+        when = datetime.datetime.fromtimestamp(one.started).strftime("%Y-%m-%d %H:%M:%S")
+        names = " ".join(text for text in (plan.group, plan.label) if text)
+        print(f"{one.id:>5}  {when}  {status:<8} {plan.plant:<10} {plan.controller:<10} {names}".rstrip())
+    if not runs and not as_json:
+        print("no runs yet")
+    return 0
+
+
+def _show(store: Store, run: Run, as_json: bool) -> int:
+    """A run as it looked while it went, from the store."""
+    moves = {move.index: move for move in store.moves(run.id)}
+    knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
+    lines = Lines(knobs, run.plan.settings.objective.metric, decides=bool(moves))
+    if as_json:
+        print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
+    else:
+        lines.header()
+    notes = store.notes(run.id)
+    for window in store.windows(run.id):
+        while notes and notes[0].at_s < window.start_s:
+            _tell(notes.pop(0), lines, as_json)
+        _tell(WindowDone(window), lines, as_json)
+        if window.index in moves:
+            move = moves[window.index]
+            _tell(MoveDone(window, move.proposed, move.move, move.state, move.detail), lines, as_json)
+    for note in notes:
+        _tell(note, lines, as_json)
+    if not as_json:
+        print("\n".join(summary(run, store.windows(run.id))))
+    return 0
+
+
+def _tell(event: Event, lines: Lines, as_json: bool) -> None:
+    (json_lines if as_json else lines)(event)
+
+
+def _replay(store: Store, run: Run) -> int:
+    """Checks that the stored windows lead to the stored moves.
+
+    Raises:
+        TrimtabError: they do not.
+    """
+    plan = run.plan
+    moves = store.moves(run.id)
+    if not moves:
+        raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
+    objective: Objective = plan.settings.objective
+    options = [f"{name}={value}" for name, value in plan.controller_options.items()]
+    controller = chosen_controller(plan.controller, objective, options)
+    replay = Replay(controller, standard(objective), plan.knobs, plan.settings.seed)
+    result = replay.through(store.windows(run.id), moves, store.notes(run.id))
+    if isinstance(result, Difference):
+        was, now = result.stored, result.replayed
+        raise TrimtabError(
+            f"run {run.id}, window {result.index}: the {result.who} now give {dict(now.changes)} ({now.reason}), "
+            f"stored is {dict(was.changes)} ({was.reason})"
+        )
+    print(f"run {run.id}: {len(moves)} moves come out as stored")
+    return 0
+
+
+def _resume(args: argparse.Namespace, run: Run) -> int:
+    """Goes on with a killed run.
+
+    Raises:
+        UsageError: it was not killed, or its plant ended with it.
+    """
+    if not run.unfinished:
+        raise UsageError(f"run {run.id} cannot be resumed: it is {run.status}")
+    again = _command(run)
+    again.store = args.store
+    with attached(again) as plant:
+        if not isinstance(plant, Lasting):
+            raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
+    return tune(again, run)
+
+
+def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
+    """Puts back the configuration from before a run.
+
+    Raises:
+        UsageError: it still runs, or its plant cannot be attached to.
+        TrimtabError: the plant refused.
+    """
+    if args.script:
+        print(run.plan.undo, end="")
+        return 0
+    if run.status is Status.RUNNING and run.alive:
+        raise UsageError(f"run {run.id} is still running: end it first")
+    with attached(_command(run)) as plant:
+        if not isinstance(plant, Lasting):
+            raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
+        if not plant.leftover():
+            print(f"run {run.id}: nothing is left to undo")
+            return 0
+        plant.undo_leftover()
+        now = ", ".join(f"{name} {value}" for name, value in plant.configuration().items())
+    store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
+    print(f"run {run.id}: undone; in force now: {now}")
+    return 0
+
+
+def _command(run: Run) -> argparse.Namespace:
+    """The parsed command line of a run, in its working directory.
+
+    Raises:
+        UsageError: it was not started from the command line.
+    """
+    if run.plan.command[:1] != ("tune",):
+        raise UsageError(f"run {run.id} was not started by 'trimtab tune'")
+    os.chdir(run.plan.directory)
+    return cli.parsed(run.plan.command)[1]
+
+
+def _report(store: Store, ids: Sequence[int], out: Path) -> int:
+    """Writes a report."""
+    for run_id in ids:
+        store.run(run_id)
+    writable(out, "the report")
+    out.write_text(importlib.import_module("trimtab.report.page").render(store, ids), encoding="utf-8")
+    print(f"report: {out}")
+    return 0
