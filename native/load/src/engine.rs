@@ -1,6 +1,6 @@
 //! The loop: waits for sockets and timers, and does what is due in order of time.
 //!
-//! One thread. What sessions and connections do is in `traffic.rs`; this file has the clock, the timers and the reports.
+//! One thread. What sessions do is in `traffic.rs`, what connections do in `exchange.rs`; this file has the clock, the timers and the reports.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

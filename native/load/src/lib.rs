@@ -7,6 +7,7 @@ mod arena;
 mod arrivals;
 mod connection;
 mod engine;
+mod exchange;
 mod http;
 mod limits;
 mod meter;
@@ -17,6 +18,11 @@ mod tally;
 mod timer;
 mod traffic;
 mod users;
+
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod traffic_tests;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;

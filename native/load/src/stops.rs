@@ -128,11 +128,10 @@ impl Stops {
             return Ok(bits == SIGNAL);
         };
         lines.read_once()?;
-        while let Some(line) = lines.take_line()? {
-            match serde_json::from_str(&line) {
-                Ok(Control::Stop) => return Ok(true),
-                Err(error) => return Err(Misuse(format!("not a control line: {error}")).into()),
-            }
+        if let Some(line) = lines.take_line()? {
+            let Control::Stop = serde_json::from_str(&line)
+                .map_err(|error| Misuse(format!("load: control: {error}")))?;
+            return Ok(true);
         }
         Ok(lines.ended)
     }

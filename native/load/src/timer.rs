@@ -5,9 +5,13 @@ use std::collections::BinaryHeap;
 
 use crate::arena::Id;
 
-/// What happens at a time.
+/// What happens at a time; of things due at the same time the first ones here come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
+    /// The run ends.
+    End,
+    /// A population's intensity changes.
+    Step(u32),
     /// A session's user clicks, or its browser asks for the next object.
     Wake(Id),
     /// A session's request may have taken too long.
@@ -16,12 +20,8 @@ pub enum Due {
     Arrival(u32),
     /// The next session of a closed population's user.
     User(u32, u32),
-    /// A population's intensity changes.
-    Step(u32),
     /// An interval ends.
     Interval,
-    /// The run ends.
-    End,
 }
 
 /// A queue of [`Due`] by time, in nanoseconds since the start of the run.

@@ -1,12 +1,9 @@
-//! What sessions and connections do: the transitions of the engine.
+//! What sessions do: click, fetch, think, end; `exchange.rs` has their connections.
 
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
-use rustix::net::sockopt::socket_error;
 use trimtab_wire::workload::{Arrivals, Connection};
 
 use crate::arena::Id;
-use crate::connection::{self, Link, Stage};
+use crate::connection::Stage;
 use crate::engine::Engine;
 use crate::http::Reply;
 use crate::plan::Crowd;
@@ -17,11 +14,6 @@ use crate::users::Users;
 
 /// A closed user whose session failed begins the next one after this pause, so that a dead server is not hammered.
 const PAUSE_NS: u64 = 10_000_000;
-
-/// The other side has closed its half, or all of the connection.
-const CLOSED: EventFlags = EventFlags::RDHUP
-    .union(EventFlags::HUP)
-    .union(EventFlags::ERR);
 
 impl<'a> Engine<'a> {
     /// The user of a closed population begins a session, if still wanted.
@@ -74,29 +66,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The kernel has news of a connection.
-    pub(crate) fn on_socket(&mut self, id: Id, flags: EventFlags) {
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        match link.stage {
-            Stage::Connecting => self.on_handshake(id, flags),
-            Stage::Idle => {
-                // Bytes that nobody asked for end the connection too (Apache's 408 comes like that).
-                let heard = link.receive(&mut self.buffer);
-                if !matches!(heard, Ok(None)) {
-                    self.close(id);
-                }
-            }
-            Stage::Busy => {
-                if flags.contains(EventFlags::OUT) {
-                    self.send(id);
-                }
-                self.receive(id, flags);
-            }
-        }
-    }
-
     fn click(&mut self, id: Id, intended_ns: u64, now_ns: u64) {
         let Some((session, crowd, tally)) = self.parts(id) else {
             return;
@@ -143,150 +112,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn open(&mut self, id: Id, now_ns: u64) {
-        let Some(session) = self.sessions.get_mut(id) else {
-            return;
-        };
-        let crowd = &self.plan.crowds[session.crowd as usize];
-        let opened = connection::open(self.target, crowd.source).and_then(|socket| {
-            let link_id = self.links.insert(Link {
-                socket,
-                session: id,
-                stage: Stage::Connecting,
-                opened_ns: now_ns,
-                replies: 0,
-                sent: 0,
-                reply: Reply::default(),
-            });
-            session.connection = Some(link_id);
-            let link = self.links.get(link_id).ok_or(Errno::BADF)?;
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            epoll::add(
-                &self.epoll,
-                &link.socket,
-                EventData::new_u64(link_id.to_bits()),
-                flags,
-            )
-        });
-        if let Err(error) = opened {
-            self.fail_to_connect(id, error, now_ns);
-        }
-    }
-
-    fn fail_to_connect(&mut self, id: Id, error: Errno, now_ns: u64) {
-        if connection::is_local(error) {
-            self.local_error.get_or_insert((error, self.links.len()));
-            self.fail(id, Failure::Local, now_ns);
-        } else {
-            self.fail(id, Failure::Connect, now_ns);
-        }
-    }
-
-    fn on_handshake(&mut self, id: Id, flags: EventFlags) {
-        let now_ns = self.now_ns();
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        let session_id = link.session;
-        if let Ok(Err(error)) | Err(error) = socket_error(&link.socket) {
-            return self.fail_to_connect(session_id, error, now_ns);
-        }
-        if !flags.contains(EventFlags::OUT) {
-            return;
-        }
-        link.stage = Stage::Busy;
-        let connect_ns = now_ns - link.opened_ns;
-        if let Some((_, _, tally)) = self.parts(session_id) {
-            tally.now.connections += 1;
-            tally.now.connect.record(connect_ns);
-        }
-        self.send_at(id, now_ns);
-        if flags.intersects(EventFlags::IN | CLOSED) {
-            self.receive(id, flags);
-        }
-    }
-
-    fn send(&mut self, id: Id) {
-        let Some(link) = self.links.get(id) else {
-            return;
-        };
-        if self
-            .sessions
-            .get(link.session)
-            .is_some_and(|session| session.phase == Phase::Unsent)
-        {
-            let now_ns = self.now_ns();
-            self.send_at(id, now_ns);
-        }
-    }
-
-    fn send_at(&mut self, link_id: Id, now_ns: u64) {
-        let Some(link) = self.links.get_mut(link_id) else {
-            return;
-        };
-        let Some(session) = self.sessions.get_mut(link.session) else {
-            return;
-        };
-        let crowd = &self.plan.crowds[session.crowd as usize];
-        match link.send(session.request_bytes(crowd)) {
-            Ok(complete) => {
-                session.actual_ns.get_or_insert(now_ns);
-                if complete {
-                    session.phase = Phase::Awaiting;
-                    self.tallies[crowd.class].unsent -= 1;
-                }
-            }
-            Err(_) => self.on_broken(link_id, now_ns),
-        }
-    }
-
-    fn receive(&mut self, id: Id, flags: EventFlags) {
-        loop {
-            let Some(link) = self.links.get_mut(id) else {
-                return;
-            };
-            let received = link.receive(&mut self.buffer);
-            let now_ns = self.now_ns();
-            let Some(link) = self.links.get_mut(id) else {
-                return;
-            };
-            match received {
-                Ok(None) => return,
-                Ok(Some(0)) if link.reply.end_of_stream() => {
-                    return self.on_reply(id, true, now_ns)
-                }
-                Ok(Some(0)) | Err(_) => return self.on_broken(id, now_ns),
-                Ok(Some(n)) => {
-                    let first = link.reply.is_untouched();
-                    let fed = link.reply.feed(&self.buffer[..n]);
-                    let (done, session_id) = (link.reply.is_done(), link.session);
-                    if first {
-                        self.on_first_byte(session_id, now_ns);
-                    }
-                    match fed {
-                        Err(_) => return self.fail(session_id, Failure::Malformed, now_ns),
-                        // More bytes than the reply has: the connection cannot be trusted any more.
-                        Ok(used) if done => {
-                            return self.on_reply(id, used < n || flags.intersects(CLOSED), now_ns)
-                        }
-                        // A short read has emptied the socket; the kernel tells of what comes later (epoll(7)).
-                        Ok(_) if n < self.buffer.len() && !flags.intersects(CLOSED) => return,
-                        Ok(_) => {}
-                    }
-                }
-            }
-        }
-    }
-
-    fn on_first_byte(&mut self, id: Id, now_ns: u64) {
-        if let Some((session, _, tally)) = self.parts(id) {
-            let sent_ns = session.actual_ns.unwrap_or(now_ns);
-            tally.now.first_byte.record(now_ns - sent_ns);
-        }
-    }
-
     /// The reply is complete: counts it and goes on with the session.
-    fn on_reply(&mut self, link_id: Id, closing: bool, now_ns: u64) {
+    pub(crate) fn on_reply(&mut self, link_id: Id, closing: bool, now_ns: u64) {
         let Some(link) = self.links.get_mut(link_id) else {
             return;
         };
@@ -320,30 +147,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The connection broke while a request was under way.
-    fn on_broken(&mut self, link_id: Id, now_ns: u64) {
-        let Some(link) = self.links.get(link_id) else {
-            return;
-        };
-        let id = link.session;
-        // The server closed the idle connection while the request was on its way (RFC 9112, 9.3.1). The new connection
-        // has no reply yet, so this happens once.
-        if link.replies == 0 || !link.reply.is_untouched() {
-            return self.fail(id, Failure::Reset, now_ns);
-        }
-        self.close(link_id);
-        if let Some((session, _, tally)) = self.parts(id) {
-            tally.now.resent += 1;
-            if session.phase == Phase::Awaiting {
-                session.phase = Phase::Unsent;
-                tally.unsent += 1;
-            }
-            self.open(id, now_ns);
-        }
-    }
-
     /// The request has failed, and its session ends.
-    fn fail(&mut self, id: Id, kind: Failure, now_ns: u64) {
+    pub(crate) fn fail(&mut self, id: Id, kind: Failure, now_ns: u64) {
         let Some((session, _, tally)) = self.parts(id) else {
             return;
         };
@@ -385,16 +190,8 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Closes a connection; its session goes on without.
-    fn close(&mut self, link_id: Id) {
-        if let Some(link) = self.links.remove(link_id) {
-            if let Some(session) = self.sessions.get_mut(link.session) {
-                session.connection = None;
-            }
-        }
-    }
-
-    fn parts(&mut self, id: Id) -> Option<(&mut Session, &'a Crowd, &mut Tally)> {
+    /// A session with its population and its class's counts.
+    pub(crate) fn parts(&mut self, id: Id) -> Option<(&mut Session, &'a Crowd, &mut Tally)> {
         let session = self.sessions.get_mut(id)?;
         let crowd = &self.plan.crowds[session.crowd as usize];
         Some((session, crowd, &mut self.tallies[crowd.class]))
