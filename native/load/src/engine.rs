@@ -269,15 +269,16 @@ impl<'a> Engine<'a> {
 
     /// Requests by class that should have begun and have not: the generator is behind.
     fn overdue(&self, now_ns: u64) -> Vec<u64> {
+        let before_ns = now_ns.min(self.plan.duration_ns);
         let mut counts = vec![0; self.tallies.len()];
-        for due in self.timers.overdue(now_ns) {
+        for due in self.timers.overdue(before_ns) {
             let (crowd, requests) = match due {
                 Due::Wake(id) => match self.sessions.get(id) {
                     Some(session) => (session.crowd, 1),
                     None => continue,
                 },
                 Due::User(crowd, _) => (crowd, 1),
-                Due::Arrival(crowd) => (crowd, 1 + self.further_arrivals(crowd, now_ns)),
+                Due::Arrival(crowd) => (crowd, 1 + self.further_arrivals(crowd, before_ns)),
                 _ => continue,
             };
             counts[self.plan.crowds[crowd as usize].class] += requests;
@@ -285,13 +286,14 @@ impl<'a> Engine<'a> {
         counts
     }
 
-    fn further_arrivals(&self, index: u32, now_ns: u64) -> u64 {
+    fn further_arrivals(&self, index: u32, before_ns: u64) -> u64 {
         let schedule = &self.plan.crowds[index as usize].schedule;
         self.streams[index as usize]
             .clone()
             .map_or(0, |mut stream| {
-                let due =
-                    std::iter::from_fn(|| stream.next(schedule).filter(|&at_s| ns(at_s) <= now_ns));
+                let due = std::iter::from_fn(|| {
+                    stream.next(schedule).filter(|&at_s| ns(at_s) < before_ns)
+                });
                 due.take(MOST_OVERDUE).count() as u64
             })
     }

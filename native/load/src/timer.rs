@@ -49,11 +49,11 @@ impl Timers {
         self.heap.pop().map(|Reverse(entry)| entry)
     }
 
-    /// Those whose time has come and that nobody has taken, in no order.
-    pub fn overdue(&self, now_ns: u64) -> impl Iterator<Item = Due> + '_ {
+    /// Those that were due before a time and that nobody has taken, in no order.
+    pub fn overdue(&self, before_ns: u64) -> impl Iterator<Item = Due> + '_ {
         self.heap
             .iter()
-            .filter(move |Reverse((at_ns, _))| *at_ns <= now_ns)
+            .filter(move |Reverse((at_ns, _))| *at_ns < before_ns)
             .map(|Reverse((_, due))| *due)
     }
 }
@@ -69,7 +69,7 @@ mod tests {
             timers.push(at_ns, Due::Arrival(at_ns as u32));
         }
         assert_eq!(timers.pop(9), None);
-        assert_eq!(timers.overdue(20).count(), 2);
+        assert_eq!(timers.overdue(20).count(), 1);
         assert_eq!(timers.pop(25), Some((10, Due::Arrival(10))));
         assert_eq!(timers.pop(25), Some((20, Due::Arrival(20))));
         assert_eq!(timers.pop(25), None);
