@@ -83,7 +83,7 @@ class Replay:
         for window, following in zip(windows, [*windows[1:], None], strict=True):
             stored = by_index.get(window.index)
             late: list[Note] = []
-            while edits and (following is None or edits[0].at_s < following.start_s):
+            while edits and (following is None or edits[0].at_s <= following.start_s):
                 in_apply = stored is not None and stored.state is MoveState.STOOD_DOWN
                 if in_apply and stored is not None and edits[0].knob in stored.move.changes:
                     late.append(edits.pop(0))

@@ -200,13 +200,13 @@ class RunWriter:
     """
 
     def __init__(self, store: Store, run_id: int) -> None:
-        self._store = store
+        self.store = store
         self.run_id = run_id
 
     def window(self, window: Window) -> None:
         """Writes a window."""
         w = window
-        self._store.execute(
+        self.store.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(
@@ -223,7 +223,7 @@ class RunWriter:
 
     def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> int:
         """Writes the move that follows from window `index` and returns its number."""
-        return self._store.execute(
+        return self.store.execute(
             "INSERT INTO moves (run, idx, proposed, move, state, detail) VALUES (?, ?, ?, ?, ?, '')",
             (self.run_id, index, move_json(proposed), move_json(move), state),
         )
@@ -232,20 +232,20 @@ class RunWriter:
         """Writes what became of an open move."""
         took_s = applied and applied.took_s
         configuration = applied and dumps(dict(applied.configuration))
-        self._store.execute(
+        self.store.execute(
             "UPDATE moves SET state = ?, detail = ?, took_s = ?, configuration = ? WHERE number = ?",
             (state, detail, took_s, configuration, number),
         )
 
     def note(self, note: Note) -> None:
         """Writes a note."""
-        self._store.execute(
+        self.store.execute(
             "INSERT INTO notes VALUES (?, ?, ?, ?, ?)", (self.run_id, note.at_s, note.kind, note.text, note.knob)
         )
 
     def finish(self, outcome: Outcome) -> None:
         """Writes how the run ended."""
-        self._store.finish(self.run_id, outcome)
+        self.store.finish(self.run_id, outcome)
 
 
 def _make_private(path: Path) -> None:

@@ -59,10 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except (TrimtabError, OSError) as error:
+    except Exception as error:
         if "--verbose" in arguments:
             traceback.print_exc()
-        print(f"trimtab: {' '.join(str(error).split())}", file=sys.stderr)
+        known = isinstance(error, TrimtabError | OSError)
+        text = " ".join(str(error).split())
+        print(f"trimtab: {text if known else f'internal error: {type(error).__name__}: {text}'}", file=sys.stderr)
         return error.exit_code if isinstance(error, TrimtabError) else 1
 
 

@@ -1,0 +1,97 @@
+"""A run that is replayed gives the same moves, and one that is resumed goes on where its windows lead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
+from trimtab.core import Knob, Objective
+from trimtab.errors import OperatorEdit
+from trimtab.events import MoveState
+from trimtab.guard import standard
+from trimtab.loop import Loop
+from trimtab.observer import Stop
+from trimtab.records import Plan
+from trimtab.replay import Difference, Past, Replay
+from trimtab.settings import Settings
+from trimtab.store import RunWriter, Store
+
+OBJECTIVE = Objective()
+
+
+def recorded(plant: MemoryPlant, knobs: tuple[Knob, ...], duration_s: float = 60.0) -> RunWriter:
+    settings = Settings(10.0, duration_s, settle_s=0.0)
+    store = Store(None)
+    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}, ""))
+    Loop(plant, knobs, Climber(OBJECTIVE), standard(OBJECTIVE), writer, settings, Stop()).run()
+    return writer
+
+
+def replayed(writer: RunWriter, controller: Climber, knobs: tuple[Knob, ...]) -> Difference | Past:
+    store, run = writer.store, writer.run_id
+    replay = Replay(controller, standard(OBJECTIVE), knobs, 0)
+    return replay.through(store.windows(run), store.moves(run), store.notes(run))
+
+
+def test_the_same_controller_gives_the_same_moves() -> None:
+    writer = recorded(MemoryPlant(), (WORKERS,))
+    past = replayed(writer, Climber(OBJECTIVE), (WORKERS,))
+    assert isinstance(past, Past)
+    assert (past.windows, past.state, past.knobs) == (6, "workers", (WORKERS,))
+    assert past.elapsed_s == pytest.approx(60.0)
+
+
+def test_another_controller_gives_the_first_difference() -> None:
+    difference = replayed(recorded(MemoryPlant(), (WORKERS,)), Climber(OBJECTIVE, stride=9), (WORKERS,))
+    assert isinstance(difference, Difference)
+    assert (difference.index, difference.who) == (0, "controller")
+    assert (difference.stored.changes, difference.replayed.changes) == ({"workers": 20}, {"workers": 19})
+
+
+def test_a_move_that_the_guards_would_make_otherwise_is_found() -> None:
+    writer = recorded(MemoryPlant(), (WORKERS,))
+    writer.store.execute("UPDATE moves SET move = replace(move, '30', '31') WHERE idx = 1", ())
+    difference = replayed(writer, Climber(OBJECTIVE), (WORKERS,))
+    assert isinstance(difference, Difference)
+    assert (difference.index, difference.who) == (1, "guards")
+
+
+@pytest.mark.parametrize("in_apply", [True, False])
+def test_a_knob_that_stood_down_stands_down_at_the_same_place(in_apply: bool) -> None:
+    plant = MemoryPlant()
+    error = OperatorEdit("workers", "edited by hand")
+    apply, configuration = plant.apply, plant.configuration
+    calls = {"apply": 0, "configuration": 0}
+
+    def edited(name: str, real: Any, at: int) -> Any:
+        def call(*args: Any) -> Any:
+            calls[name] += 1
+            if calls[name] == at:
+                raise error
+            return real(*args)
+
+        return call
+
+    if in_apply:
+        plant.apply = edited("apply", apply, 2)  # type: ignore[method-assign]
+    else:
+        plant.configuration = edited("configuration", configuration, 3)  # type: ignore[method-assign]
+    writer = recorded(plant, (WORKERS, TIMEOUT))
+    assert (MoveState.STOOD_DOWN in [m.state for m in writer.store.moves(writer.run_id)]) == in_apply
+    assert isinstance(replayed(writer, Climber(OBJECTIVE), (WORKERS, TIMEOUT)), Past)
+
+
+def test_a_resumed_run_ends_as_one_that_was_never_cut() -> None:
+    whole = recorded(MemoryPlant(), (WORKERS,), 60.0)
+    plant = MemoryPlant()
+    part = recorded(plant, (WORKERS,), 30.0)
+    past = replayed(part, Climber(OBJECTIVE), (WORKERS,))
+    assert isinstance(past, Past)
+    settings = Settings(10.0, 60.0, settle_s=0.0)
+    writer = part.store.resume(part.run_id)
+    guards = standard(OBJECTIVE)
+    Loop(plant, (WORKERS,), Climber(OBJECTIVE), guards, writer, settings, Stop(), past=past).run()
+    assert part.store.windows(part.run_id) == whole.store.windows(whole.run_id)
+    assert [m.move for m in part.store.moves(part.run_id)] == [m.move for m in whole.store.moves(whole.run_id)]

@@ -1,0 +1,180 @@
+"""The run store: what is written is there again, after SIGKILL too, and for the owner alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import TIMEOUT, WORKERS
+from trimtab.core import Applied, Move, Objective, Window
+from trimtab.errors import StoreError, UsageError
+from trimtab.events import MoveState, Note, NoteKind, Outcome, Status
+from trimtab.records import Plan
+from trimtab.settings import Mode, Settings
+from trimtab.store import SCHEMA_VERSION, Store, default_path
+
+PLAN = Plan(
+    command=("tune", "memory"),
+    directory="/",
+    plant="memory",
+    knobs=(WORKERS, TIMEOUT),
+    controller="trim",
+    controller_options={"margin": 0.9},
+    settings=Settings(1.5, float("inf"), Objective("cpu_ratio", False), Mode.ADVISE, seed=7),
+    initial={"workers": 10, "timeout": 100},
+    undo="#!/bin/sh\ntrue\n",
+    host={"cores": 2, "kernel": "Linux"},
+    label="tuned",
+    group="comparison",
+)
+WINDOW = Window(0, 0.1, 1.5, {"workers": 10}, {"response_time_s": 0.1 + 0.2}, 30, ("status: off",), "too slow")
+MOVE = Move({"workers": 12}, "because", {"gain": 1 / 3}, "probe")
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.unit.test_store import PLAN, WINDOW, MOVE
+from trimtab.events import MoveState
+from trimtab.store import Store
+writer = Store(Path(sys.argv[1])).begin(PLAN)
+writer.window(WINDOW)
+writer.move(0, MOVE, MOVE, MoveState.OPEN)
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "runs.sqlite"
+
+
+def test_a_run_comes_back_as_it_was_written(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    writer.window(WINDOW)
+    number = writer.move(0, MOVE, MOVE.amended({"workers": 11}, "one at a time"), MoveState.OPEN)
+    writer.outcome(number, MoveState.APPLIED, "took effect", Applied({"workers": 11, "timeout": 100}, 0.25))
+    writer.note(Note(1.0, NoteKind.STAND_DOWN, "edited by hand", "timeout"))
+    writer.finish(Outcome(Status.STOPPED, "SIGINT", 1, True))
+    store.close()
+
+    again = Store(path)
+    run = again.run(writer.run_id)
+    assert run.plan == PLAN
+    assert (run.status, run.detail, run.restored, run.unfinished) == (Status.STOPPED, "SIGINT", True, False)
+    assert run.finished is not None and run.finished >= run.started
+    assert again.windows(run.id) == [WINDOW]
+    (move,) = again.moves(run.id)
+    assert (move.proposed, move.move.changes, move.state) == (MOVE, {"workers": 11}, MoveState.APPLIED)
+    assert (move.took_s, move.configuration) == (0.25, {"workers": 11, "timeout": 100})
+    assert again.notes(run.id) == [Note(1.0, NoteKind.STAND_DOWN, "edited by hand", "timeout")]
+
+
+def test_only_the_owner_can_read_it(path: Path) -> None:
+    store = Store(path)
+    store.begin(PLAN)
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_writer_that_is_killed_leaves_all_it_had_written(path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, os.fspath(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == b"written\n"
+    assert Store(path).run(1).alive
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+    store = Store(path)
+    (run,) = store.runs()
+    assert (run.status, run.alive, run.unfinished) == (Status.RUNNING, False, True)
+    assert store.windows(run.id) == [WINDOW]
+    assert [move.state for move in store.moves(run.id)] == [MoveState.OPEN]
+
+
+def test_a_killed_run_that_is_resumed_runs_here_and_has_no_open_move(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    writer.window(WINDOW)
+    writer.move(0, MOVE, MOVE, MoveState.OPEN)
+    store.execute("UPDATE runs SET pid_started = 1", ())
+    assert store.run(writer.run_id).unfinished
+    store.resume(writer.run_id).window(Window(1, 2.0, 1.5, {}, {}))
+    assert store.run(writer.run_id).alive
+    assert [move.state for move in store.moves(writer.run_id)] == [MoveState.FAILED]
+    assert [window.index for window in store.windows(writer.run_id)] == [0, 1]
+
+
+def test_runs_of_a_group_are_found(path: Path) -> None:
+    store = Store(path)
+    first = store.begin(PLAN).run_id
+    assert [run.id for run in store.runs("comparison")] == [first]
+    assert store.runs("another") == []
+
+
+def test_a_run_that_does_not_exist_is_named_with_those_that_do(path: Path) -> None:
+    store = Store(path)
+    with pytest.raises(UsageError, match=r"no run 3 .* it has none"):
+        store.run(3)
+    store.begin(PLAN)
+    with pytest.raises(UsageError, match=r"no run 3 .* it has 1 to 1"):
+        store.run(3)
+
+
+def test_a_window_is_written_once(path: Path) -> None:
+    writer = Store(path).begin(PLAN)
+    writer.window(WINDOW)
+    with pytest.raises(StoreError, match="UNIQUE"):
+        writer.window(WINDOW)
+
+
+def test_a_move_without_its_window_is_refused(path: Path) -> None:
+    writer = Store(path).begin(PLAN)
+    with pytest.raises(StoreError, match="FOREIGN KEY"):
+        writer.move(0, MOVE, MOVE, MoveState.OPEN)
+
+
+def test_reading_a_store_that_does_not_exist_makes_none(path: Path) -> None:
+    assert Store(path, create=False).runs() == []
+    assert not path.parent.exists()
+
+
+def test_a_newer_store_is_refused(path: Path) -> None:
+    Store(path).close()
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    with pytest.raises(StoreError, match="newer trimtab"):
+        Store(path)
+
+
+def test_a_file_that_is_no_store_is_refused_and_kept(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("a letter to a friend, long enough to be looked at as a database header\n" * 10)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(path)
+    assert path.read_text().startswith("a letter")
+
+
+def test_the_store_is_in_the_state_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path))
+    assert default_path() == tmp_path / "trimtab" / "runs.sqlite"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    assert default_path() == tmp_path / ".local" / "state" / "trimtab" / "runs.sqlite"
