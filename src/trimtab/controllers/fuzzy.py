@@ -2,7 +2,10 @@
 
 Promises to walk from any start to the valley of a curve that is concave upward and to stay in it, needing neither a
 model nor any reading but the objective. It is slow: one window for every step, and a step at a time. It never
-rests: a controller that does not move its knob sees no change and so learns nothing.
+rests: a controller that does not move its knob sees no change and so learns nothing. It takes each difference
+between two windows for the effect of its step, so a window has to be longer than a step takes to show: where a
+backlog grows whatever the limit is, every step is followed by a rise and it turns back and forth where it stands,
+until the backlog is level.
 
 Rules (Table III), with dx the last change of the knob and dy the change of the cost that followed it
 
@@ -125,7 +128,7 @@ class Fuzzy:
 
     objective: Objective
     step_ratio: float = 0.4
-    least_ratio: float = 0.1
+    least_ratio: float = 0.05
     response_scale: float = 2 / 3
     growth: float = 0.3
     shrink: float = 0.5

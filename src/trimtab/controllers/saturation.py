@@ -20,7 +20,7 @@ MC0 is the number of workers that exist (busy and idle), where that is measured,
 are the same when the limit binds, which is the paper's case. When it does not, the utilisations belong to the
 workers that exist: 30 processes that take half of the memory allow 60, however high the limit of 150 above them
 was. With the limit in place of the workers the prediction would be 300, and each further round would double it
-until the domain's end.
+until the domain's end. Workers of an older, higher limit that have not left yet use resources too, and count.
 
 Departures from the paper
 - "Vary significantly" is given a number: a change by more than `threshold` since the reference, and the reference
@@ -144,12 +144,12 @@ def existing_workers(window: Window, limit: int) -> float:
         limit: the worker limit in force.
 
     Returns:
-        A number from 1 to the limit.
+        At least 1; more than the limit while workers of an older one are leaving.
     """
     readings = window.readings
     if "busy_workers" not in readings or "idle_workers" not in readings:
         return limit
-    return max(1.0, min(limit, readings["busy_workers"] + readings["idle_workers"]))
+    return max(1.0, readings["busy_workers"] + readings["idle_workers"])
 
 
 def _said(used: Readings) -> str:

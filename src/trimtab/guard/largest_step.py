@@ -1,8 +1,8 @@
 """Limits how far a knob may move in one window.
 
 Promises that a value which passes is within a factor of the one in force, so that one bad window costs one bounded
-step. One exception: where memory demand is above its limit, a worker limit may go down to what fits at once,
-because every window spent on the way there is a window of swapping.
+step. One exception: where memory demand is above its limit, a worker limit may at once go down in proportion to
+what fits, because every window spent on the way there is a window of swapping.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 from trimtab.core import Knob, Move, Window
-from trimtab.guard._memory import room
 
 
 @dataclass(frozen=True)
@@ -49,19 +48,12 @@ class LargestStep:
     def _range(self, knob: Knob, now: int, window: Window) -> tuple[int, int]:
         """The least and the greatest value that may follow, members of the domain."""
         domain, lowest = knob.domain, now / self.factor
-        if knob.name == self.knob:
-            lowest = min(lowest, self._fitting(now, window))
+        swapping = window.readings.get("memory_ratio", 0.0)
+        if knob.name == self.knob and swapping > 1:
+            lowest = min(lowest, now * self.margin_ratio / swapping)
         steps_down = max(1, math.floor((now - lowest) / domain.step))
         steps_up = max(1, math.floor(now * (self.factor - 1) / domain.step))
         return domain.clip(now - steps_down * domain.step), domain.clip(now + steps_up * domain.step)
-
-    def _fitting(self, now: int, window: Window) -> float:
-        """How many workers fit, by the room or else by the ratio; `now` where memory is not over its limit."""
-        ratio = window.readings.get("memory_ratio", 0.0)
-        if ratio <= 1:
-            return now
-        fits = room(window, now, self.margin_ratio)
-        return now * self.margin_ratio / ratio if fits is None else max(0.0, fits.workers)
 
     def abort(self, state: tuple[Knob, ...], partial: Window) -> str:
         """Never: it judges proposals, not windows."""

@@ -26,8 +26,10 @@ def test_utilisations_belong_to_the_workers_that_exist_where_the_limit_does_not_
     assert first(window_of(150, idle)).changes == {NAME: 300}
 
 
-def test_more_workers_than_the_limit_allows_are_leaving_and_do_not_count() -> None:
-    assert existing_workers(seen(20, busy_workers=30.0, idle_workers=5.0), 20) == 20
+def test_workers_of_an_older_limit_that_have_not_left_yet_count() -> None:
+    window = seen(26, response_time_s=9.0, busy_workers=60.0, idle_workers=4.0, memory_ratio=2.0)
+    assert existing_workers(window, 26) == 64
+    assert first(window).changes == {NAME: 32}
 
 
 def test_a_prediction_beyond_the_domain_ends_at_its_end_and_says_so() -> None:

@@ -40,11 +40,25 @@ def test_what_does_not_fit_is_lowered_and_the_figures_are_said() -> None:
 
 
 def test_the_limit_is_lowered_to_a_step_of_the_domain_that_fits() -> None:
-    assert reviewed(memory(25, 20), 75, step=10).changes == {NAME: 20}
+    assert reviewed(memory(20, 20), 75, step=10).changes == {NAME: 20}
 
 
-def test_the_base_is_counted_from_workers_that_exist_not_from_a_limit_that_does_not_bind() -> None:
-    assert reviewed(memory(150, 10), 100).changes == {NAME: 26}
+def test_the_base_is_counted_from_workers_that_exist_once_their_number_is_steady() -> None:
+    guard = Feasibility()
+    state, limits = guard.start((worker_knob(),)), []
+    for workers in (10, 10):
+        state, move = guard.review(state, memory(150, workers), Move({NAME: 100}, "why"))
+        limits.append(move.changes[NAME])
+    assert limits == [30, 26], "a base of 0 until it is known, 40 MiB after that"
+
+
+def test_workers_that_are_leaving_do_not_make_the_base() -> None:
+    """The window after a reload: 60 workers on average, 100 of them at its end."""
+    guard = Feasibility()
+    state, _ = guard.review(guard.start((worker_knob(),)), memory(150, 150), Move({}, "why"))
+    mixed = {**memory(26, 60).readings, "memory_bytes": (40 + 12 * 100) * MIB}
+    _, move = guard.review(state, window_of(26, mixed), Move({NAME: 99}, "why"))
+    assert move.changes == {NAME: 26}
 
 
 def test_when_nothing_fits_the_least_there_is_remains() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests._curve import MIB, NAME, seen, worker_knob
+from tests._curve import NAME, seen, worker_knob
 from trimtab.core import Move, Window
 from trimtab.guard.largest_step import LargestStep
 
@@ -29,21 +29,8 @@ def test_one_step_of_the_domain_is_always_allowed() -> None:
 
 
 def test_from_a_limit_that_swaps_one_may_go_at_once_to_what_fits_and_no_further() -> None:
-    """150 workers of 12 MiB and 0 base in 100 MiB: 7.5 fit into 90 %, where a factor of four would end at 38."""
-    window = seen(
-        150,
-        memory_ratio=18.0,
-        memory_bytes=1800 * MIB,
-        memory_limit_bytes=100 * MIB,
-        worker_memory_bytes=12 * MIB,
-        busy_workers=150.0,
-        idle_workers=0.0,
-    )
-    assert reviewed(window, 8).changes == {NAME: 8}
-    assert reviewed(window, 2).changes == {NAME: 8}
-
-
-def test_where_only_the_memory_ratio_is_known_it_says_what_fits() -> None:
+    """150 * 0.9 / 10 = 13.5, where a factor of four would end at 38."""
+    assert reviewed(seen(150, memory_ratio=10.0), 14).changes == {NAME: 14}
     assert reviewed(seen(150, memory_ratio=10.0), 5).changes == {NAME: 14}
 
 
