@@ -77,7 +77,7 @@ class AcceptQueue:
         self._arrivals: Arrivals | None = None
         self._netstat: KernelFile | None = None
         self._began_s = self._last_s = 0.0
-        self._length = 0
+        self._length = self._peak = 0
         self._area = 0.0
         self._overflows = 0
         self._drops: dict[int, int] = {}
@@ -93,7 +93,7 @@ class AcceptQueue:
         self._overflows = _overflows(netstat)
         sockets = self._ask(queues)
         self._drops = {s.cookie: s.drops for s in sockets if s.drops is not None}
-        self._length = sum(s.length for s in sockets)
+        self._length = self._peak = sum(s.length for s in sockets)
         self._began_s = self._last_s = self._clock.now_s()
         self._area = 0.0
 
@@ -120,7 +120,7 @@ class AcceptQueue:
         readings = {
             "accept_queue_length": self._area / elapsed_s,
             "connection_rate_hz": came / elapsed_s,
-            "listen_overflow_rate_hz": self._refused(sockets, netstat) / elapsed_s,
+            "listen_overflow_rate_hz": self._refused(sockets, netstat, came) / elapsed_s,
         }
         if came > 0:
             readings["accept_queue_delay_s"] = self._area / came  # Little's law: L / lambda
@@ -169,14 +169,18 @@ class AcceptQueue:
         length = sum(s.length for s in sockets)
         self._area += (self._length + length) / 2 * (now_s - self._last_s)
         self._length, self._last_s = length, now_s
+        self._peak = max(self._peak, length)
         return sockets
 
-    def _refused(self, sockets: list[Listening], netstat: KernelFile) -> int:
-        """Attempts that found a full queue since `begin`.
+    def _refused(self, sockets: list[Listening], netstat: KernelFile, came: int) -> int:
+        """Attempts that found a full queue since `begin`: the least of what the kernel allows to have happened.
 
-        The kernel counts overflows for the whole network namespace, and for each socket all drops, whatever the
-        reason; both are upper bounds, and the smaller is taken.
+        It counts overflows for the whole network namespace, and for each socket all drops, whatever the reason (with
+        TCP_DEFER_ACCEPT the bare third packet of every handshake is one). And no queue can have been full that
+        was not with all that came added to the most that a sample saw.
         """
+        if self._peak + came < min(s.limit for s in sockets):
+            return 0
         overflows = _overflows(netstat) - self._overflows
         if any(s.drops is None for s in sockets):
             return overflows

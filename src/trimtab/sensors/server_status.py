@@ -1,8 +1,10 @@
 """Sensor: what Apache says of itself on the status page of mod_status.
 
 The page is asked for without ever waiting long. When the server is saturated the request waits in the accept queue
-behind everybody else, so the reply is collected when it comes, and one request at most is under way. The counters on
-the page are cumulative: the difference of two replies, over the time between them, is exact however late they are.
+behind everybody else, so the reply is collected when it comes, and the next is asked for meanwhile: one at each edge
+of a window, at most eight at a time, so each window still gets a reply when they come several windows late. The
+counters on the page are cumulative: the difference of two replies, over the time between them, is exact however late
+they are.
 The interval of the readings is that between two replies, at best those nearest to the window's edges; when replies
 are so late that one came in the window, it reaches back to the one before.
 
@@ -39,6 +41,7 @@ from trimtab.sensors._status_page import Fetch, Page, parse
 
 _STOPS = {"prefork": 2, "worker": 2}
 _FRESH_S = 0.02
+_MOST_UNDER_WAY = 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class _Reply:
 
     Args:
         at_s: when it was collected, on the loop's clock.
-        number: how many requests of ours there had been, this one included.
+        number: how many replies we had had, this one included.
         page: what it says.
     """
 
@@ -92,9 +95,8 @@ class ServerStatus:
         )
         self._clock = clock
         self._patience_s = patience_s
-        self._fetch: Fetch | None = None
-        self._sent_s = clock.now_s()
-        self._slow = False
+        self._under_way: list[tuple[float, Fetch]] = []
+        self._replies = 0
         self._began_s = clock.now_s()
         self._before: _Reply | None = None
         self._within: list[_Reply] = []
@@ -105,7 +107,7 @@ class ServerStatus:
         Raises:
             NotMeasured: the page is off, forbidden or not there.
         """
-        self._collect(0.0)
+        self._collect()
         last = self._within[-1] if self._within else self._before
         self._began_s = self._clock.now_s()
         if last is not None and self._began_s - last.at_s < _FRESH_S:
@@ -115,15 +117,13 @@ class ServerStatus:
         self._ask()
 
     def sample(self) -> None:
-        """Collects the reply if it has come; asks again when replies have become slow.
+        """Collects what has come.
 
         Raises:
             NotMeasured: the page is off, forbidden or not there.
         """
-        if self._fetch is not None:
-            self._collect(0.0)
-        elif self._slow:
-            self._send()
+        if self._under_way:
+            self._collect()
 
     def read(self) -> Readings:
         """The readings between two replies near the edges of the window.
@@ -150,47 +150,43 @@ class ServerStatus:
         return self._within[-1].page if self._within else None
 
     def close(self) -> None:
-        """Gives up the request under way; may be called twice."""
-        if self._fetch is not None:
-            self._fetch.close()
-            self._fetch = None
+        """Gives up the requests under way; may be called twice."""
+        while self._under_way:
+            self._under_way.pop()[1].close()
 
     def _ask(self) -> None:
-        """Sends a request unless one is under way, and waits a moment for its reply."""
-        if self._fetch is None:
-            self._send()
-        self._collect(self._patience_s)
-
-    def _send(self) -> None:
-        self._sent_s = self._clock.now_s()
-        self.connections += 1
-        self._fetch = Fetch(self._addresses, self._request)
-
-    def _collect(self, patience_s: float) -> None:
-        """Takes the reply to the request under way if it is there."""
-        if self._fetch is None:
-            return
-        try:
-            reply = self._fetch.advance(patience_s)
-            if reply is None:
-                return
-            page = parse(reply, self.url)
-        except NotMeasured:
-            self.close()
-            raise
-        self.close()
+        """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""
+        self._collect()
         now_s = self._clock.now_s()
-        self._slow = now_s - self._sent_s > self._patience_s
-        self._within.append(_Reply(now_s, self.connections, page))
+        late = bool(self._under_way)
+        if not late or (len(self._under_way) < _MOST_UNDER_WAY and now_s - self._under_way[-1][0] > _FRESH_S):
+            self.connections += 1
+            self._under_way.append((now_s, Fetch(self._addresses, self._request)))
+        self._collect(0.0 if late else self._patience_s)
+
+    def _collect(self, patience_s: float = 0.0) -> None:
+        """Takes the replies that are there."""
+        for pending in tuple(self._under_way):
+            try:
+                reply = pending[1].advance(patience_s)
+                page = None if reply is None else parse(reply, self.url)
+            except NotMeasured:
+                self.close()
+                raise
+            if page is not None:
+                pending[1].close()
+                self._under_way.remove(pending)
+                self._replies += 1
+                self._within.append(_Reply(self._clock.now_s(), self._replies, page))
         # Only the two ends matter.
         del self._within[1:-1]
 
     def _silent(self, now_s: float) -> NotMeasured:
-        if self._within:
+        if self._within or not self._under_way:
             return NotMeasured("the status page answered only once so far, and a difference needs two replies")
         return NotMeasured(
-            f"the status page did not answer within {now_s - self._sent_s:.2g} s: its request waits in the accept "
-            "queue of a saturated server"
+            f"the status page did not answer within {now_s - self._under_way[0][0]:.2g} s: its request waits in the "
+            "accept queue of a saturated server"
         )
 
 
