@@ -1,0 +1,95 @@
+"""Every workload there is, found by discovery, through one kit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+
+from tests._scripted_server import ScriptedServer
+from trimtab import discovery
+from trimtab.clock import SystemClock
+from trimtab.load import LoadRun
+from trimtab.options import options_of
+from trimtab.workloads._distribution import Gaussian
+from trimtab.workloads._population import Closed, Poisson, Population, Url
+
+ROOM = "trimtab.workloads"
+NAMES = discovery.names(ROOM)
+
+
+def kind(name: str) -> Any:
+    return discovery.load(ROOM, name).WORKLOAD
+
+
+def test_there_are_workloads() -> None:
+    assert {"wagon", "closed-loop", "open-arrivals"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_a_frozen_record_that_says_what_it_is(name: str) -> None:
+    assert kind(name).__dataclass_params__.frozen
+    assert discovery.load(ROOM, name).__doc__
+    assert kind(name).__doc__
+    assert kind(name).populations.__doc__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_is_documented_and_has_a_default(name: str) -> None:
+    for option in options_of(kind(name)):
+        assert option.help, f"{name}: {option.name} is missing in the Args of the docstring"
+        assert option.switch or option.default is not None or option.name == "source"
+
+
+def test_one_flag_means_one_field_and_one_type_in_every_workload() -> None:
+    meanings: dict[str, set[tuple[str, type, bool]]] = {}
+    for name in NAMES:
+        for option in options_of(kind(name)):
+            meaning = (option.name, type(option.default), option.repeated)
+            meanings.setdefault(option.flag, set()).add(meaning)
+    assert {flag: found for flag, found in meanings.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_options_give_the_same_traffic_as_valid_json(name: str) -> None:
+    first, second = (json.dumps([p.to_wire() for p in kind(name)().populations()], allow_nan=False) for _ in range(2))
+    assert first == second
+    assert json.loads(first)
+
+
+def expected_burst(population: Population) -> float:
+    """Mean requests per page after rounding and raising to 1."""
+    burst = population.burst_requests
+    if not isinstance(burst, Gaussian):
+        return max(1.0, round(burst.mean_value))
+
+    def below(x: float) -> float:
+        return 0.5 * (1 + math.erf((x - burst.mean) / burst.sigma / math.sqrt(2)))
+
+    most = int(burst.mean + 8 * burst.sigma)
+    return below(1.5) + sum(n * (below(n + 0.5) - below(n - 0.5)) for n in range(2, most))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", NAMES)
+def test_the_generator_accepts_it_and_sends_its_means(name: str) -> None:
+    quick = [
+        # Enough sessions for a mean within seconds; what the workload says of a session is left as it is.
+        population
+        if isinstance(population.arrivals, Closed)
+        else dataclasses.replace(population, arrivals=Poisson(200))
+        for population in kind(name)(urls=(Url("/ok"),)).populations()
+    ]
+    with ScriptedServer() as server, LoadRun(server.target, quick, 2.0, SystemClock(), seed=3) as run:
+        summary = run.wait()
+        seen = server.seen()
+    assert sum(one.requests for one in summary.classes) <= sum(seen["requests"].values())
+    for population, one in zip(quick, summary.classes, strict=True):
+        assert one.errors == {}
+        assert one.class_name == population.class_name
+        assert one.requests / one.pages == pytest.approx(expected_burst(population), rel=0.1)
+        started = population.arrivals.users if isinstance(population.arrivals, Closed) else 400
+        assert one.sessions == pytest.approx(started, rel=0.15)

@@ -1,0 +1,132 @@
+"""Cross-check of the load generator with httperf, which liu2003 used: the same WAGON sessions, sent by both in turn.
+
+The server's service time is known and differs between sessions, so the mean is right only if every session sends
+as many requests as it should and each is timed from its first byte sent to its last byte received.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests._scripted_server import ScriptedServer
+from tests.servers._traffic import start
+from trimtab.workloads._distribution import Constant
+from trimtab.workloads._population import ConstantRate, Population, Step, Url
+from trimtab.workloads.wagon import Wagon
+
+pytestmark = pytest.mark.server
+
+RATE_HZ = 6.0
+SESSIONS = 18
+PAIRS = 3
+
+
+class Shape(NamedTuple):
+    pages: int
+    burst: int
+    think_s: float
+    service_ms: int
+
+    @property
+    def path(self) -> str:
+        return f"/ok?ms={self.service_ms}"
+
+
+def wagon_shapes() -> list[Shape]:
+    """Sessions drawn from Table II, think time 0.05 s; within one, all pages are alike, for both tools."""
+    wagon, rng = Wagon(time_scale=600.0), np.random.default_rng(2003)
+
+    def lognormal(mean: float, sigma: float) -> float:
+        variance = np.log1p((sigma / mean) ** 2)
+        return float(rng.lognormal(np.log(mean) - variance / 2, np.sqrt(variance)))
+
+    return [
+        Shape(
+            max(1, round(lognormal(wagon.session_pages_mean, wagon.session_pages_sigma))),
+            max(1, round(rng.normal(wagon.burst_mean, wagon.burst_sigma))),
+            lognormal(wagon.think_mean_s, wagon.think_sigma_s) / wagon.time_scale,
+            4 + 4 * (number % 4),
+        )
+        for number in range(SESSIONS)
+    ]
+
+
+def session_log(shapes: list[Shape]) -> str:
+    """The sessions as httperf reads them: a page's first request, its objects indented below it."""
+    pages = [f"{s.path} think={s.think_s:.6f}\n" + f"    {s.path}\n" * (s.burst - 1) for s in shapes]
+    return "\n".join(page * shape.pages for page, shape in zip(pages, shapes, strict=True))
+
+
+def populations(shapes: list[Shape]) -> list[Population]:
+    """The sessions as one population each, which arrives once."""
+    return [
+        Population(
+            class_name="all",
+            arrivals=ConstantRate(1.0),
+            session_pages=Constant(float(shape.pages)),
+            burst_requests=Constant(float(shape.burst)),
+            think_s=Constant(shape.think_s),
+            pages=(Url(shape.path),),
+            schedule=(Step(0.0, 0.0), Step((at + 1) / RATE_HZ, 1.0), Step((at + 1) / RATE_HZ + 0.5, 0.0)),
+        )
+        for at, shape in enumerate(shapes)
+    ]
+
+
+def by_trimtab(server: ScriptedServer, shapes: list[Shape]) -> tuple[int, float]:
+    """Requests and mean response time in seconds."""
+    with start(server.target, *populations(shapes), duration_s=60) as run:
+        started = 0
+        for interval in run.follow():
+            started += sum(one.sessions for one in interval.classes)
+            if started == len(shapes) and not interval.active_sessions:
+                break
+        (one,) = run.stop().classes
+    assert one.errors == {}
+    assert one.request_actual.mean_s is not None
+    return one.requests, one.request_actual.mean_s
+
+
+def by_httperf(server: ScriptedServer, log: Path) -> tuple[int, float]:
+    """Requests and mean response time in seconds."""
+    httperf = shutil.which("httperf")
+    assert httperf, "httperf is not installed"
+    said = subprocess.run(
+        [
+            *(httperf, "--hog", "--server=127.0.0.1", f"--port={server.port}", f"--rate={RATE_HZ:g}"),
+            *(f"--wsesslog={SESSIONS},1,{log}", "--max-connections=1", "--max-piped-calls=1"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    replies = re.search(r"replies (\d+)", said)
+    times = re.search(r"Reply time \[ms\]: response ([\d.]+) transfer ([\d.]+)", said)
+    assert replies, said
+    assert times, said
+    return int(replies[1]), (float(times[1]) + float(times[2])) / 1000
+
+
+def test_httperf_sees_the_same_mean_response_time_on_the_same_sessions(tmp_path: Path) -> None:
+    shapes = wagon_shapes()
+    log = tmp_path / "sessions.log"
+    log.write_text(session_log(shapes))
+    requests = sum(shape.pages * shape.burst for shape in shapes)
+    served_s = sum(shape.pages * shape.burst * shape.service_ms / 1000 for shape in shapes)
+    ratios = []
+    with ScriptedServer() as server:
+        for _ in range(PAIRS):
+            ours, theirs = by_trimtab(server, shapes), by_httperf(server, log)
+            assert (ours[0], theirs[0]) == (requests, requests)
+            assert ours[1] > served_s / requests
+            ratios.append(ours[1] / theirs[1])
+    assert statistics.median(ratios) == pytest.approx(1.0, abs=0.1), ratios

@@ -1,0 +1,95 @@
+"""A run of the load generator ends well, early, or with what went wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests._scripted_server import ScriptedServer
+from tests.servers._traffic import sessions, start
+from trimtab.clock import SystemClock
+from trimtab.errors import NativeError, NotMeasured, UsageError
+from trimtab.load import LoadRun
+from trimtab.sensors.load_generator import SENSOR
+from trimtab.workloads._distribution import Constant
+from trimtab.workloads._population import Closed, Population, Url
+
+pytestmark = pytest.mark.server
+
+USERS = Population(class_name="all", arrivals=Closed(5), session_pages=Constant(1e9), pages=(Url("/ok?ms=20"),))
+
+
+def test_a_run_that_is_stopped_still_gives_its_summary_as_often_as_asked() -> None:
+    with ScriptedServer() as server, start(server.target, USERS, duration_s=60) as run:
+        time.sleep(0.5)
+        first = run.stop()
+        assert first.stopped_early
+        assert first.duration_s == pytest.approx(0.5, abs=0.3)
+        assert first.classes[0].requests > 0
+        assert run.stop() == first
+
+
+def test_a_run_that_has_come_to_its_end_was_not_stopped_early() -> None:
+    with ScriptedServer() as server, start(server.target, USERS, duration_s=0.5) as run:
+        result = run.wait()
+        assert not result.stopped_early
+        assert run.stop() == result
+
+
+def test_leaving_the_run_ends_the_generator() -> None:
+    with ScriptedServer() as server, start(server.target, USERS, duration_s=60) as run:
+        pid = run.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_generator_that_dies_is_an_error_and_not_a_measurement() -> None:
+    clock = SystemClock()
+    with ScriptedServer() as server, LoadRun(server.target, [USERS], 60, clock) as run:
+        sensor = SENSOR(run, clock)
+        sensor.begin()
+        os.kill(run.pid, signal.SIGKILL)
+        with pytest.raises(NativeError, match="load ended with -9"):
+            run.wait()
+        with pytest.raises(NotMeasured, match="ended with -9"):
+            sensor.read()
+
+
+def test_an_order_that_the_generator_refuses_comes_back_in_its_own_words() -> None:
+    order = start("[::1]:1", sessions(1, "/", source="127.0.0.2"), duration_s=1)
+    with order as run, pytest.raises(NativeError, match=r"127\.0\.0\.2"):
+        run.wait()
+
+
+def test_a_generator_pinned_to_a_core_stays_there() -> None:
+    core = min(os.sched_getaffinity(0))
+    with ScriptedServer() as server, LoadRun(server.target, [USERS], 60, SystemClock(), cpu=core) as run:
+        threads = [int(name) for name in os.listdir(f"/proc/{run.pid}/task")]
+        assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
+
+
+def test_a_core_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="cpu 4095"):
+        LoadRun("127.0.0.1:1", [USERS], 1, SystemClock(), cpu=4095)
+
+
+def test_the_sensor_reads_what_the_server_did_in_the_window() -> None:
+    clock = SystemClock()
+    with ScriptedServer() as server, LoadRun(server.target, [USERS], 60, clock, interval_s=0.1) as run:
+        sensor = SENSOR(run, clock)
+        time.sleep(0.5)
+        sensor.begin()
+        with pytest.raises(NotMeasured):
+            sensor.read()
+        began = time.monotonic()
+        time.sleep(1.5)
+        readings = sensor.read()
+        times = [at for at, _ in server.seen()["times"]]
+        elapsed = time.monotonic() - began
+    served_hz = len([at for at in times if at >= began]) / elapsed
+    assert readings["client_request_rate_hz"] == pytest.approx(served_hz, rel=0.1)
+    assert readings["client_request_time_s"] == pytest.approx(5 / served_hz, rel=0.1)
+    assert readings["client_error_rate_hz"] == 0
