@@ -1,0 +1,136 @@
+"""A running Apache as trimtab reads it: its configuration on disk and what is really in force."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants._apache_config import Configuration, evaluate
+from trimtab.plants._apache_limits import limits
+from trimtab.plants._apache_process import Parent
+from trimtab.plants._apache_program import Program
+
+STATUS_PATIENCE_S = 2.0
+
+
+class Attached:
+    """The reading half of the plant.
+
+    Args:
+        parent: Apache's parent process.
+        status_url: its status page; None to look for it.
+
+    Attributes:
+        parent: as given.
+        program: its program with what it was started with.
+        origin: where the evaluation of its configuration starts.
+        limits: the limits of this installation, with the values in force at the start.
+        listeners: addresses and ports on which it listens.
+        status_url: its status page.
+        board: the scoreboard of its status page; None when that did not reply.
+        in_force: knob name to the value with which it runs.
+        notes: what the user should know, one line each.
+
+    Raises:
+        UsageError: it cannot be read from here; the message says what is needed.
+    """
+
+    def __init__(self, parent: Parent, status_url: str | None = None) -> None:
+        self.parent = parent
+        self.program = Program.of(parent)
+        self.origin = self.program.origin(_cwd(parent))
+        _same_files(parent, self.origin.config_file)
+        self._config = evaluate(self.origin)
+        self.limits = limits(self._config)
+        self.listeners = _apache_process.listeners(parent.pid)
+        known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
+        self.status_url = _apache_status.find(known, STATUS_PATIENCE_S)
+        self._pipes = _apache_process.descriptors(parent.pid, "pipe")
+        self.board: str | None = None
+        self.in_force: dict[str, int] = {}
+        self.notes: list[str] = []
+        self.read_running()
+        self._cautions()
+
+    @property
+    def config(self) -> Configuration:
+        """The configuration as it is on disk now."""
+        if not self._config.unchanged():
+            self._config = evaluate(self.origin)
+        return self._config
+
+    def read_running(self) -> None:
+        """Reads what is in force: the files as of the last reload, checked with the status page."""
+        values = limits(self.config).values
+        self._pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        self.board = _apache_status.scoreboard(self.status_url, STATUS_PATIENCE_S)
+        filed = values["max_request_workers"]
+        if self.board is not None and not _apache_status.agrees(self.board, filed):
+            self.notes.append(
+                f"MaxRequestWorkers is {len(self.board)} in the running Apache and {filed} in its files: they were "
+                "edited and not reloaded; a reload by trimtab brings all such edits into force"
+            )
+            values["max_request_workers"] = len(self.board)
+        self.in_force = values
+
+    def refresh(self) -> None:
+        """Reads what is in force again, if somebody has reloaded Apache since.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        self.parent.check()
+        pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        if not pipes:
+            raise PlantGone(f"Apache (pid {self.parent.pid}) has ended")
+        if pipes != self._pipes:
+            self.read_running()
+
+    def blocked(self, old: int) -> int:
+        """Places below the limit that prefork can no longer use, as far as the status page tells.
+
+        A prefork parent that reloads to a lower limit does not notice the end of children in the places beyond it
+        (AH00167 "long lost child came home" in its log). These places stay taken, also under a larger limit, until
+        Apache is stopped and started.
+
+        Args:
+            old: processes of earlier generations that are really there.
+        """
+        if self.limits.mpm != "prefork" or self.board is None:
+            return 0
+        return max(0, self.board[: self.in_force["max_request_workers"]].count("G") - old)
+
+    def _cautions(self) -> None:
+        if self.limits.vhost_keep_alive:
+            places = ", ".join(self.limits.vhost_keep_alive)
+            self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {places}")
+        if not self.limits.keep_alive:
+            self.notes.append("KeepAlive is Off, so KeepAliveTimeout has no effect and is not a knob here")
+        self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]
+
+
+def _cwd(parent: Parent) -> Path:
+    """Where a relative -d starts: the directory in which Apache was started, as far as it can be known."""
+    try:
+        return Path(os.readlink(f"/proc/{parent.pid}/cwd"))
+    except OSError:
+        return Path("/")
+
+
+def _same_files(parent: Parent, config_file: Path) -> None:
+    """Makes sure that Apache and trimtab see the same files.
+
+    Raises:
+        UsageError: Apache is in a container, or the file cannot be read.
+    """
+    try:
+        its = os.stat(f"/proc/{parent.pid}/root{config_file}")
+        ours = config_file.stat()
+    except PermissionError:
+        raise _apache_process.not_permitted(parent.pid) from None
+    except OSError as error:
+        raise UsageError(f"cannot read Apache's configuration {config_file}: {error.strerror}") from None
+    if (its.st_dev, its.st_ino) != (ours.st_dev, ours.st_ino):
+        raise UsageError(f"Apache (pid {parent.pid}) sees other files, as in a container: run trimtab in there")

@@ -1,0 +1,138 @@
+"""One change of Apache's configuration: write, test, reload, verify, and put back on any failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
+from trimtab.plants._apache_attached import STATUS_PATIENCE_S, Attached
+from trimtab.plants._apache_drain import drain, keepers
+from trimtab.plants._apache_limits import limits
+from trimtab.plants._apache_process import Generations
+from trimtab.plants._apache_reload import Patience, reload
+from trimtab.plants._apache_snippet import read, write
+
+
+@dataclass(frozen=True)
+class Change:
+    """A new text for our file, and what must hold once it is in force.
+
+    Args:
+        apache: the running Apache.
+        clock: for the waits.
+        patience: how long a reload may take.
+        path: our file.
+        text: what it shall hold; None to have it gone.
+    """
+
+    apache: Attached
+    clock: Clock
+    patience: Patience
+    path: Path
+    text: str | None
+
+    def bring(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Brings the change into force.
+
+        Args:
+            expected: knob name to the value that must be in force then.
+
+        Returns:
+            What the user should know, one line each.
+
+        Raises:
+            ApplyRefused: Apache does not accept it; the file is as it was.
+            ApplyFailed: it did not take; the file and the running configuration are as they were.
+            PlantGone: Apache ended; the file is as it was.
+        """
+        previous = read(self.path)
+        try:
+            write(self.path, self.text)
+        except OSError as error:
+            raise ApplyRefused(f"cannot write {self.path}: {error.strerror}") from None
+        try:
+            self._test()
+        except BaseException:
+            write(self.path, previous)
+            raise
+        try:
+            stuck = self._make_room(limits(self.apache.config).max_request_workers)
+            seen = reload(self.apache.parent, self.clock, self.patience)
+            return (*self._verify(seen, expected), *stuck)
+        except PlantGone:
+            write(self.path, previous)
+            raise
+        except BaseException as error:
+            try:
+                replace(self, text=previous).undo()
+            except ApplyFailed as second:
+                raise ApplyFailed(f"{error}; {second}") from error
+            raise
+
+    def undo(self) -> None:
+        """Puts the text in the file's place even where Apache then refuses its configuration, which is said.
+
+        Raises:
+            ApplyFailed: the file is as wanted, but Apache was not or could not be reloaded.
+        """
+        write(self.path, self.text)
+        verdict = self.apache.program.test()
+        if not verdict.valid:
+            raise ApplyFailed(
+                f"{self.path} is as it was, but Apache was not reloaded, because it refuses its configuration: "
+                f"{verdict.message}"
+            )
+        try:
+            self._make_room(limits(self.apache.config).max_request_workers)
+            reload(self.apache.parent, self.clock, self.patience)
+            self.apache.read_running()
+        except ApplyFailed as error:
+            raise ApplyFailed(f"{self.path} is as it was, but the reload to it failed: {error}") from None
+        except PlantGone:
+            return
+
+    def _test(self) -> None:
+        verdict = self.apache.program.test()
+        if not verdict.valid:
+            raise ApplyRefused(f"Apache refuses the configuration: {verdict.message}")
+        if self.text is not None and self.path not in verdict.files:
+            raise ApplyRefused(f"Apache does not read {self.path}")
+
+    def _make_room(self, limit: int) -> tuple[str, ...]:
+        """Before prefork's limit shrinks: see `_apache_drain`."""
+        if self.apache.limits.mpm != "prefork" or limit >= self.apache.in_force["max_request_workers"]:
+            return ()
+        keep = keepers(self.apache.status_url, limit, STATUS_PATIENCE_S)
+        left = drain(self.apache.parent, self.clock, keep, self.patience.shrink_s)
+        return (blocked(left),) if left else ()
+
+    def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Makes sure that what is in force is what was meant.
+
+        Raises:
+            ApplyFailed: it is not.
+        """
+        apache, notes = self.apache, []
+        apache.read_running()
+        for knob, value in expected.items():
+            if apache.in_force[knob] != value:
+                raise ApplyFailed(f"{knob} is {apache.in_force[knob]} after the reload, not {value}")
+        threads = apache.limits.threads_per_child
+        workers, limit = len(seen.workers) * threads, apache.in_force["max_request_workers"]
+        if workers > limit:
+            raise ApplyFailed(f"{workers} workers run after the reload, more than the limit of {limit}")
+        if seen.old:
+            notes.append(f"{len(seen.old)} processes of the previous configuration still finish their connections")
+        if lost := apache.blocked(len(seen.old)):
+            notes.append(blocked(lost))
+        if not seen.workers:
+            notes.append("no new process has started yet: the old ones hold all the places")
+        return tuple(notes)
+
+
+def blocked(places: int) -> str:
+    """What to say of places that prefork has lost."""
+    return f"up to {places} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"

@@ -1,0 +1,248 @@
+"""Reads Apache's configuration as Apache does: includes in order, conditions decided, variables put in.
+
+What cannot be decided without running Apache (`<IfDirective>`, `<IfSection>`, macros) is named in `uncertain`.
+Source: https://httpd.apache.org/docs/2.4/configuring.html and server/config.c, which also gives the limit of 128
+nested includes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants._apache_syntax import Directive, identifier, lines, source_name, version_holds, words
+
+Overlay = Mapping[Path, str | None]
+"""Files to imagine: their text, or None for a file to be taken as absent."""
+
+Stamp = tuple[int, int, int]
+"""Inode, size in bytes and time of the last change in nanoseconds; zeros for a path that does not exist."""
+
+_MAX_DEPTH = 128
+_VARIABLE = re.compile(r"\$\{([^}]+)\}")
+_WILD = frozenset("*?[")
+
+
+@dataclass
+class Configuration:
+    """What an evaluation found, in the order in which Apache sees it."""
+
+    directives: list[Directive] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    patterns: list[tuple[Path, Directive]] = field(default_factory=list)
+    """Each Include with an absolute path or pattern, outside of every section."""
+    modules: set[str] = field(default_factory=set)
+    """Identifiers (`status_module`) and source names (`mod_status.c`)."""
+    uncertain: list[str] = field(default_factory=list)
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+
+    def named(self, *names: str) -> list[Directive]:
+        """The directives of these lower-case names, in order."""
+        return [d for d in self.directives if d.name in names]
+
+    def unchanged(self) -> bool:
+        """Whether every file and directory that was read is as it was."""
+        return all(stamp(path) == seen for path, seen in self.stamps.items())
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a running Apache was started with.
+
+    Args:
+        config_file: absolute path of its main file.
+        server_root: ServerRoot before any directive sets it.
+        defines: names given with -D.
+        environ: its environment.
+        before: directives given with -C.
+        after: directives given with -c.
+        static_modules: source names of the compiled-in modules, as `-l` lists them.
+        version: of the server, such as (2, 4, 57).
+    """
+
+    config_file: Path
+    server_root: Path
+    defines: frozenset[str] = frozenset()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    static_modules: frozenset[str] = frozenset()
+    version: tuple[int, ...] = (2, 4)
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when the file or directory does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:
+    """Reads the whole configuration.
+
+    Args:
+        origin: what Apache was started with.
+        overlay: files to imagine, or to leave out.
+
+    Raises:
+        UsageError: a file cannot be read, or includes nest without end.
+    """
+    return _Reader(origin, overlay or {}).run()
+
+
+class _Reader:
+    """One pass over the configuration."""
+
+    def __init__(self, origin: Origin, overlay: Overlay) -> None:
+        self._origin = origin
+        self._overlay = overlay
+        self._root = origin.server_root
+        self._variables = dict.fromkeys(origin.defines, "")
+        self._out = Configuration(modules=set(origin.static_modules))
+        for source in origin.static_modules:
+            self._out.modules.add(identifier(source))
+
+    def run(self) -> Configuration:
+        self._text("\n".join(self._origin.before), Path("-C"), (), 0)
+        self._file(self._origin.config_file, (), 0)
+        self._text("\n".join(self._origin.after), Path("-c"), (), 0)
+        return self._out
+
+    def _file(self, path: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise UsageError(f"{path} is included more than {_MAX_DEPTH} levels deep")
+        text = self._overlay.get(path)
+        if text is None:
+            try:
+                text = path.read_text(errors="surrogateescape")
+            except OSError as error:
+                raise UsageError(f"cannot read Apache's configuration: {path}: {error.strerror}") from None
+        self._out.stamps[path] = stamp(path)
+        self._out.files.append(path)
+        self._text(text, path, context, depth)
+
+    def _text(self, text: str, file: Path, context: tuple[tuple[str, str], ...], depth: int) -> None:
+        stack: list[tuple[str, tuple[tuple[str, str], ...]]] = []
+        skipping: list[str] = []
+        for number, line in lines(text):
+            if line.startswith("</"):
+                closed = line[2:].rstrip(">").strip().lower()
+                if skipping:
+                    if skipping[-1] == closed:
+                        skipping.pop()
+                elif stack and stack[-1][0] == closed:
+                    context = stack.pop()[1]
+                continue
+            if line.startswith("<"):
+                name, _, argument = line[1:].removesuffix(">").strip().partition(" ")
+                name, argument = name.lower(), argument.strip()
+                if skipping:
+                    skipping.append(name)
+                    continue
+                holds = self._condition(name, argument, f"{file}:{number}")
+                if holds is False:
+                    skipping.append(name)
+                    continue
+                stack.append((name, context))
+                if holds is None:
+                    context = (*context, (name, " ".join(words(self._filled(argument)))))
+                continue
+            if not skipping:
+                name, _, rest = line.replace("\t", " ").partition(" ")
+                found = Directive(name.lower(), words(self._filled(rest)), file, number, context)
+                self._directive(found, depth)
+
+    def _directive(self, found: Directive, depth: int) -> None:
+        args = found.args
+        if found.name in ("include", "includeoptional") and args:
+            self._include(found, depth)
+            return
+        if found.name == "define" and args:
+            self._variables[args[0]] = args[1] if len(args) > 1 else ""
+        elif found.name == "undefine" and args:
+            self._variables.pop(args[0], None)
+        elif found.name == "serverroot" and args:
+            self._root = Path(args[0])
+        elif found.name == "loadmodule" and len(args) > 1:
+            self._out.modules |= {args[0], source_name(args[0])}
+        elif found.name == "use":
+            self._out.uncertain.append(f"macro at {found.where}")
+        self._out.directives.append(found)
+
+    def _include(self, found: Directive, depth: int) -> None:
+        pattern = self._root / found.args[0]
+        if not found.context:
+            self._out.patterns.append((pattern, found))
+        for path in self._matches(pattern):
+            self._file(path, found.context, depth + 1)
+
+    def _matches(self, pattern: Path) -> list[Path]:
+        """The files that an Include reads, in Apache's order."""
+        found = [Path(pattern.anchor)]
+        for part in pattern.parts[1:]:
+            if _WILD.isdisjoint(part):
+                found = [base / part for base in found]
+            else:
+                found = [
+                    base / name
+                    for base in found
+                    for name in self._names(base)
+                    if fnmatchcase(name, part) and (not name.startswith(".") or part.startswith("."))
+                ]
+        return [file for path in found for file in self._tree(path)]
+
+    def _tree(self, path: Path) -> Iterator[Path]:
+        """The file itself, or all files of a directory and those below it."""
+        if path.is_dir():
+            for name in self._names(path):
+                yield from self._tree(path / name)
+        elif (path in self._overlay and self._overlay[path] is not None) or (
+            path not in self._overlay and path.exists()
+        ):
+            yield path
+        else:
+            self._out.stamps[path] = stamp(path)
+
+    def _names(self, directory: Path) -> list[str]:
+        """What a directory holds, as the overlay has it, sorted by bytes as Apache does."""
+        self._out.stamps[directory] = stamp(directory)
+        try:
+            names = set(os.listdir(directory))
+        except OSError:
+            names = set()
+        for path, text in self._overlay.items():
+            if path.parent == directory:
+                (names.discard if text is None else names.add)(path.name)
+        return sorted(names, key=os.fsencode)
+
+    def _filled(self, text: str) -> str:
+        """`text` with ${variables} put in; one that is not known stays as it is written."""
+
+        def value(match: re.Match[str]) -> str:
+            name = match[1]
+            return self._variables.get(name) or self._origin.environ.get(name) or match[0]
+
+        return _VARIABLE.sub(value, text)
+
+    def _condition(self, name: str, argument: str, where: str) -> bool | None:
+        """Whether a conditional section holds; None when the section is not a conditional one."""
+        if name not in ("ifmodule", "ifdefine", "ifversion", "iffile", "ifdirective", "ifsection"):
+            return None
+        negated, wanted = argument.startswith("!"), argument.removeprefix("!").strip().strip("\"'")
+        if name == "ifmodule":
+            return (wanted in self._out.modules) != negated
+        if name == "ifdefine":
+            return (self._filled(wanted) in self._variables) != negated
+        if name == "iffile":
+            return (self._root / self._filled(wanted)).exists() != negated
+        if name == "ifversion":
+            return version_holds(argument, self._origin.version)
+        self._out.uncertain.append(f"<{name} {argument}> at {where}, taken as true")
+        return True

@@ -1,0 +1,60 @@
+"""Makes a smaller MaxRequestWorkers harmless for prefork: empties the places beyond it before the reload.
+
+A prefork parent looks only at the places below its present limit when a child ends (`ap_find_child_by_pid` in
+server/mpm_common.c asks for AP_MPMQ_MAX_DAEMON_USED, which prefork answers with the limit). Children that end after a
+reload to a lower limit keep their places for ever: 8 -> 2 -> 8 leaves 2 usable places out of 8 until Apache is
+stopped and started. So the children in the places to be given up are asked to finish first, with the same signal that
+the parent sends them in a graceful reload, and the parent reloads once it has noticed that they are gone. worker
+and event do not have this defect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from trimtab.core import Clock
+from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants._apache_process import Parent
+
+_POLL_S = 0.01
+
+
+def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float) -> int:
+    """Asks all workers but some to finish, and those too that the parent starts in the meantime.
+
+    The parent notices ended children once a second and starts new ones a second after that, so there is time for a
+    reload when this returns.
+
+    Args:
+        parent: Apache's parent process.
+        clock: for the wait.
+        keep: process ids of the workers that may stay.
+        patience_s: how long to wait, in seconds.
+
+    Returns:
+        How many are still there.
+
+    Raises:
+        PlantGone: Apache has ended.
+    """
+    asked: set[int] = set()
+    deadline = clock.now_s() + patience_s
+    while True:
+        for worker in _apache_process.generations(parent, frozenset()).workers:
+            if worker not in keep and worker not in asked:
+                asked.add(worker)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGUSR1)
+        left = asked.intersection(_apache_process.children(parent.pid))
+        if not left or clock.now_s() > deadline:
+            return len(left)
+        parent.check()
+        clock.sleep(_POLL_S)
+
+
+def keepers(status_url: str, limit: int, patience_s: float) -> frozenset[int]:
+    """The processes in the places below a limit, as the status page has them; empty when it does not tell."""
+    places = _apache_status.places(status_url, patience_s)
+    return frozenset(pid for pid, place in places.items() if place < limit)

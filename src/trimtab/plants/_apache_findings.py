@@ -1,0 +1,82 @@
+"""What the doctor says of a running Apache: its knobs, its status page, and what it takes to change it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.core import Finding
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants import _apache_process, _apache_snippet, _apache_status
+from trimtab.plants._apache_attached import Attached
+from trimtab.plants._apache_limits import knobs
+from trimtab.plants._apache_place import place
+from trimtab.plants._apache_process import Parent
+
+
+def findings(parent: Parent) -> tuple[Finding, ...]:
+    """What can be done with one Apache; nothing is changed."""
+    subject = f"apache pid {parent.pid}"
+    try:
+        apache = Attached(parent)
+    except UsageError as error:
+        forbidden = "forbidden" in str(error) or "status page" in str(error)
+        return (Finding(subject, False, str(error), _apache_status.HOW_TO if forbidden else "see the reason"),)
+    limits = apache.limits
+    version = ".".join(map(str, apache.origin.version))
+    addresses = ", ".join(f"{host}:{port}" for host, port in apache.listeners)
+    found = [
+        Finding(
+            subject, True, f"Apache {version} {limits.mpm} on {addresses}, configured by {apache.origin.config_file}"
+        ),
+        Finding(f"{subject} status page", True, apache.status_url),
+    ]
+    try:
+        permitted(apache)
+        path = place(apache.origin, apache.config, None, apache.in_force)
+        writable(path, None)
+    except (UsageError, PlantGone) as error:
+        reason, usable = str(error), False
+    else:
+        reason, usable = f"to be set in {path}", True
+    for knob in knobs(limits):
+        span = f"{knob.domain.minimum}..{knob.domain.maximum} by {knob.domain.step}"
+        value = apache.in_force[knob.name]
+        detail = f"{value} {knob.unit} now, {span} possible; {reason if usable else 'cannot be changed from here'}"
+        found.append(Finding(f"{subject} {knob.name}", usable, detail, "" if usable else reason))
+    if not limits.keep_alive:
+        found.append(Finding(f"{subject} keep_alive_timeout_ms", False, "KeepAlive is Off", "set 'KeepAlive On'"))
+    return (*found, *(Finding(f"{subject} note", True, note) for note in apache.notes))
+
+
+def permitted(apache: Attached) -> None:
+    """Makes sure that Apache may be signalled.
+
+    Raises:
+        UsageError: not by us.
+        PlantGone: it has ended.
+    """
+    apache.parent.check()
+    try:
+        os.kill(apache.parent.pid, 0)
+    except PermissionError:
+        raise _apache_process.not_permitted(apache.parent.pid) from None
+    except ProcessLookupError:
+        raise PlantGone(f"Apache (pid {apache.parent.pid}) has ended") from None
+
+
+def writable(path: Path, written: str | None) -> None:
+    """Makes sure that our file may be written.
+
+    Args:
+        path: our file.
+        written: what we have written there ourselves; None for nothing.
+
+    Raises:
+        UsageError: it may not, or is not ours.
+    """
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
+    text = _apache_snippet.read(path)
+    if text is not None and text != written and _apache_snippet.leftover(text) is None:
+        raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")

@@ -1,0 +1,133 @@
+"""Asks Apache's own program: version and compiled-in paths, compiled-in modules, whether a configuration is valid."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants._apache_config import Origin
+from trimtab.plants._apache_process import Parent
+
+_WITH_VALUE = "DCcdfkEe"
+_KEPT = "DCcdf"
+_NOT_FOR_A_TEST = frozenset({"LD_PRELOAD", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID"})
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the configuration test said.
+
+    Args:
+        valid: whether Apache would start with this configuration.
+        message: what it said, in one line.
+        files: the files that it read, by its own account.
+    """
+
+    valid: bool
+    message: str
+    files: frozenset[Path]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of a running Apache, with the options and the environment that it was started with.
+
+    Args:
+        exe: path of the program.
+        options: option letter to values, in order, of those that shape the configuration.
+        environ: the environment.
+    """
+
+    exe: Path
+    options: tuple[tuple[str, str], ...]
+    environ: Mapping[str, str]
+
+    @staticmethod
+    def of(parent: Parent) -> Program:
+        """The program of a running Apache.
+
+        Raises:
+            UsageError: its environment may not be read.
+        """
+        kept = {name: value for name, value in parent.environ().items() if name not in _NOT_FOR_A_TEST}
+        return Program(parent.exe, tuple(_options(parent.argv[1:])), kept)
+
+    @property
+    def argv(self) -> list[str]:
+        """The program and its options, to which a question is added."""
+        return [str(self.exe), *(part for letter, value in self.options for part in (f"-{letter}", value))]
+
+    def origin(self, cwd: Path) -> Origin:
+        """Where the evaluation of the configuration starts.
+
+        Args:
+            cwd: where Apache was started, for a relative -d.
+
+        Raises:
+            UsageError: the program does not answer as Apache does.
+        """
+        said, static = self._ask("-V"), self._ask("-l")
+        version = re.search(r"^Server version: Apache/([\d.]+)", said, re.MULTILINE)
+        root = re.search(r'-D HTTPD_ROOT="([^"]*)"', said)
+        main = re.search(r'-D SERVER_CONFIG_FILE="([^"]*)"', said)
+        if version is None or root is None or main is None:
+            raise UsageError(f"{self.exe} -V does not answer as Apache does")
+        chosen = dict(self.options)
+        server_root = cwd / chosen.get("d", root[1])
+        return Origin(
+            server_root / chosen.get("f", main[1]),
+            server_root,
+            frozenset(value for letter, value in self.options if letter == "D"),
+            self.environ,
+            tuple(value for letter, value in self.options if letter == "C"),
+            tuple(value for letter, value in self.options if letter == "c"),
+            frozenset(line.strip() for line in static.splitlines() if line.endswith(".c")),
+            tuple(int(part) for part in version[1].split(".")),
+        )
+
+    def test(self) -> Verdict:
+        """Has Apache check its configuration as it is on disk now.
+
+        Raises:
+            UsageError: the program cannot be run.
+        """
+        answer = self._run(["-t", "-D", "DUMP_INCLUDES"])
+        files = re.findall(r"^\s+\(\S+\) (/.*)$", answer.stdout, re.MULTILINE)
+        told = [line.strip() for line in answer.stderr.splitlines() if line.strip() and line.strip() != "Syntax OK"]
+        return Verdict(answer.returncode == 0, " ".join(told), frozenset(Path(file) for file in files))
+
+    def _ask(self, question: str) -> str:
+        return self._run([question]).stdout
+
+    def _run(self, question: list[str]) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                [*self.argv, *question],
+                env=dict(self.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"cannot run {self.exe} {' '.join(question)}: {error}") from None
+
+
+def _options(argv: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The options that shape the configuration, written either as "-f file" or as "-ffile"."""
+    found, rest = [], list(argv)
+    while rest:
+        word = rest.pop(0)
+        if len(word) < 2 or word[0] != "-" or word[1] not in _WITH_VALUE:
+            continue
+        value = word[2:] or (rest.pop(0) if rest else "")
+        if word[1] in _KEPT:
+            found.append((word[1], value))
+    return found

@@ -1,0 +1,86 @@
+"""A graceful reload, from the signal until the new generation of children serves.
+
+The signal goes to the parent process (SIGUSR1, https://httpd.apache.org/docs/2.4/stopping.html), which reads its
+configuration again and starts a new generation of children; those of the old one finish their requests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed, PlantGone
+from trimtab.plants._apache_process import Generations, Parent, descriptors, generations, not_permitted
+
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait.
+
+    Args:
+        reload_s: for the parent to have read its configuration again.
+        serve_s: after that, for the first worker of the new generation.
+        drain_s: after that, for the workers of the old one to finish.
+        shrink_s: before prefork's limit is lowered, for the workers beyond it to finish.
+    """
+
+    reload_s: float = 20.0
+    serve_s: float = 20.0
+    drain_s: float = 3.0
+    shrink_s: float = 8.0
+
+
+def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
+    """Reloads Apache and waits until the new generation is there.
+
+    Returns:
+        The children as they are at the end of the wait.
+
+    Raises:
+        ApplyFailed: no new generation came in time.
+        PlantGone: Apache ended.
+        UsageError: not permitted.
+    """
+    parent.check()
+    before = descriptors(parent.pid, "pipe")
+    try:
+        os.kill(parent.pid, signal.SIGUSR1)
+    except ProcessLookupError:
+        raise PlantGone(f"Apache (pid {parent.pid}) has ended") from None
+    except PermissionError:
+        raise not_permitted(parent.pid) from None
+    fresh = _new_pipes(parent, before, clock, patience.reload_s)
+    deadline = clock.now_s() + patience.serve_s
+    while True:
+        seen = generations(parent, fresh)
+        if seen.workers:
+            break
+        parent.check()
+        if clock.now_s() > deadline:
+            if seen.old:  # they hold all the places until their requests are done
+                return seen
+            raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
+        clock.sleep(_POLL_S)
+    deadline = clock.now_s() + patience.drain_s
+    while seen.old and clock.now_s() < deadline:
+        clock.sleep(_POLL_S)
+        parent.check()
+        seen = generations(parent, fresh)
+    return seen
+
+
+def _new_pipes(parent: Parent, before: frozenset[str], clock: Clock, patience_s: float) -> frozenset[str]:
+    """The pipes of the new generation, once the parent has read its configuration again."""
+    deadline = clock.now_s() + patience_s
+    while True:
+        fresh = descriptors(parent.pid, "pipe") - before
+        if fresh:
+            return fresh
+        parent.check()
+        if clock.now_s() > deadline:
+            raise ApplyFailed(f"Apache did not reload within {patience_s:g} s of SIGUSR1")
+        clock.sleep(_POLL_S)

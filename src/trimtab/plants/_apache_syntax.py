@@ -1,0 +1,90 @@
+"""The syntax of Apache's configuration files: logical lines, words, directives and what conditions ask.
+
+Source: https://httpd.apache.org/docs/2.4/configuring.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|(\S+)')
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One directive that takes part in the configuration.
+
+    Args:
+        name: its name in lower case.
+        args: its arguments, unquoted, with variables put in.
+        file: the file it stands in; `-c` and `-C` arguments have that as their file.
+        line: its first line there, from 1.
+        context: the sections around it, lower-case name and argument, without the conditional ones.
+    """
+
+    name: str
+    args: tuple[str, ...]
+    file: Path
+    line: int
+    context: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def where(self) -> str:
+        """File and line, as a person writes them."""
+        return f"{self.file}:{self.line}"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Splits arguments at white space, with quotes and backslashes as Apache reads them."""
+    found = []
+    for double, single, bare in _WORD.findall(text):
+        found.append(bare or re.sub(r'\\(["\'\\])', r"\1", double or single))
+    return tuple(found)
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """The logical lines with the number of their first line: continued ones joined, comments and blanks left out."""
+    pending, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        first = first or number
+        if raw.endswith("\\"):
+            pending += raw[:-1]
+            continue
+        whole, start = (pending + raw).strip(), first
+        pending, first = "", 0
+        if whole and not whole.startswith("#"):
+            yield start, whole
+    if pending.strip() and not pending.strip().startswith("#"):
+        yield first, pending.strip()
+
+
+def version_holds(argument: str, version: tuple[int, ...]) -> bool:
+    """Whether the argument of `<IfVersion>`, such as `>= 2.4.10`, holds for this version of Apache."""
+    parts = argument.split()
+    operator, wanted = (parts[0], parts[1]) if len(parts) > 1 else ("=", parts[0])
+    negated, operator = operator.startswith("!"), operator.removeprefix("!")
+    actual = ".".join(map(str, version))
+    if operator == "~" or wanted.startswith("/"):
+        return (re.search(wanted.strip("/"), actual) is not None) != negated
+    bound = tuple(int(part) for part in wanted.split("."))
+    mine = (*version, 0, 0)[:3]
+    full = (*bound, 0, 0)[:3]
+    holds = {"": mine == full, "=": mine == full, "==": mine == full, ">": mine > full, ">=": mine >= full}
+    holds |= {"<": mine < full, "<=": mine <= full}
+    return holds.get(operator, False) != negated
+
+
+def source_name(module: str) -> str:
+    """The source file name by which `<IfModule>` also knows a module identifier."""
+    short = module.removesuffix("_module")
+    return f"{short.removeprefix('mpm_')}.c" if short.startswith("mpm_") else f"mod_{short}.c"
+
+
+def identifier(source: str) -> str:
+    """The module identifier of a compiled-in source file."""
+    short = source.removesuffix(".c")
+    mpms = ("prefork", "worker", "event")
+    return f"mpm_{short}_module" if short in mpms else f"{short.removeprefix('mod_').removeprefix('http_')}_module"

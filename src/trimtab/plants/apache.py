@@ -1,0 +1,290 @@
+"""Apache httpd 2.4 as a plant: prefork, worker and event, the user's own or a private one.
+
+It is steered by one small file of trimtab's own in a directory that the configuration includes, and by graceful
+reloads, which let the requests in progress finish. A change is read back from the running server: the parent has
+opened a new generation of children, that generation keeps the limit, and the scoreboard on the status page is as
+long as the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from trimtab.core import Applied, Clock, Finding, Knob, Readings, Sensor
+from trimtab.core.window import Configuration
+from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet
+from trimtab.plants._apache_attached import Attached
+from trimtab.plants._apache_change import Change
+from trimtab.plants._apache_findings import findings, permitted, writable
+from trimtab.plants._apache_place import place
+from trimtab.plants._apache_reload import Patience
+from trimtab.plants._apache_undo import script
+from trimtab.sensors._eq1 import eq1
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.resources import Resources
+from trimtab.sensors.server_status import ServerStatus
+
+
+class Apache:
+    """A running Apache.
+
+    Args:
+        clock: for the waits of a reload.
+        attached: the running Apache.
+        snippet_directory: where our file shall go; None to look for a place.
+        patience: how long a reload may take.
+
+    Attributes:
+        clock: as given.
+        pid: process id of the parent.
+        status_url: its status page.
+        listeners: addresses and ports on which it listens.
+    """
+
+    name = "apache"
+
+    def __init__(
+        self,
+        clock: Clock,
+        attached: Attached,
+        snippet_directory: Path | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.clock = clock
+        self.pid = attached.parent.pid
+        self.status_url = attached.status_url
+        self.listeners = attached.listeners
+        self._apache = attached
+        self._directory = snippet_directory
+        self._patience = patience or Patience()
+        self._knobs = {knob.name: knob for knob in _apache_limits.knobs(attached.limits)}
+        self._file: Path | None = None
+        self._original: str | None = None
+        self._written: str | None = None
+        self._set: dict[str, int] = {}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        status = ServerStatus(attached.status_url, clock)
+        self._sensors: tuple[Sensor, ...] = (
+            AcceptQueue(attached.listeners, clock, self.pid, status),
+            Resources(self.pid, clock, attached.limits.threads_per_child),
+            status,
+        )
+        self._settings = _apache_edits.settings(attached.config)
+
+    @staticmethod
+    def attach(
+        clock: Clock, pid: int | None = None, status_url: str | None = None, snippet_directory: str | None = None
+    ) -> Apache:
+        """Finds a running Apache and reads what it is.
+
+        Args:
+            clock: for the waits of a reload.
+            pid: its parent process; None when only one Apache runs.
+            status_url: its status page; None to look for it.
+            snippet_directory: an included directory for trimtab's own file; None to look for one.
+
+        Raises:
+            UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+        """
+        if status_url is not None:
+            ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
+        chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
+        return Apache(clock, Attached(_apache_process.find(pid), status_url), chosen)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this Apache, one line each."""
+        return tuple(self._apache.notes)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The accept queues, the processes and the status page."""
+        return self._sensors
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return eq1(readings)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: Apache has ended.
+        """
+        self._apache.refresh()
+        self._look_for_edits(self._set)
+        for knob, message in self._down.items():
+            if knob in self._set and knob not in self._told:
+                self._told.add(knob)
+                raise OperatorEdit(knob, message)
+        return {knob: self._apache.in_force[knob] for knob in self._knobs}
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made.
+
+        Raises:
+            UsageError: it could not; the message says what is needed.
+            PlantGone: Apache has ended.
+        """
+        permitted(self._apache)
+        writable(self._place(), self._written)
+
+    def apply(self, changes: Mapping[str, int]) -> Applied:
+        """Brings the changes into force by one graceful reload: all of them or none.
+
+        Raises:
+            ApplyRefused: not valid; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            OperatorEdit: somebody else has set one of the knobs; nothing changed.
+            PlantGone: Apache has ended.
+        """
+        wanted = self._validated(changes)
+        self._apache.refresh()
+        self._look_for_edits({*wanted, *self._set})
+        for knob in wanted:
+            if knob in self._down:
+                self._told.add(knob)
+                raise OperatorEdit(knob, self._down[knob])
+        if all(self._apache.in_force[knob] == value for knob, value in wanted.items()):
+            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
+        try:
+            self.check_permissions()
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        path, first = self._place(), self._written is None
+        before = _apache_snippet.read(path) if first else self._original
+        values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
+        text = _apache_snippet.compose(values, before)
+        started_s = self.clock.now_s()
+        notes = self._change(path, text).bring(values)
+        self._original, self._written, self._set = before, text, values
+        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice.
+
+        Raises:
+            OperatorEdit: our file was edited by somebody else, and was left as it is.
+            ApplyFailed: the file is as it was, but the reload to it did not take.
+        """
+        if self._written is None:
+            return
+        path = self._place()
+        text = _apache_snippet.read(path)
+        if text not in (self._written, self._original):
+            raise OperatorEdit(min(self._set), _apache_edits.taken_over(path, text))
+        self._change(path, self._original).undo()
+        self._written, self._original, self._set = None, None, {}
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        try:
+            path = self._place()
+        except UsageError:
+            return ""
+        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+        return f"{path} is left from an earlier run" if found and self._written is None else ""
+
+    def undo_leftover(self) -> None:
+        """Takes away what earlier runs left behind, back to what was there before the first of them.
+
+        Raises:
+            ApplyFailed: the file is as it was, but the reload to it did not take.
+        """
+        path = self._place()
+        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+        if found is None or self._written is not None:
+            return
+        while found is not None:
+            before = found.before
+            found = None if before is None else _apache_snippet.leftover(before)
+        self._change(path, before).undo()
+
+    def close(self) -> None:
+        """Gives back the sensors, without changing the server; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        try:
+            path = self._place()
+        except UsageError:
+            return "#!/bin/sh\n# trimtab has no place in this configuration, so there is nothing to undo.\nexit 0\n"
+        before = _apache_snippet.read(path) if self._written is None else self._original
+        return script(self._apache.parent, self._apache.program, path, before)
+
+    def _validated(self, changes: Mapping[str, int]) -> dict[str, int]:
+        """The changes, if each is a value of a knob.
+
+        Raises:
+            ApplyRefused: one is not.
+        """
+        wanted = {}
+        for name, value in changes.items():
+            if name not in self._knobs:
+                raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(self._knobs)}")
+            try:
+                wanted[name] = self._knobs[name].validated(value)
+            except UsageError as error:
+                raise ApplyRefused(str(error)) from None
+        return wanted
+
+    def _place(self) -> Path:
+        """Where our file is, or is to be."""
+        if self._file is None:
+            values = {knob: self._apache.in_force[knob] for knob in self._knobs}
+            self._file = place(self._apache.origin, self._apache.config, self._directory, values)
+        return self._file
+
+    def _change(self, path: Path, text: str | None) -> Change:
+        return Change(self._apache, self.clock, self._patience, path, text)
+
+    def _look_for_edits(self, knobs: Iterable[str]) -> None:
+        """Stands down the knobs that somebody else has set."""
+        if self._written is not None:
+            path = self._place()
+            text = _apache_snippet.read(path)
+            if text != self._written:
+                self._down |= dict.fromkeys(self._knobs, _apache_edits.taken_over(path, text))
+                return
+        self._down |= _apache_edits.edits(self._apache.config, self._settings, knobs, self._set)
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of an Apache."""
+    parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
+    parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
+    parser.add_argument(
+        "--snippet-directory",
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
+    """The Apache that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each Apache that runs here."""
+    running = _apache_process.parents()
+    if not running:
+        return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)
+    return tuple(finding for parent in running for finding in findings(parent))
+
+
+PLANT = Apache
