@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
@@ -17,14 +18,21 @@ SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio",
 _TITLES = {"cpu_ratio": "CPU", "memory_ratio": "memory", "busy_workers": "busy"}
 
 
+@contextlib.contextmanager
+def reader_may_go(stop: Stop) -> Iterator[None]:
+    """Asks the run to stop when nobody reads any more what it prints."""
+    try:
+        yield
+    except BrokenPipeError:
+        stop.reason = stop.reason or "SIGPIPE"
+
+
 def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None]:
     """`tell`, which asks the run to stop when nobody reads any more."""
 
     def told(event: Event) -> None:
-        try:
+        with reader_may_go(stop):
             tell(event)
-        except BrokenPipeError:
-            stop.reason = stop.reason or "SIGPIPE"
 
     return told
 

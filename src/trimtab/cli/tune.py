@@ -31,7 +31,7 @@ from trimtab.cli._plant import (
     refine,
     writable,
 )
-from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
 from trimtab.cli._stop import exit_code, stopping, terminal_approval
 from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
@@ -118,8 +118,8 @@ def tune(args: argparse.Namespace, killed: Run | None) -> int:
         else:
             past = past_of(store, killed, controller, guards)
             writer = store.resume(killed.id)
-        tell = _teller(args, writer.run_id, plant, knobs, settings)
-        loop = Loop(plant, knobs, controller, guards, writer, settings, stop, quietly(tell, stop), approve, past)
+        tell = _teller(args, writer.run_id, plant, knobs, settings, stop)
+        loop = Loop(plant, knobs, controller, guards, writer, settings, stop, tell, approve, past)
         outcome = loop.run()
         lasting = isinstance(plant, Lasting) and any(m.configuration for m in store.moves(writer.run_id))
         if killed is not None and outcome.restored and isinstance(plant, Lasting):
@@ -141,18 +141,18 @@ def past_of(store: Store, run: Run, controller: Controller, guards: tuple[Guard,
 
 
 def _teller(
-    args: argparse.Namespace, run_id: int, plant: Plant, knobs: tuple[Knob, ...], settings: Settings
+    args: argparse.Namespace, run_id: int, plant: Plant, knobs: tuple[Knob, ...], settings: Settings, stop: Stop
 ) -> Callable[[Event], None]:
     """What shows the run, with its first lines shown."""
-    if args.json:
-        print(
-            json.dumps({"type": "run", "run": run_id, "plant": plant.name, "controller": args.controller}), flush=True
-        )
-        return json_lines
-    print(f"run {run_id}: {args.controller} on {plant.name}, {settings.objective}, {settings.mode}")
     lines = Lines([k.name for k in knobs], settings.objective.metric, settings.mode is not Mode.OBSERVE)
-    lines.header()
-    return lines
+    with reader_may_go(stop):
+        if args.json:
+            start = {"type": "run", "run": run_id, "plant": plant.name, "controller": args.controller}
+            print(json.dumps(start), flush=True)
+        else:
+            print(f"run {run_id}: {args.controller} on {plant.name}, {settings.objective}, {settings.mode}")
+            lines.header()
+    return quietly(json_lines if args.json else lines, stop)
 
 
 def _end(args: argparse.Namespace, store: Store, run_id: int, outcome: Outcome, stop: Stop, undoable: bool) -> int:

@@ -1,0 +1,78 @@
+"""Bad input gets one plain line and exit code 2, and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+
+BAD = [
+    (["tune"], "no plant: name one of "),
+    (["tune", "apachee"], "unknown plant 'apachee': there are "),
+    (["tune", "memory", "--controller", "trym"], "unknown controller 'trym': there are "),
+    (
+        ["tune", "memory", "--minimize", "response_time"],
+        "unknown metric 'response_time'; did you mean",
+    ),
+    (["tune", "memory", "--minimize", "cpu_ratio", "--maximize", "cpu_ratio"], "not allowed with"),
+    (["tune", "memory", "--knob", "worker"], "unknown knob 'worker': memory has workers, timeout"),
+    (
+        ["tune", "memory", "--window", "2m", "--duration", "1m"],
+        "(120 s) is longer than the duration (60 s)",
+    ),
+    (["tune", "memory", "--window", "0s"], "a window of 0 s is too short"),
+    (["tune", "memory", "--window", "10"], "'10' is not a duration"),
+    (["tune", "memory", "--mode", "wild"], "invalid choice: 'wild'"),
+    (["tune", "memory", "--mode", "approve"], "standard input is not a terminal"),
+    (["tune", "memory", "--option", "speed=1"], "--option 'speed=1': write NAME=VALUE; trim has "),
+    (["tune", "memory", "--option", "margin"], "--option 'margin': write NAME=VALUE; trim has "),
+    (["tune", "memory", "--option", "margin=lots"], "'lots' is not a number"),
+    (["tune", "memory", "--option", "objective=x"], "--option 'objective=x': write NAME=VALUE"),
+    (["tune", "memory", "--seed", "x"], "invalid int value: 'x'"),
+    (["tune", "memory", "--colour"], "unrecognized arguments: --colour"),
+    (["tune", "memory", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
+    (["tune", "memory", "--report", "/"], "the report / is a directory"),
+    (["tune", "memory", "--forbid"], "no permission to reload pid 7: run as root"),
+    (["tune", "simulated", "--server", "coars=2"], "--server 'coars=2': write NAME=VALUE; there are "),
+    (["tune", "simulated", "--server", "cores=two"], "'two' is not a number"),
+    (["tune", "simulated", "--workload", "waggon"], "unknown workload 'waggon'"),
+    (["observe"], "no plant: name one of "),
+    (["observe", "memory", "--window", "2m", "--duration", "1m"], "the window (120 s) is longer than the duration"),
+    (["runs"], "the following arguments are required: ACTION"),
+    (["runs", "show", "7"], "no run 7 in the store "),
+    (["runs", "undo", "7"], "no run 7 in the store "),
+    (["runs", "replay", "7"], "no run 7 in the store "),
+    (["runs", "resume", "7"], "no run 7 in the store "),
+    (["runs", "show", "seven"], "invalid int value: 'seven'"),
+    (["runs", "report", "7", "--out", "x.html"], "no run 7 in the store "),
+    (["doctor", "--fix"], "unrecognized arguments: --fix"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
+def test_one_line_exit_code_2_and_nothing_changed(
+    trimtab: Trimtab, store: Path, arguments: list[str], message: str
+) -> None:
+    said = trimtab(*arguments)
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.startswith("trimtab: ")
+    assert message in said.err
+    assert not store.exists()
+
+
+def test_a_store_that_cannot_be_opened_is_one_line_and_exit_code_1(trimtab: Trimtab, tmp_path: Path) -> None:
+    file = tmp_path / "letter"
+    file.write_text("not a database\n" * 100)
+    said = trimtab("tune", "memory", "--store", file)
+    assert said.code == 1
+    assert said.err.count("\n") == 1
+    assert "not a database" in said.err
+
+
+def test_permission_to_reload_is_not_needed_to_observe_or_advise(trimtab: Trimtab) -> None:
+    assert trimtab("observe", "memory", "--forbid", "--duration", "10s").code == 0
+    assert trimtab("tune", "memory", "--forbid", "--mode", "advise", "--duration", "20s").code == 0

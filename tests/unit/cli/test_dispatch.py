@@ -1,0 +1,107 @@
+"""The dispatcher: verbs by discovery, errors in one line, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab import __version__, discovery
+from trimtab.cli import ROOM, parser_of
+from trimtab.events import Status
+from trimtab.store import Store
+
+
+def test_trimtab_alone_lists_every_verb_with_its_first_line(trimtab: Trimtab) -> None:
+    said = trimtab()
+    assert said.code == 0
+    for verb in discovery.names(ROOM):
+        line = next(line for line in said.out.splitlines() if line.strip().startswith(f"{verb} "))
+        assert line.rstrip().endswith(".")
+
+
+def test_version(trimtab: Trimtab) -> None:
+    assert trimtab("--version").out == f"trimtab {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", [v for v in discovery.names(ROOM) if v != "lab"])
+def test_every_verb_has_help_with_an_example(trimtab: Trimtab, verb: str) -> None:
+    said = trimtab(verb, "--help")
+    assert said.code == 0
+    assert f"example: trimtab {verb}" in said.out
+
+
+def test_help_of_a_plant_names_its_own_options(trimtab: Trimtab) -> None:
+    assert "--dies" in trimtab("tune", "memory", "--help").out
+    assert "--dies" not in trimtab("tune", "--help").out
+
+
+def test_an_unknown_verb_names_those_there_are(trimtab: Trimtab) -> None:
+    said = trimtab("tun")
+    assert said.code == 2
+    assert said.err.startswith("trimtab: unknown verb 'tun': there are ")
+    assert said.err.count("\n") == 1
+
+
+def test_an_abbreviated_option_is_unknown(trimtab: Trimtab) -> None:
+    said = trimtab("tune", "memory", "--dur", "1m")
+    assert said.code == 2
+    assert "unrecognized arguments: --dur 1m" in said.err
+
+
+def test_verbose_adds_where_an_error_came_from(trimtab: Trimtab) -> None:
+    assert "Traceback" not in trimtab("tune", "nothing").err
+    said = trimtab("tune", "nothing", "--verbose")
+    assert "Traceback" in said.err
+    assert said.err.splitlines()[-1].startswith("trimtab: unknown plant")
+
+
+def test_a_defect_is_one_line_and_exit_code_1(trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, _ = parser_of("doctor")
+
+    def broken(args: object) -> int:
+        raise ValueError("two\nlines")
+
+    monkeypatch.setattr(module, "run", broken)
+    said = trimtab("doctor")
+    assert (said.code, said.err) == (1, "trimtab: internal error: ValueError: two lines\n")
+
+
+def test_help_is_quick_and_loads_no_verb() -> None:
+    code = "import sys; from trimtab.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    before = os.times()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = os.times()
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 0.3
+    for module in ("trimtab.cli.tune", "numpy", "matplotlib", "sqlite3"):
+        assert f"'{module}'" not in done.stderr
+
+
+def test_tuning_loads_no_plotting_library() -> None:
+    code = (
+        "import sys; from trimtab.cli import main;"
+        "main(['tune', 'simulated', '--window', '1s', '--duration', '1s', '--store', '/dev/null/x']);"
+        "print(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'trimtab.loop'" in done.stderr
+    for module in ("numpy", "matplotlib", "jinja2"):
+        assert f"'{module}'" not in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly_and_it_is_stored_as_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    arguments = ["tune", "simulated", "--duration", "1000h", "--store", os.fspath(path)]
+    command = [sys.executable, "-m", "trimtab", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(30) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert Store(path).run(1).status is Status.STOPPED

@@ -1,0 +1,124 @@
+"""`runs`: list, show, replay, resume, report and undo."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab.events import Status
+from trimtab.store import Store
+
+TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")
+
+
+@pytest.fixture
+def tuned(trimtab: Trimtab) -> Trimtab:
+    """The command line after one run."""
+    assert trimtab(*TUNE).code == 0
+    return trimtab
+
+
+def killed(store: Path) -> None:
+    """Makes run 1 look as if its process had been killed within its third window."""
+    for statement in (
+        "UPDATE runs SET status = 'running', finished = NULL, pid_started = 1",
+        "DELETE FROM moves WHERE idx > 1",
+        "DELETE FROM windows WHERE idx > 1",
+        "UPDATE moves SET state = 'open' WHERE idx = 1",
+    ):
+        Store(store).execute(statement, ())
+
+
+def left_behind(text: str) -> None:
+    """What the plant in memory says of an earlier run."""
+    sys.modules["trimtab.plants.memory"].PLANT.left = text
+
+
+def test_list_when_there_is_nothing(trimtab: Trimtab, store: Path) -> None:
+    assert trimtab("runs", "list").out == "no runs yet\n"
+    assert not store.exists()
+
+
+def test_list_tells_a_killed_run_from_one_that_ended(tuned: Trimtab, store: Path) -> None:
+    assert tuned("runs", "list").out.split()[3:] == ["done", "memory", "fuzzy"]
+    killed(store)
+    assert tuned("runs", "list").out.split()[3] == "killed"
+    assert json.loads(tuned("runs", "list", "--json").out)["status"] == "killed"
+
+
+def test_show_is_the_run_as_it_looked_while_it_went(trimtab: Trimtab) -> None:
+    live = trimtab(*TUNE).out.splitlines()
+    shown = trimtab("runs", "show", 1).out.splitlines()
+    assert shown == live[1:-1]
+
+
+def test_show_as_json_starts_with_the_plan(tuned: Trimtab) -> None:
+    lines = [json.loads(line) for line in tuned("runs", "show", 1, "--json").out.splitlines()]
+    assert (lines[0]["type"], lines[0]["controller"]) == ("run", "fuzzy")
+    assert [line["type"] for line in lines[1:3]] == ["window", "move"]
+
+
+def test_replay_finds_the_same_moves(tuned: Trimtab) -> None:
+    said = tuned("runs", "replay", 1)
+    assert (said.code, said.out) == (0, "run 1: 5 moves come out as stored\n")
+
+
+def test_replay_of_another_move_is_exit_code_1(tuned: Trimtab, store: Path) -> None:
+    Store(store).execute("UPDATE windows SET readings = replace(readings, '0.1', '0.9')", ())
+    Store(store).execute('UPDATE moves SET proposed = \'[{"workers":99},"no reason",{},""]\' WHERE idx = 2', ())
+    said = tuned("runs", "replay", 1)
+    assert said.code == 1
+    assert said.err.startswith("trimtab: run 1, window ")
+    assert said.err.count("\n") == 1
+
+
+def test_replay_of_a_run_without_decisions_is_a_usage_error(trimtab: Trimtab) -> None:
+    trimtab(*TUNE, "--mode", "observe")
+    said = trimtab("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "nothing to replay" in said.err
+
+
+def test_resume_goes_on_with_a_killed_run(tuned: Trimtab, store: Path) -> None:
+    killed(store)
+    assert tuned("runs", "resume", 1).code == 0
+    run = Store(store).run(1)
+    assert run.status is Status.DONE
+    assert [window.index for window in Store(store).windows(1)] == [0, 1, 2, 3, 4]
+    assert Store(store).moves(1)[1].detail == "trimtab was killed while it was applied"
+
+
+def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
+    said = tuned("runs", "resume", 1)
+    assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
+
+
+def test_undo_takes_away_what_a_run_left(tuned: Trimtab, store: Path) -> None:
+    left_behind("a file is left from an earlier run")
+    said = tuned("runs", "undo", 1)
+    assert (said.code, said.out) == (0, "run 1: undone; in force now: workers 10, timeout 100\n")
+    assert Store(store).run(1).status is Status.UNDONE
+    assert tuned("runs", "undo", 1).out == "run 1: nothing is left to undo\n"
+
+
+def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:
+    assert tuned("runs", "undo", 1, "--script").out == "#!/bin/sh\ntrue\n"
+    assert Store(store).run(1).status is Status.DONE
+
+
+def test_undo_of_a_simulated_run_says_that_there_is_nothing(trimtab: Trimtab) -> None:
+    trimtab("tune", "simulated", "--duration", "10s")
+    said = trimtab("runs", "undo", 1)
+    assert said.code == 2
+    assert said.err == "trimtab: run 1 left nothing to undo: its simulated plant ended with it\n"
+
+
+def test_a_report_of_several_runs(tuned: Trimtab, tmp_path: Path) -> None:
+    tuned(*TUNE, "--label", "again")
+    said = tuned("runs", "report", 1, 2, "--out", tmp_path / "both.html")
+    assert said.out == f"report: {tmp_path / 'both.html'}\n"
+    assert "again" in (tmp_path / "both.html").read_text()

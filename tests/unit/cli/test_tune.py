@@ -1,0 +1,119 @@
+"""What `tune` and `observe` say and store, on a plant in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab.events import MoveState, Status
+from trimtab.store import Store
+
+TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")
+
+
+def test_a_run_shows_a_line_for_each_window_and_ends_with_what_came_of_it(trimtab: Trimtab, store: Path) -> None:
+    said = trimtab(*TUNE)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0] == "run 1: fuzzy on memory, minimize response_time_s, autonomous"
+    assert [line.split()[0] for line in lines[2:7]] == ["0", "1", "2", "3", "4"]
+    assert "workers 10 -> " in lines[2]
+    assert [line.split(":")[0] for line in lines[-4:]] == ["start", "end", "so", "undo"]
+    assert lines[-1].endswith("trimtab runs undo 1")
+    run = Store(store).run(1)
+    assert (run.status, run.plan.controller, run.plan.command) == (Status.DONE, "fuzzy", TUNE)
+    assert [knob.name for knob in run.plan.knobs] == ["workers"]
+
+
+def test_json_is_one_object_per_line(trimtab: Trimtab) -> None:
+    lines = [json.loads(line) for line in trimtab(*TUNE, "--json").out.splitlines()]
+    assert [line["type"] for line in lines[:3]] == ["run", "window", "move"]
+    assert lines[1]["readings"]["response_time_s"] == pytest.approx(1.0)
+    assert lines[2]["state"] == "applied"
+    assert lines[2]["move"]["changes"]
+    assert lines[-1] == {"type": "end", "run": 1, "status": "done", "restored": False}
+
+
+def test_restore_on_exit(trimtab: Trimtab, store: Path) -> None:
+    said = trimtab(*TUNE, "--on-exit", "restore")
+    assert "undo:" not in said.out
+    assert Store(store).run(1).restored
+
+
+def test_options_of_the_controller_are_used_and_stored(trimtab: Trimtab, store: Path) -> None:
+    trimtab("tune", "memory", "--option", "worthwhile=0.5", "--duration", "10s")
+    options = Store(store).run(1).plan.controller_options
+    assert options["worthwhile"] == 0.5
+    assert options["margin"] == 0.9
+
+
+def test_a_knob_and_an_objective_that_are_asked_for_are_used(trimtab: Trimtab, store: Path) -> None:
+    trimtab(
+        "tune", "memory", "--knob", "timeout", "--maximize", "request_rate_hz", "--duration", "10s", "--label", "a"
+    )
+    plan = Store(store).run(1).plan
+    assert ([knob.name for knob in plan.knobs], plan.label) == (["timeout"], "a")
+    assert (plan.settings.objective.metric, plan.settings.objective.minimize) == ("request_rate_hz", False)
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_observe_and_advise_change_nothing_and_claim_nothing(trimtab: Trimtab, store: Path, mode: str) -> None:
+    said = trimtab(*TUNE, "--mode", mode)
+    assert said.code == 0
+    assert "so:    no change is in force, so no improvement is claimed" in said.out
+    assert "undo:" not in said.out
+    assert MoveState.APPLIED not in {move.state for move in Store(store).moves(1)}
+
+
+def test_a_server_that_ends_is_exit_code_1_with_what_was_measured(trimtab: Trimtab, store: Path) -> None:
+    said = trimtab(*TUNE, "--dies", "25")
+    assert said.code == 1
+    assert said.err == "trimtab: run 1 ended early: pid 7 has ended; what was measured is stored\n"
+    assert Store(store).run(1).status is Status.GONE
+    assert len(Store(store).windows(1)) == 3
+
+
+def test_the_report_is_named_and_is_one_file(trimtab: Trimtab, tmp_path: Path) -> None:
+    said = trimtab(*TUNE, "--report", tmp_path / "page.html")
+    assert said.out.splitlines()[-1] == f"report: {tmp_path / 'page.html'}"
+    assert (tmp_path / "page.html").read_text().lstrip().lower().startswith("<!doctype html>")
+
+
+def test_what_an_earlier_run_left_is_said(trimtab: Trimtab, store: Path) -> None:
+    trimtab(*TUNE)
+    Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
+    assert trimtab(*TUNE).err == "note: run 1 was killed before its end; 'trimtab runs undo 1' undoes it\n"
+
+
+def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: Path, tmp_path: Path) -> None:
+    said = trimtab("observe", "memory", "--duration", "15s", "--all")
+    assert said.code == 0
+    assert "response_time_s (RT)" in said.out
+    assert not store.exists()
+    trimtab("observe", "memory", "--duration", "15s", "--store", tmp_path / "kept.sqlite")
+    kept = Store(tmp_path / "kept.sqlite")
+    assert (len(kept.windows(1)), kept.moves(1)) == (3, [])
+
+
+def test_observe_as_json(trimtab: Trimtab) -> None:
+    said = trimtab("observe", "memory", "--duration", "10s", "--json")
+    assert [json.loads(line)["type"] for line in said.out.splitlines()] == ["window", "window"]
+
+
+def test_doctor_shows_what_would_enable_what_cannot_be_used(trimtab: Trimtab) -> None:
+    said = trimtab("doctor")
+    assert said.code == 0
+    assert "no   memory: is forgetful\n     to enable: write things down\n" in said.out
+    found = [json.loads(line) for line in trimtab("doctor", "--json").out.splitlines()]
+    (memory,) = [finding for finding in found if finding["member"] == "memory"]
+    assert memory == {
+        "room": "plants",
+        "member": "memory",
+        "subject": "memory",
+        "usable": False,
+        "detail": "is forgetful",
+        "enable": "write things down",
+    }
