@@ -78,7 +78,11 @@ class Plant(Protocol):
     """A system under control. Its module names the class in `PLANT`."""
 
     name: str
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that this plant lives by: the machine's, or a simulator's."""
+        ...
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""

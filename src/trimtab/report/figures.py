@@ -71,7 +71,7 @@ def _columns(figure: Figure, heights: Sequence[float], columns: int, common: boo
     return grid
 
 
-def _logarithmic(axes: Any, shown: Callable[[float, object], str]) -> None:
+def logarithmic(axes: Any, shown: Callable[[float, object], str]) -> None:
     """A logarithmic scale with ticks that a person reads, at 1, 2 and 5."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
@@ -103,10 +103,10 @@ def trajectories(tracks: Sequence[Track], metric: str) -> str:
                 _mark_moves(axes, track)
             lower.set_xlabel("time in s")
         grid[0][0].set_ylabel(f"{tracks[0].knob}")
-        _logarithmic(grid[0][0], lambda v, _: f"{v:g}")
+        logarithmic(grid[0][0], lambda v, _: f"{v:g}")
         grid[1][0].set_ylabel(metric.removesuffix("_s").replace("_", " "))
         if metric.endswith("_s"):
-            _logarithmic(grid[1][0], seconds)
+            logarithmic(grid[1][0], seconds)
 
     return svg(draw, _width(tracks), 4.6)
 

@@ -1,0 +1,166 @@
+"""One arm of an experiment: one controller on one workload with one seed, on a private Apache, through the loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from trimtab import discovery, host
+from trimtab.clock import SystemClock
+from trimtab.core import Guard, Objective, Plant, Sensor
+from trimtab.errors import PlantError, TrimtabError
+from trimtab.events import Status
+from trimtab.guard import standard
+from trimtab.guard.domain import Domain
+from trimtab.lab import Context
+from trimtab.load import LoadRun
+from trimtab.loop import Loop
+from trimtab.plants.apache import Apache
+from trimtab.records import Plan
+from trimtab.sensors.load_generator import LoadGenerator
+from trimtab.settings import Settings
+from trimtab.testbed.apache import ApacheTestbed
+from trimtab.testbed.setups import Setup
+from trimtab.workloads._population import Population
+
+WARM_S = 4.0
+"""Load before the first window, so that it finds a server at work."""
+LAST_CHANGE_S = 60.0
+"""Load after the planned end, for a last change that takes its time."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One run to make.
+
+    Args:
+        group: the comparison it belongs to.
+        label: what it is in there; repeats share it.
+        setup: server and workload.
+        controller: registered name.
+        seed: source of all randomness, the load's too.
+        duration_s: length of the run, in seconds.
+        window_s: length of a window, in seconds.
+        start: MaxRequestWorkers at the start; None for the shipped default.
+        guarded: False runs the method as the paper has it, with its domain as the only guard.
+        populations: clients in place of the setup's own.
+    """
+
+    group: str
+    label: str
+    setup: Setup
+    controller: str
+    seed: int
+    duration_s: float
+    window_s: float = 2.0
+    start: int | None = None
+    guarded: bool = True
+    populations: tuple[Population, ...] = ()
+
+
+class _WithClient:
+    """A plant with the client's side of the load among its sensors; all else is the plant's."""
+
+    def __init__(self, plant: Plant, client: Sensor) -> None:
+        self._plant = plant
+        self._sensors = (*plant.sensors(), client)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plant, name)
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The plant's sensors and the client's."""
+        return self._sensors
+
+
+def run_arm(arm: Arm, context: Context) -> int:
+    """Runs an arm on the real testbed and returns the number of its run in the store.
+
+    Raises:
+        TrimtabError: the testbed could not be set up, or the server ended in mid-run.
+    """
+    spec = arm.setup.spec if arm.start is None else replace(arm.setup.spec, max_request_workers=arm.start)
+    clock = SystemClock()
+    with ApacheTestbed(spec) as bed, _aside(spec.cpus) as cpu:
+        apache = Apache.attach(clock, bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
+        populations = arm.populations or arm.setup.workload.populations()
+        length_s = WARM_S + arm.duration_s + LAST_CHANGE_S
+        with LoadRun(f"127.0.0.1:{bed.port}", populations, length_s, clock, seed=arm.seed, cpu=cpu) as load:
+            _warm(load)
+            plant = cast(Plant, _WithClient(apache, LoadGenerator(load, clock)))
+            try:
+                return through_loop(arm, context, plant, {"confinement": bed.confinement})
+            finally:
+                for sensor in plant.sensors():
+                    sensor.close()
+                apache.close()
+
+
+def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, str]) -> int:
+    """Runs the loop on a plant for an arm.
+
+    Args:
+        arm: controller, seed, times and guards.
+        context: where the run is written.
+        plant: the plant, ready and under load.
+        facts: what else is recorded of the machine.
+
+    Returns:
+        The number of the run in the store.
+
+    Raises:
+        PlantError: the server ended in mid-run.
+        TrimtabError: it was stopped from outside.
+    """
+    objective = Objective()
+    settings = Settings(arm.window_s, arm.duration_s, objective, seed=arm.seed)
+    controller = discovery.load("trimtab.controllers", arm.controller).CONTROLLER(objective)
+    knobs = tuple(k for k in plant.knobs() if k.name == "max_request_workers")
+    plan = Plan(
+        command=(),
+        directory="",
+        plant=plant.name,
+        knobs=knobs,
+        controller=arm.controller,
+        controller_options={},
+        settings=settings,
+        initial=dict(plant.configuration()),
+        undo=plant.undo_script(),
+        host={**host.facts(), "workload": arm.setup.name, **facts},
+        label=arm.label,
+        group=arm.group,
+    )
+    writer = context.store.begin(plan)
+    guards: tuple[Guard, ...] = standard(objective) if arm.guarded else (Domain(),)
+    loop = Loop(plant, knobs, controller, guards, writer, settings, context.stop, context.on_event)
+    outcome = loop.run()
+    if outcome.status is Status.GONE:
+        raise PlantError(f"run {writer.run_id} ({arm.label}, seed {arm.seed}): {outcome.detail}")
+    if context.stop:
+        raise TrimtabError(f"stopped by {context.stop.reason} in run {writer.run_id}")
+    return writer.run_id
+
+
+def _warm(load: LoadRun) -> None:
+    """Waits until the load has run for `WARM_S`."""
+    for interval in load.follow():
+        if interval.at_s >= WARM_S:
+            return
+
+
+@contextlib.contextmanager
+def _aside(server_cpus: tuple[int, ...] | None) -> Iterator[int | None]:
+    """Moves this process off the server's CPUs; gives a CPU for the load generator, None when there is no other."""
+    mine = os.sched_getaffinity(0)
+    rest = mine - set(server_cpus or ())
+    if not server_cpus or not rest:
+        yield None
+        return
+    os.sched_setaffinity(0, rest)
+    try:
+        yield max(rest)
+    finally:
+        os.sched_setaffinity(0, mine)

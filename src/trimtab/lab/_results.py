@@ -1,0 +1,62 @@
+"""A dated folder of results: raw data of every run, figures and a summary. It is written once and never edited."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.report.track import Track
+
+
+def new_folder(path: Path) -> Path:
+    """Makes the folder.
+
+    Raises:
+        UsageError: it exists and is not empty: results are not overwritten.
+    """
+    if path.exists() and any(path.iterdir()):
+        raise UsageError(f"{path} has results already, which are never edited: name another folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_raw(folder: Path, tracks: Sequence[Track]) -> None:
+    """Every window and every move of every run, as CSV, and what is known of each run, as JSON lines."""
+    metrics = sorted({name for t in tracks for w in t.windows for name in w.readings})
+    with (folder / "windows.csv").open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(["group", "label", "seed", "window", "start_s", "duration_s", "max_request_workers", *metrics])
+        for t in tracks:
+            for w in t.windows:
+                where = [t.run.plan.group, t.label, t.run.plan.settings.seed, w.index]
+                when = [f"{w.start_s:.3f}", f"{w.duration_s:.3f}", w.configuration.get("max_request_workers", "")]
+                rows.writerow([*where, *when, *(_short(w.readings.get(name)) for name in metrics)])
+    with (folder / "moves.csv").open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(["group", "label", "seed", "window", "changes", "state", "took_s", "reason"])
+        for t in tracks:
+            for m in t.changes():
+                what = " ".join(f"{k}={v}" for k, v in m.move.changes.items())
+                where = [t.run.plan.group, t.label, t.run.plan.settings.seed, m.index]
+                rows.writerow([*where, what, m.state.value, _short(m.took_s), m.move.reason])
+    with (folder / "runs.jsonl").open("w", encoding="utf-8") as out:
+        for t in tracks:
+            plan = t.run.plan
+            known = {
+                "group": plan.group,
+                "label": t.label,
+                "controller": plan.controller,
+                "seed": plan.settings.seed,
+                "status": t.run.status.value,
+                "initial": dict(plan.initial),
+                "host": dict(plan.host),
+            }
+            out.write(json.dumps(known) + "\n")
+
+
+def _short(value: float | None) -> str:
+    """Six significant digits; empty when not measured."""
+    return "" if value is None else f"{value:.6g}"

@@ -1,0 +1,99 @@
+"""liu2003 on the real testbed: the response-time curve, the methods on it, and a workload that changes.
+
+Parts are sweeps (Table I, Fig. 4, 6, 10, 11), comparisons (Fig. 13, 14, 15, Table IV) and the switch, which the paper
+has not. The paper's methods run as the paper has them, with the knob's domain as their only guard; trim runs with the
+guards of `trimtab tune`. Time runs faster than in the paper by the set-up's scale. The figures and the summary are
+made from what was stored; a part that was not run is not in them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.lab import Context
+from trimtab.lab._arm import WARM_S, Arm, run_arm
+from trimtab.lab._results import new_folder
+from trimtab.testbed import setups
+from trimtab.testbed.setups import Setup
+
+PARTS = {
+    "sweep-dynamic": "response time against MaxRequestWorkers, dynamic pages (Table I, Fig. 4, 6, 10)",
+    "sweep-static": "the same with static files (Table I, Fig. 6, 11)",
+    "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
+    "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
+    "switch": "fuzzy, saturation and trim when dynamic pages give way to static files in mid-run",
+}
+SWEEP_S = 14.0
+COMPARE_S = 80.0
+SWITCH_AT_S = 50.0
+SWITCH_S = 110.0
+METHODS = {
+    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", "trim"),
+    "compare-static": ("static", "fuzzy", "saturation", "trim"),
+    "switch": ("fuzzy", "saturation", "trim"),
+}
+
+
+@dataclass(frozen=True)
+class Liu2003:
+    """The experiments of liu2003."""
+
+    description: str = "Online Response Time Optimization of Apache Web Server, on the real testbed"
+    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
+
+    def run(self, parts: tuple[str, ...], context: Context) -> None:
+        """Runs the parts, every repeat of every arm; then writes raw data, figures and summary."""
+        if not shutil.which("apache2"):
+            raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
+        folder: Path | None = new_folder(context.results) if context.results is not None else None
+        arms = [arm for part in parts or tuple(PARTS) for arm in self.arms(part, context.seeds)]
+        ids = []
+        for number, arm in enumerate(arms, 1):
+            at = f" from {arm.start}" if arm.start is not None else ""
+            context.say(f"[{number}/{len(arms)}] {arm.group}: {arm.label}{at}, seed {arm.seed}, {arm.duration_s:g} s")
+            ids.append(run_arm(arm, context))
+        if folder is not None:
+            from trimtab.lab._liu2003_summary import write  # loads the plotting library, which no run needs
+
+            write(folder, context.store, ids, SWITCH_AT_S - WARM_S)
+            context.say(f"results: {folder}")
+
+    def arms(self, part: str, seeds: tuple[int, ...]) -> list[Arm]:
+        """The runs of a part; repeats are interleaved, so that a slow drift of the machine meets all alike.
+
+        Raises:
+            UsageError: there is no such part.
+        """
+        if part not in PARTS:
+            raise UsageError(f"unknown part {part!r}: there are {', '.join(PARTS)}")
+        kind, _, name = part.partition("-")
+        if kind == "sweep":
+            return _sweep(part, setups.setup(name), seeds)
+        if kind == "switch":
+            populations = setups.switch(SWITCH_AT_S)
+            return [
+                Arm(part, m, setups.DYNAMIC, m, seed, SWITCH_S, guarded=m == "trim", populations=populations)
+                for seed in seeds
+                for m in METHODS[part]
+            ]
+        return [
+            Arm(part, m, setups.setup(name), m, seed, COMPARE_S, guarded=m == "trim")
+            for seed in seeds
+            for m in METHODS[part]
+        ]
+
+
+def _sweep(part: str, setup: Setup, seeds: tuple[int, ...]) -> list[Arm]:
+    """Every setting of a sweep for every seed."""
+    return [
+        Arm(part, str(m), setup, "static", seed, SWEEP_S, start=m, guarded=False)
+        for seed in seeds
+        for m in setup.sweep
+    ]
+
+
+LAB = Liu2003()
