@@ -161,7 +161,7 @@ class ApacheTestbed:
                 except TrimtabError as error:
                     missing_swap = str(error)
                     self._record = replace(self._record, swap=False)
-            limits = Limits(spec.memory_limit_bytes, self._record.swap, spec.cores, spec.cpus)
+            limits = Limits(spec.memory_limit_bytes, self._record.swap, spec.cores, spec.cpus, spec.cpu_weight)
             confinement = Confinement(limits)
             self.cgroups = confinement.directories
             groups = tuple(sorted({os.fspath(d) for d in self.cgroups.values()}))

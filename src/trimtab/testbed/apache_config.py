@@ -32,6 +32,7 @@ class ApacheSpec:
         swap: whether memory beyond the limit is swapped (to zram).
         cores: CPU time per second; None for no limit.
         cpus: the CPUs it may run on; None for all.
+        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
 
     Raises:
         UsageError: the combination cannot work.
@@ -50,14 +51,14 @@ class ApacheSpec:
     swap: bool = False
     cores: float | None = None
     cpus: tuple[int, ...] | None = None
+    cpu_weight: int = 1
 
     def __post_init__(self) -> None:
         if self.php and self.mpm != "prefork":
             raise UsageError(f"php needs mpm prefork, not {self.mpm}: mod_php is not safe with threads")
         if self.max_request_workers > self.most_workers():
-            raise UsageError(
-                f"max_request_workers {self.max_request_workers} is over {self.most_workers()}, what server_limit allows"
-            )
+            limit = f"server_limit {self.server_limit} allows {self.most_workers()}"
+            raise UsageError(f"max_request_workers {self.max_request_workers}: {limit}")
         if self.mpm != "prefork" and self.max_request_workers % self.threads_per_child:
             raise UsageError(
                 f"max_request_workers {self.max_request_workers} is no multiple of {self.threads_per_child} threads"

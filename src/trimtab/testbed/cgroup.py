@@ -24,16 +24,23 @@ class Limits:
         swap: whether memory beyond the limit may be swapped; without it the kernel kills.
         cores: CPU time per second of wall time, such as 0.5; None for no limit.
         cpus: the CPUs it may run on; None for all.
+        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
     memory_bytes: int | None = None
     swap: bool = False
     cores: float | None = None
     cpus: tuple[int, ...] | None = None
+    cpu_weight: int = 1
 
-    def wanted(self) -> bool:
-        """Whether there is any limit at all."""
-        return self.memory_bytes is not None or self.cores is not None or self.cpus is not None
+    def controllers(self) -> tuple[str, ...]:
+        """The controllers that these limits need."""
+        needed = {
+            "memory": self.memory_bytes is not None,
+            "cpu": self.cores is not None or self.cpu_weight != 1,
+            "cpuset": self.cpus is not None,
+        }
+        return tuple(name for name, asked in needed.items() if asked)
 
 
 class Confinement:
@@ -55,7 +62,7 @@ class Confinement:
         self.missing: list[str] = []
         self._limits = limits
         self._root = root
-        if limits.wanted():
+        if limits.controllers():
             name = f"trimtab-{os.getpid()}-{next(_numbers)}"
             if (root / "cgroup.controllers").exists():
                 self._create_unified(name)
@@ -84,15 +91,18 @@ class Confinement:
 
     def _create_by_controller(self, name: str) -> None:
         limits = self._limits
-        if limits.memory_bytes is not None and self._make("memory", name):
+        made = {c for c in limits.controllers() if self._make(c, name)}
+        if limits.memory_bytes is not None and "memory" in made:
             self._limit_memory("memory.limit_in_bytes", str(limits.memory_bytes))
             if not limits.swap:
                 self._write("memory", "memory.memsw.limit_in_bytes", str(limits.memory_bytes), "")
-        if limits.cores is not None and self._make("cpu", name):
+        if limits.cpu_weight != 1 and "cpu" in made:
+            self._write("cpu", "cpu.shares", str(1024 * limits.cpu_weight), f"CPU weight {limits.cpu_weight}")
+        if limits.cores is not None and "cpu" in made:
             self._write("cpu", "cpu.cfs_period_us", str(PERIOD_US), "")
             quota = str(round(limits.cores * PERIOD_US))
             self._write("cpu", "cpu.cfs_quota_us", quota, f"{limits.cores:g} cores")
-        if limits.cpus is not None and self._make("cpuset", name):
+        if limits.cpus is not None and "cpuset" in made:
             # A v1 cpuset takes no process before its memory nodes are named.
             mems = (self._root / "cpuset" / "cpuset.mems").read_text(encoding="ascii").strip()
             self._write("cpuset", "cpuset.mems", mems, "")
@@ -106,12 +116,7 @@ class Confinement:
 
     def _create_unified(self, name: str) -> None:
         limits = self._limits
-        needed = {
-            "memory": limits.memory_bytes is not None,
-            "cpu": limits.cores is not None,
-            "cpuset": limits.cpus is not None,
-        }
-        controllers = [c for c, asked in needed.items() if asked]
+        controllers = list(limits.controllers())
         parent, why = _unified_parent(self._root, controllers)
         if parent is None:
             self.missing.append(f"confined: {why}")
@@ -122,6 +127,9 @@ class Confinement:
         if limits.memory_bytes is not None:
             self._limit_memory("memory.max", str(limits.memory_bytes))
             self._write("memory", "memory.swap.max", "max" if limits.swap else "0", "")
+        if limits.cpu_weight != 1:
+            weight = str(min(10_000, 100 * limits.cpu_weight))
+            self._write("cpu", "cpu.weight", weight, f"CPU weight {limits.cpu_weight}")
         if limits.cores is not None:
             value = f"{round(limits.cores * PERIOD_US)} {PERIOD_US}"
             self._write("cpu", "cpu.max", value, f"{limits.cores:g} cores")

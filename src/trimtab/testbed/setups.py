@@ -1,0 +1,124 @@
+"""Two set-ups on one Apache, dynamic and static, in which liu2003's trade-off can be seen on today's machines.
+
+Both have the same server, so that the workload can change in mid-run: prefork with mod_php on one CPU, a memory
+limit in place of a Pentium's 256 MB, swap on zram in place of its disk. Time runs 30 times as fast as in the paper:
+KeepAliveTimeout 500 ms for 15 s, a think time of 1 s for 30 s.
+
+Too few workers: each holds its connection for a page and then for what is left of KeepAliveTimeout, so pages wait in
+the accept queue. Too many: their memory exceeds the limit, and every request first brings pages back from swap.
+A worker that has served a dynamic page is about ten times as big as one that has served static files only, so the
+dynamic workload has its best value far below Debian's default of 150 and the static one above it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from trimtab.errors import UsageError
+from trimtab.testbed.apache_config import ApacheSpec
+from trimtab.testbed.content import WEBSTONE, dynamic_url
+from trimtab.workloads._population import Population, Step, Url
+from trimtab.workloads.wagon import Wagon
+
+TIME_SCALE = 60.0
+PAPER_KEEP_ALIVE_TIMEOUT_S = 15.0
+CLIENT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A server and the workload on it.
+
+    Args:
+        name: what it is called.
+        spec: the server; `max_request_workers` is the shipped default.
+        workload: who asks.
+        sweep: values of MaxRequestWorkers from end to end, for a sweep.
+    """
+
+    name: str
+    spec: ApacheSpec
+    workload: Wagon
+    sweep: tuple[int, ...]
+
+
+def server_cpus() -> tuple[int, ...] | None:
+    """The CPU for the server, or None when there is only one for all."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return (cpus[0],) if len(cpus) > 1 else None
+
+
+def generator_prefix() -> tuple[str, ...]:
+    """What to put before the load generator's command: off the server's CPU, and for root before its neighbours."""
+    cpus = sorted(os.sched_getaffinity(0))
+    pinned = ("taskset", "-c", ",".join(map(str, cpus[1:]))) if len(cpus) > 1 else ()
+    return (*pinned, "nice", "-n", "-10") if os.geteuid() == 0 else pinned
+
+
+SPEC = ApacheSpec(
+    mpm="prefork",
+    max_request_workers=150,
+    server_limit=1000,
+    keep_alive_timeout_ms=round(PAPER_KEEP_ALIVE_TIMEOUT_S / TIME_SCALE * 1000),
+    # A setting that thrashes is to cost seconds, not minutes: what waits when it ends is bounded by this.
+    listen_backlog=64,
+    php=True,
+    memory_limit_bytes=200 * 2**20,
+    swap=True,
+    cpus=server_cpus(),
+    # What else runs on the machine is not to take the server's CPU from it.
+    cpu_weight=100,
+)
+
+DYNAMIC = Setup(
+    "dynamic",
+    SPEC,
+    Wagon(
+        class_name="dynamic",
+        urls=(Url(dynamic_url(cpu_us=600, memory_kb=2500), cpu_s=0.002),),
+        timeout_s=CLIENT_TIMEOUT_S,
+        time_scale=TIME_SCALE,
+        rate_scale=0.7,
+    ),
+    (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 150, 256),
+)
+
+STATIC = Setup(
+    "static",
+    SPEC,
+    Wagon(
+        class_name="static",
+        urls=tuple(Url(f.path, f.weight) for f in WEBSTONE),
+        timeout_s=CLIENT_TIMEOUT_S,
+        time_scale=TIME_SCALE,
+        rate_scale=9.0,
+    ),
+    (16, 32, 64, 96, 150, 200, 256, 300, 400, 600, 800, 1000),
+)
+
+SETUPS = {s.name: s for s in (DYNAMIC, STATIC)}
+
+
+def setup(name: str) -> Setup:
+    """The set-up of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in SETUPS:
+        raise UsageError(f"unknown set-up {name!r}: there are {', '.join(SETUPS)}")
+    return SETUPS[name]
+
+
+def switch(at_s: float, before: Setup = DYNAMIC, after: Setup = STATIC) -> tuple[Population, ...]:
+    """The populations of a workload that changes in mid-run, for a server that both set-ups share.
+
+    Args:
+        at_s: when new sessions become those of `after`, in seconds from the start.
+        before: the first set-up.
+        after: the second.
+    """
+    first = replace(before.workload, schedule=(Step(at_s, 0.0),))
+    second = replace(after.workload, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
+    return (*first.populations(), *second.populations())
