@@ -12,6 +12,7 @@ use rustix::time::{clock_gettime, ClockId};
 use trimtab_wire::load::{Class, Report};
 use trimtab_wire::workload::Arrivals;
 
+use crate::alarm::Alarm;
 use crate::arena::{Arena, Id};
 use crate::arrivals::Stream;
 use crate::connection::Link;
@@ -32,6 +33,9 @@ const SHORTEST_INTERVAL_NS: u64 = 1_000_000;
 /// Overdue arrivals of a stream are counted up to this many.
 const MOST_OVERDUE: usize = 1_000_000;
 
+/// What the alarm is called among the events; connections and stops have other tokens.
+const ALARM: u64 = u64::MAX - 2;
+
 /// Takes a report; false when nobody reads any more, which ends the run.
 pub type Emit<'a> = dyn FnMut(Report) -> bool + 'a;
 
@@ -41,6 +45,7 @@ pub struct Engine<'a> {
     pub(crate) target: SocketAddr,
     clock: Instant,
     pub(crate) epoll: OwnedFd,
+    alarm: Alarm,
     pub(crate) timers: Timers,
     pub(crate) sessions: Arena<Session>,
     pub(crate) links: Arena<Link>,
@@ -77,11 +82,14 @@ impl<'a> Engine<'a> {
                 }
                 Arrivals::Closed { .. } => None,
             });
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = Alarm::new(&epoll, ALARM)?;
         Ok(Self {
             plan,
             target: plan.target,
             clock: Instant::now(),
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            alarm,
             timers: Timers::default(),
             sessions: Arena::default(),
             links: Arena::default(),
@@ -111,7 +119,7 @@ impl<'a> Engine<'a> {
         let watched = stops.watch(&self.epoll)?;
         self.clock = Instant::now();
         self.begin();
-        if !watched {
+        if !watched || stops.came_early()? {
             self.stop_early();
         }
         let mut events = Vec::with_capacity(BATCH);
@@ -123,7 +131,9 @@ impl<'a> Engine<'a> {
             self.wait(&mut events)?;
             for event in &events {
                 let bits = event.data.u64();
-                if Stops::is_stop(bits) {
+                if bits == ALARM {
+                    self.alarm.expired();
+                } else if Stops::is_stop(bits) {
                     if stops.heard(bits)? {
                         self.stop_early();
                     }
@@ -160,21 +170,20 @@ impl<'a> Engine<'a> {
         self.stopped_early = true;
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) -> anyhow::Result<()> {
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> anyhow::Result<()> {
         events.clear();
-        let wait_ns = self
-            .timers
-            .next_ns()
-            .map_or(0, |at_ns| at_ns.saturating_sub(self.now_ns()));
-        let timeout = Timespec {
-            tv_sec: (wait_ns / 1_000_000_000) as i64,
-            tv_nsec: (wait_ns % 1_000_000_000) as i64,
+        let next_ns = self.timers.next_ns().unwrap_or(self.plan.duration_ns);
+        let now_ns = self.now_ns();
+        let overdue = next_ns <= now_ns;
+        if !overdue {
+            self.alarm.set(next_ns, now_ns)?;
+        }
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
         };
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(events),
-            Some(&timeout),
-        ) {
+        let timeout = overdue.then_some(&at_once);
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -128,11 +128,56 @@ impl Stops {
             return Ok(bits == SIGNAL);
         };
         lines.read_once()?;
+        self.came_early()
+    }
+
+    /// Takes an order that was read together with the line before it, which no descriptor tells of any more.
+    ///
+    /// # Returns
+    /// True when the run is to end.
+    ///
+    /// # Errors
+    /// It is not a [`Control`].
+    pub fn came_early(&mut self) -> anyhow::Result<bool> {
+        let Some(lines) = self.input.as_mut() else {
+            return Ok(false);
+        };
         if let Some(line) = lines.take_line()? {
             let Control::Stop = serde_json::from_str(&line)
                 .map_err(|error| Misuse(format!("load: control: {error}")))?;
             return Ok(true);
         }
         Ok(lines.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn a_stop_that_came_together_with_the_start_is_heard() {
+        let (reader, mut writer) = UnixStream::pair().expect("pair");
+        writer
+            .write_all(b"start\n{\"type\":\"stop\"}\n")
+            .expect("write");
+        let mut lines = Lines::new(reader.into());
+        assert_eq!(lines.next_line().expect("line").as_deref(), Some("start\n"));
+        let mut stops = Stops {
+            input: Some(lines),
+            signals: None,
+        };
+        assert!(stops.came_early().expect("control"));
+    }
+
+    #[test]
+    fn an_open_input_that_says_nothing_does_not_stop_the_run() {
+        let (reader, _writer) = UnixStream::pair().expect("pair");
+        let mut stops = Stops {
+            input: Some(Lines::new(reader.into())),
+            signals: None,
+        };
+        assert!(!stops.came_early().expect("silence"));
     }
 }
