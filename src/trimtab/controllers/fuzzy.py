@@ -41,8 +41,8 @@ Departures from the paper
   `shrink`. Without that the steady state is an oscillation of the size of the first step. The step stays above
   `least_ratio` (and one step of the domain), so that a changed workload is noticed.
 - The first change has no predecessor: here an exploratory step downward, since fewer workers can only queue, where
-  more of them can exhaust the memory. The same when the last change did not happen (the end of the domain, a
-  guard), away from there.
+  more of them can exhaust the memory. When the last change did not happen (the end of the domain, a guard) the next
+  is the shortest step away from there.
 """
 
 from __future__ import annotations
@@ -171,10 +171,12 @@ class Fuzzy:
         return self._to(state, x, cost, output, reason, evidence, "climb")
 
     def _explore(self, state: FuzzyState, x: int, cost: float) -> tuple[FuzzyState, Move]:
-        """A full step without evidence: down at first, then away from where the last one was refused."""
-        output = 1.0 if state.intended < 0 else -1.0
-        why = "to start with" if state.last is None else f"the last change left it at {x}"
-        return self._to(state, x, cost, output, f"fuzzy: exploratory step, {why}", {"cost": cost}, "explore")
+        """A step without evidence: a full one down at first, the least one away from where the last was refused."""
+        if state.last is None:
+            return self._to(state, x, cost, -1.0, "fuzzy: exploratory step, to start with", {"cost": cost}, "explore")
+        output = self.least_ratio / state.step_ratio * (1 if state.intended < 0 else -1)
+        reason = f"fuzzy: exploratory step, the last change left it at {x}"
+        return self._to(state, x, cost, output, reason, {"cost": cost}, "explore")
 
     def _adapted(self, step_ratio: float, rule: int, steepness: float) -> float:
         """The next step's length: longer on a gradual fall, shorter after a turn."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests._curve import MIB, NAME, seen, worker_knob
-from trimtab.core import Move, Objective
+from trimtab.core import Move, Objective, Window
 from trimtab.guard import review_all, standard
 
 SWAPPING = seen(
@@ -19,10 +19,10 @@ SWAPPING = seen(
 )
 
 
-def passed(wanted: int) -> Move:
+def passed(wanted: int, window: Window = SWAPPING) -> Move:
     guards = standard(Objective())
     states: tuple[Any, ...] = tuple(guard.start((worker_knob(),)) for guard in guards)
-    return review_all(guards, states, SWAPPING, Move({NAME: wanted}, "why"))[1]
+    return review_all(guards, states, window, Move({NAME: wanted}, "why"))[1]
 
 
 def test_a_first_timid_step_down_from_a_swapping_limit_ends_at_what_fits() -> None:
@@ -37,3 +37,16 @@ def test_a_bold_step_below_what_fits_is_cut_to_it() -> None:
 def test_every_guard_that_amended_says_so_in_order() -> None:
     reason = passed(5000).reason
     assert reason.index("outside 1..256") < reason.index("do not fit")
+
+
+def test_what_does_not_fit_goes_at_once_however_large_the_step() -> None:
+    """12 workers of 30 MiB fit, of 100 allowed; the factor of four would have ended at 25."""
+    window = seen(
+        100,
+        worker_memory_bytes=30 * MIB,
+        memory_bytes=300 * MIB,
+        memory_limit_bytes=400 * MIB,
+        busy_workers=10.0,
+        idle_workers=0.0,
+    )
+    assert passed(90, window).changes == {NAME: 12}
