@@ -3,6 +3,7 @@
 //! A session is a compact record, a connection holds no buffer between replies, and everything that is to happen waits
 //! in one queue of timers.
 
+mod alarm;
 mod arena;
 mod arrivals;
 mod connection;
@@ -55,7 +56,6 @@ pub fn run_stdio() -> anyhow::Result<()> {
         serde_json::from_str(&line).map_err(|error| Misuse(format!("load: start: {error}")))?;
     let plan = Plan::new(&start).map_err(|error| Misuse(format!("load: {error}")))?;
     limits::raise_descriptors();
-    limits::sharpen_timers();
     let mut stops = Stops {
         input: Some(lines),
         signals: Some(signals()?),

@@ -1,7 +1,5 @@
 //! What this machine lets one process have.
 
-use std::num::NonZeroU64;
-
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 /// Descriptors that are asked for where the process may raise its own hard limit.
@@ -35,10 +33,4 @@ pub fn raise_descriptors() {
 /// The limit of descriptors in force.
 pub fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Asks the kernel to wake this thread when its timer is due and not up to 50 us later (prctl(2), PR_SET_TIMERSLACK).
-pub fn sharpen_timers() {
-    // Refused only by sandboxes; then timers are late, and the reported lateness says so.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
