@@ -1,0 +1,121 @@
+"""trimtab load against a real server, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests._scripted_server import ScriptedServer
+from tests.servers._traffic import closed_port
+from trimtab.cli import main
+
+pytestmark = pytest.mark.server
+
+
+def test_json_gives_one_line_per_interval_and_one_for_the_whole_run(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--workload", "open-arrivals", "--rate", "50", "--duration", "1s", "--interval", "250ms", "--json"]
+    with ScriptedServer() as server:
+        code = main(["load", f"http://{server.target}/ok?ms=5", *arguments])
+        seen = server.seen()["requests"]
+    out, err = capsys.readouterr()
+    *intervals, summary = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert {one["type"] for one in intervals} == {"interval"}
+    assert len(intervals) >= 3
+    assert summary["type"] == "summary"
+    assert summary["classes"][0]["requests"] == seen["/ok?ms=5"] == pytest.approx(50, abs=1)
+
+
+def test_a_person_gets_progress_on_stderr_and_a_table_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classes = [
+        {"workload": "closed-loop", "class": "gold", "connections": 2, "url": ["/ok?ms=5=1"], "source": "127.0.0.2"},
+        {"workload": "open-arrivals", "class": "lead", "rate": 20, "url": ["/status?code=404=1"]},
+    ]
+    path = tmp_path / "populations.json"
+    path.write_text(json.dumps(classes))
+    arguments = ["--populations", str(path), "--duration", "1s", "--interval", "500ms"]
+    with ScriptedServer() as server:
+        assert main(["load", f"http://{server.target}", *arguments]) == 0
+        peers = server.seen()["peers"]
+    out, err = capsys.readouterr()
+    assert peers["127.0.0.2"] == 2
+    assert "gold" in err
+    assert "http_4xx" in err
+    for text in ("gold: ", "lead: ", "page, from intended start", "request, from actual send", "errors: http_4xx 20"):
+        assert text in out
+    assert "errors: none" in out
+    assert "generator: " in out
+
+
+def test_a_server_that_is_not_there_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", f"http://{closed_port()}/", "--workload", "wagon"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("trimtab: cannot connect to 127.0.0.1:")
+    assert err.count("\n") == 1
+
+
+def test_a_run_without_a_single_answer_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--workload", "open-arrivals", "--duration", "500ms", "--interval", "500ms", "--json"]
+    with ScriptedServer() as server:
+        assert main(["load", f"http://{server.target}/reset", *arguments]) == 1
+    assert "no request was answered: reset" in capsys.readouterr().err
+
+
+def test_interrupting_it_still_gives_the_summary_and_leaves_no_generator() -> None:
+    with ScriptedServer() as server:
+        command = [sys.executable, "-m", "trimtab", "load", f"http://{server.target}/ok"]
+        process = subprocess.Popen(
+            [*command, "--workload", "closed-loop", "--connections", "2", "--interval", "100ms", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out.splitlines()[-1])["stopped_early"] is True
+    assert len(children) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(children[0]), 0)
+
+
+def test_killing_it_leaves_no_generator() -> None:
+    with ScriptedServer() as server:
+        command = [sys.executable, "-m", "trimtab", "load", f"http://{server.target}/ok"]
+        process = subprocess.Popen(
+            [*command, "--workload", "closed-loop", "--interval", "100ms", "--json"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+        process.communicate()
+        assert _gone(int(child), within_s=10)
+
+
+def _gone(pid: int, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            # An orphan that has ended may wait for init to collect it.
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,63 @@
+"""trimtab load: bad input gets one line and exit code 2, and nothing is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli import main
+
+HERE = "http://127.0.0.1:1/"
+WAGON = ["--workload", "wagon"]
+
+BAD = [
+    ([], "the following arguments are required: URL"),
+    ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, wagon"),
+    ([HERE, "--workload", "wagn"], "did you mean 'wagon'?"),
+    ([HERE, *WAGON, "--rate", "3"], "it has no option 'rate': it has --class"),
+    ([HERE, *WAGON, "--speed", "3"], "unrecognized arguments: --speed"),
+    ([HERE, *WAGON, "--time-scale", "0"], "time_scale 0 is not allowed"),
+    ([HERE, *WAGON, "--step", "870=2"], "is not a duration"),
+    ([HERE, *WAGON, "--source", "10.0.0.1"], "127.0.0.0/8"),
+    ([HERE, *WAGON, "--timeout", "0s"], "timeout 0 s is not allowed"),
+    ([HERE, *WAGON, "--duration", "60"], "'60' is not a duration"),
+    ([HERE, *WAGON, "--duration", "1s", "--interval", "2s"], "at most the duration"),
+    ([HERE, *WAGON, "--duration", "0s"], "interval 1s is not allowed"),
+    ([HERE, *WAGON, "--seed", "-1"], "seed -1 is not allowed"),
+    ([HERE, "--workload", "closed-loop", "--connection", "never"], "is not one of until-server-closes"),
+    ([HERE, "--workload", "closed-loop", "--connections", "0"], "connections 0 is not allowed"),
+    (["http://127.0.0.1:1/a", *WAGON, "--url", "/b"], "exclude each other"),
+    ([HERE, *WAGON, "--zipf", "1"], "zipf 1 is not allowed: it must be 0 with a single URL"),
+    (["http://192.0.2.1/", *WAGON], "add --allow-remote"),
+    (["ftp://127.0.0.1/", *WAGON], "is not a URL"),
+    ([HERE, *WAGON, "--populations", "x.json"], "--populations brings its own workloads"),
+    ([HERE, "--populations", "/nowhere/at/all.json"], "No such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+def test_bad_input_gets_one_plain_line_and_exit_code_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["load", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.startswith("trimtab: ")
+    assert err.count("\n") == 1
+
+
+def test_a_broken_populations_file_says_which_entry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "populations.json"
+    path.write_text('[{"workload": "wagon", "burst": 3}]')
+    assert main(["load", HERE, "--populations", str(path)]) == 2
+    assert "wagon has no 'burst'" in capsys.readouterr().err
+
+
+def test_help_has_every_option_of_every_workload_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "--help"]) == 0
+    text = capsys.readouterr().out
+    for flag in ("--time-scale", "--rate-scale", "--connections", "--poisson", "--zipf", "--step", "--source"):
+        assert f"  {flag} " in text
+    assert "example: trimtab load" in text
