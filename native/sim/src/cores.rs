@@ -8,12 +8,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The cores and the requests on them.
+///
+/// V is anchored at the last change of the rate, so that looking at the system in between changes no digit of its run.
 #[derive(Debug)]
 pub struct Cores {
     cores: f64,
     slowdown: f64,
-    attained_s: f64,
     rate: f64,
+    anchor_s: f64,
+    attained_s: f64,
+    next_s: f64,
     /// Tag bits above the slot; tags are not negative.
     heap: BinaryHeap<Reverse<u128>>,
 }
@@ -24,47 +28,46 @@ impl Cores {
         Self {
             cores,
             slowdown: 1.0,
-            attained_s: 0.0,
             rate: 0.0,
+            anchor_s: 0.0,
+            attained_s: 0.0,
+            next_s: f64::INFINITY,
             heap: BinaryHeap::new(),
         }
     }
 
     /// A request enters with this much work, in seconds of one core.
-    pub fn enter(&mut self, slot: u32, demand_s: f64) {
+    pub fn enter(&mut self, now_s: f64, slot: u32, demand_s: f64) {
         if self.heap.is_empty() {
             // A small V keeps the tags exact in long runs.
             self.attained_s = 0.0;
+            self.anchor_s = now_s;
         }
+        self.anchor(now_s);
         let tag = (self.attained_s + demand_s).to_bits();
         self.heap
             .push(Reverse(u128::from(tag) << 32 | u128::from(slot)));
         self.update();
     }
 
-    /// Time from now until the first request is done; infinite when there is none.
-    pub fn first_done_in_s(&self) -> f64 {
-        self.heap.peek().map_or(f64::INFINITY, |Reverse(key)| {
-            ((tag_of(*key) - self.attained_s) / self.rate).max(0.0)
-        })
+    /// When the first request is done; infinite when there is none.
+    pub fn next_s(&self) -> f64 {
+        self.next_s
     }
 
-    /// Takes out the request that is done first.
-    pub fn leave(&mut self) -> Option<u32> {
+    /// Takes out the request that is done first, at the time that `next_s` told.
+    pub fn leave(&mut self, now_s: f64) -> Option<u32> {
         let Reverse(key) = self.heap.pop()?;
-        // Rounding may have left V short of the tag; the other tags stay at or above this one.
+        // Not by the clock, whose rounding may miss the tag; the other tags stay at or above this one.
         self.attained_s = tag_of(key);
+        self.anchor_s = now_s;
         self.update();
         Some(key as u32)
     }
 
-    /// Time passes; at most until the first request is done.
-    pub fn pass(&mut self, elapsed_s: f64) {
-        self.attained_s += elapsed_s * self.rate;
-    }
-
     /// Every request needs this many times its work from now on.
-    pub fn slow_down(&mut self, slowdown: f64) {
+    pub fn slow_down(&mut self, now_s: f64, slowdown: f64) {
+        self.anchor(now_s);
         self.slowdown = slowdown;
         self.update();
     }
@@ -74,9 +77,20 @@ impl Cores {
         self.cores.min(self.heap.len() as f64)
     }
 
+    fn anchor(&mut self, now_s: f64) {
+        self.attained_s += (now_s - self.anchor_s) * self.rate;
+        self.anchor_s = now_s;
+    }
+
     fn update(&mut self) {
-        let share = (self.cores / self.heap.len() as f64).min(1.0);
-        self.rate = share / self.slowdown;
+        let Some(Reverse(key)) = self.heap.peek() else {
+            self.rate = 0.0;
+            self.next_s = f64::INFINITY;
+            return;
+        };
+        self.rate = (self.cores / self.heap.len() as f64).min(1.0) / self.slowdown;
+        let left_s = (tag_of(*key) - self.attained_s).max(0.0) / self.rate;
+        self.next_s = self.anchor_s + left_s;
     }
 }
 
@@ -89,26 +103,25 @@ mod tests {
     use super::*;
 
     fn run(cores: &mut Cores) -> (f64, u32) {
-        let elapsed = cores.first_done_in_s();
-        cores.pass(elapsed);
-        (elapsed, cores.leave().expect("a request is there"))
+        let at_s = cores.next_s();
+        (at_s, cores.leave(at_s).expect("a request is there"))
     }
 
     #[test]
     fn two_requests_share_one_core_equally() {
         let mut cores = Cores::new(1.0);
-        cores.enter(1, 1.0);
-        cores.enter(2, 2.0);
+        cores.enter(0.0, 1, 1.0);
+        cores.enter(0.0, 2, 2.0);
         assert_eq!(run(&mut cores), (2.0, 1));
-        assert_eq!(run(&mut cores), (1.0, 2));
-        assert_eq!(cores.first_done_in_s(), f64::INFINITY);
-        assert_eq!(cores.leave(), None);
+        assert_eq!(run(&mut cores), (3.0, 2));
+        assert_eq!(cores.next_s(), f64::INFINITY);
+        assert_eq!(cores.leave(4.0), None);
     }
 
     #[test]
     fn a_request_never_uses_more_than_one_core() {
         let mut cores = Cores::new(4.0);
-        cores.enter(1, 1.0);
+        cores.enter(0.0, 1, 1.0);
         assert_eq!(cores.busy(), 1.0);
         assert_eq!(run(&mut cores), (1.0, 1));
     }
@@ -116,19 +129,17 @@ mod tests {
     #[test]
     fn a_late_request_shares_only_what_is_left() {
         let mut cores = Cores::new(1.0);
-        cores.enter(1, 1.0);
-        cores.pass(0.5);
-        cores.enter(2, 0.25);
-        assert_eq!(run(&mut cores), (0.5, 2));
-        assert_eq!(run(&mut cores), (0.25, 1));
+        cores.enter(0.0, 1, 1.0);
+        cores.enter(0.5, 2, 0.25);
+        assert_eq!(run(&mut cores), (1.0, 2));
+        assert_eq!(run(&mut cores), (1.25, 1));
     }
 
     #[test]
     fn slowdown_stretches_the_work_that_is_left() {
         let mut cores = Cores::new(0.5);
-        cores.enter(1, 1.0);
-        cores.pass(1.0);
-        cores.slow_down(3.0);
-        assert_eq!(run(&mut cores), (3.0, 1));
+        cores.enter(0.0, 1, 1.0);
+        cores.slow_down(1.0, 3.0);
+        assert_eq!(run(&mut cores), (4.0, 1));
     }
 }

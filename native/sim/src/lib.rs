@@ -65,8 +65,8 @@ fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> 
     match order {
         Order::Apply { changes } => system.apply(&changes)?,
         Order::Advance { duration_s } => system.advance(duration_s)?,
-        Order::Begin => system.begin(),
-        Order::Read | Order::Start { .. } => {
+        Order::Begin {} => system.begin(),
+        Order::Read {} | Order::Start { .. } => {
             return Ok(Answer::Readings {
                 now_s: system.now_s(),
                 readings: system.readings(),

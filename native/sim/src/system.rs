@@ -134,7 +134,7 @@ impl System {
         }
         loop {
             let entered_s = self.calendar.next_s();
-            let done_s = self.now_s + self.cores.first_done_in_s();
+            let done_s = self.cores.next_s();
             let next_s = entered_s.min(done_s);
             if next_s > end_s {
                 break;
@@ -142,7 +142,7 @@ impl System {
             self.pass(next_s);
             self.events += 1;
             if done_s <= entered_s {
-                if let Some(slot) = self.cores.leave() {
+                if let Some(slot) = self.cores.leave(self.now_s) {
                     self.computed(slot)?;
                 }
             } else if let Some(event) = self.calendar.pop() {
@@ -192,6 +192,17 @@ impl System {
         }
     }
 
+    /// Time that the connections in the accept queue have waited so far, from their own clocks.
+    pub fn waiting_s(&mut self) -> f64 {
+        let now_s = self.now_s;
+        let sessions = &mut self.sessions;
+        let waits = self
+            .queue
+            .iter()
+            .map(|&slot| now_s - sessions.at(slot).since_s);
+        waits.sum()
+    }
+
     /// Enters an event that is due after this time.
     pub(crate) fn schedule(&mut self, after_s: f64, kind: Kind, slot: u32, stamp: u32) {
         self.calendar.push(Event {
@@ -211,7 +222,6 @@ impl System {
             cores: self.cores.busy(),
         };
         self.meter.pass(elapsed_s, levels);
-        self.cores.pass(elapsed_s);
         self.now_s = until_s;
     }
 

@@ -68,7 +68,7 @@ impl System {
         session.expiry_s = f64::INFINITY;
         session.stage = Stage::Served;
         if demand_s > 0.0 {
-            self.cores.enter(slot, demand_s);
+            self.cores.enter(now_s, slot, demand_s);
         } else {
             let stamp = session.stamp;
             self.schedule(self.server.other_s, Kind::DelayEnd, slot, stamp);
@@ -185,6 +185,7 @@ impl System {
         let demand =
             self.server.base_memory_bytes + self.server.worker_memory_bytes * f64::from(workers);
         let excess = (demand / self.server.memory_limit_bytes - 1.0).max(0.0);
-        self.cores.slow_down(1.0 + self.server.swap_cost * excess);
+        self.cores
+            .slow_down(self.now_s, 1.0 + self.server.swap_cost * excess);
     }
 }

@@ -61,10 +61,10 @@ pub enum Order {
         /// How much.
         duration_s: f64,
     },
-    /// Readings since the last `Begin`.
-    Read,
+    /// Readings since the last `Begin`; braces, because serde lets unknown keys pass in a unit variant.
+    Read {},
     /// Start a new measuring interval.
-    Begin,
+    Begin {},
 }
 
 /// An answer.
