@@ -52,7 +52,7 @@ pub struct Latency {
     pub p99_s: Option<f64>,
     /// Largest.
     pub max_s: Option<f64>,
-    /// HDR histogram in microseconds, V2, base64; only in the summary.
+    /// HDR histogram in microseconds, V2 compressed, base64; only in the summary.
     pub histogram: Option<String>,
 }
 
@@ -62,23 +62,23 @@ pub struct Latency {
 pub struct Class {
     /// Class name.
     pub class: String,
-    /// Requests with a complete reply.
+    /// Requests with a complete reply and a status below 400; the others are in `errors`.
     pub requests: u64,
-    /// Pages completed.
+    /// Pages completed, all of whose requests are in `requests`.
     pub pages: u64,
     /// Sessions started.
     pub sessions: u64,
-    /// Connections opened.
+    /// Connections established.
     pub connections: u64,
     /// Bytes of reply bodies.
     pub body_bytes: u64,
     /// Page time from the intended start.
     pub page_intended: Latency,
-    /// Page time from the actual start.
+    /// Page time from when the generator acted on the click: connecting is part of it.
     pub page_actual: Latency,
     /// Request time from the intended send.
     pub request_intended: Latency,
-    /// Request time from the actual send.
+    /// Request time from the actual (first) send: connecting is not part of it.
     pub request_actual: Latency,
     /// Time to connect.
     pub connect: Latency,
@@ -90,7 +90,7 @@ pub struct Class {
     pub resent: u64,
     /// Requests due and without a reply at the end of the interval: censored.
     pub outstanding: u64,
-    /// Requests due and not yet sent (waiting for a connection or the generator): censored.
+    /// Those of `outstanding` that are not yet sent (waiting for a connection or the generator): censored.
     pub unsent: u64,
 }
 
