@@ -97,7 +97,8 @@ def _drops(message: bytes | memoryview) -> int | None:
     at = _AT_ATTRIBUTES
     while at + _ATTRIBUTE.size <= len(message):
         size, kind = _ATTRIBUTE.unpack_from(message, at)
-        if kind == INET_DIAG_SKMEMINFO and size >= _ATTRIBUTE.size + 4 * (SK_MEMINFO_DROPS + 1):
+        whole = _ATTRIBUTE.size + 4 * (SK_MEMINFO_DROPS + 1) <= size <= len(message) - at
+        if kind == INET_DIAG_SKMEMINFO and whole:
             (drops,) = struct.unpack_from("=I", message, at + _ATTRIBUTE.size + 4 * SK_MEMINFO_DROPS)
             return int(drops)
         at += max(_ATTRIBUTE.size, (size + 3) & ~3)

@@ -1,0 +1,229 @@
+"""CPU and memory of servers in control groups of version 1, 2 and none, out of trees of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import NotMeasured
+from trimtab.sensors._cgroup import groups
+from trimtab.sensors.resources import Resources, probe
+
+MIB = 1 << 20
+PID = 42
+V1_MOUNTS = """\
+31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+33 31 0:30 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+"""
+V2_MOUNTS = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+V1_STAT = (
+    "cache 9\nswap 1\ntotal_swap {swap}\ntotal_active_file {file}\ntotal_inactive_file 0\ntotal_pgmajfault {faults}\n"
+)
+
+
+class Clock:
+    seconds = 0.0
+
+    def now_s(self) -> float:
+        return self.seconds
+
+    def sleep(self, duration_s: float) -> None:
+        raise AssertionError("a sensor does not wait")
+
+
+def write(root: Path, files: Mapping[str, object]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}", encoding="ascii")
+
+
+def machine(root: Path, cgroup: str, mounts: str, jiffies: int = 0) -> None:
+    """A machine of four cores and 1 GiB, of which 300 MiB are in demand, 100 MiB of them swapped."""
+    write(
+        root,
+        {
+            f"proc/{PID}/cgroup": cgroup,
+            f"proc/{PID}/status": "RssAnon: 0 kB\n",
+            f"proc/{PID}/stat": f"{PID} (apache (2)) S 1 1 1",
+            "proc/self/mountinfo": mounts,
+            "proc/stat": f"cpu  {jiffies} 0 0 900 50 0 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\nintr 5\n",
+            "proc/meminfo": (
+                "MemTotal: 1048576 kB\nMemFree: 524288 kB\nActive(file): 102400 kB\nInactive(file): 204800 kB\n"
+                "SReclaimable: 12288 kB\nSwapTotal: 204800 kB\nSwapFree: 92160 kB\nSwapCached: 10240 kB\n"
+            ),
+            "proc/vmstat": "pgfault 5000\npgmajfault 7\n",
+        },
+    )
+
+
+def window(root: Path, change: Mapping[str, object]) -> dict[str, float]:
+    """The readings of a window of 2 s at the end of which these files have changed."""
+    clock = Clock()
+    sensor = Resources(PID, clock, root=root)
+    sensor.begin()
+    write(root, change)
+    clock.seconds = 2.0
+    readings = dict(sensor.read())
+    sensor.close()
+    return readings
+
+
+def version_1(root: Path, quota: int = 50_000, limit: int = 400 * MIB) -> None:
+    machine(root, "4:memory:/mem/web\n3:cpuset:/\n2:cpuacct:/web\n1:cpu:/web\n9:name=systemd:/x\n", V1_MOUNTS)
+    base = "sys/fs/cgroup"
+    write(
+        root,
+        {
+            f"{base}/cpu/web/cpu.cfs_quota_us": quota,
+            f"{base}/cpu/web/cpu.cfs_period_us": 100_000,
+            f"{base}/cpuacct/web/cpuacct.usage": 1_000_000_000,
+            f"{base}/cpuset/cpuset.effective_cpus": "0-3",
+            f"{base}/memory/memory.limit_in_bytes": 9223372036854771712,
+            f"{base}/memory/mem/memory.limit_in_bytes": 9223372036854771712,
+            f"{base}/memory/mem/web/memory.limit_in_bytes": limit,
+            f"{base}/memory/mem/web/memory.usage_in_bytes": 300 * MIB,
+            f"{base}/memory/mem/web/memory.stat": V1_STAT.format(swap=50 * MIB, file=100 * MIB, faults=10),
+            f"{base}/memory/mem/web/cgroup.procs": f"{PID}\n",
+        },
+    )
+
+
+def test_version_1_with_a_path_of_its_own_per_controller(tmp_path: Path) -> None:
+    version_1(tmp_path)
+    stat = V1_STAT.format(swap=50 * MIB, file=100 * MIB, faults=30)
+    base = "sys/fs/cgroup"
+    readings = window(
+        tmp_path,
+        {f"{base}/cpuacct/web/cpuacct.usage": 1_750_000_000, f"{base}/memory/mem/web/memory.stat": stat},
+    )
+    assert readings["cpu_ratio"] == pytest.approx(0.75 / (2 * 0.5))
+    assert readings["memory_bytes"] == (300 - 100 + 50) * MIB
+    assert readings["swap_bytes"] == 50 * MIB
+    assert readings["memory_ratio"] == 250 / 400
+    assert readings["swap_in_rate_hz"] == 10
+    assert "memory_pressure_ratio" not in readings
+
+
+def test_version_1_without_limits_is_judged_by_the_machine(tmp_path: Path) -> None:
+    version_1(tmp_path, quota=-1, limit=9223372036854771712)
+    readings = window(tmp_path, {"proc/stat": "cpu  400 0 0 900 50 0 0 0 0 0\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n"})
+    assert readings["cpu_ratio"] == pytest.approx(4.0 / (2 * 4))
+    assert readings["memory_limit_bytes"] == 1024 * MIB
+
+
+def test_a_limit_whose_cpu_time_nobody_counts_leaves_cpu_unmeasured(tmp_path: Path) -> None:
+    version_1(tmp_path)
+    path = tmp_path / "proc" / str(PID) / "cgroup"
+    path.write_text(path.read_text("ascii").replace("2:cpuacct:/web", "2:cpuacct:/"), encoding="ascii")
+    readings = window(tmp_path, {})
+    assert "cpu_ratio" not in readings
+    assert readings["memory_ratio"] == 250 / 400
+    finding = {f.subject: f for f in probe(PID, tmp_path)}["CPU"]
+    assert not finding.usable and "cpuacct" in finding.detail and "cpuacct" in finding.enable
+
+
+def version_2(root: Path, **changes: str) -> None:
+    machine(root, "0::/system.slice/apache2.service\n", V2_MOUNTS)
+    group = "sys/fs/cgroup/system.slice/apache2.service"
+    write(
+        root,
+        {
+            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory",
+            f"{group}/cpu.max": "max 100000",
+            f"{group}/cpu.stat": "usage_usec 1000000\nuser_usec 5",
+            f"{group}/cpuset.cpus.effective": "1-2",
+            f"{group}/cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=100000\nfull total=0",
+            f"{group}/memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull total=0",
+            f"{group}/memory.max": "max",
+            f"{group}/memory.current": 300 * MIB,
+            f"{group}/memory.swap.current": 60 * MIB,
+            f"{group}/memory.stat": (
+                f"anon 5\nactive_file {50 * MIB}\ninactive_file {30 * MIB}\nslab_reclaimable {20 * MIB}\n"
+                f"swapcached {10 * MIB}\npgmajfault 4\nshmem {40 * MIB}\n"
+            ),
+            f"{group}/cgroup.procs": f"{PID}\n43\n44\n",
+            f"proc/{PID}/status": "Name: apache2\nRssAnon: 10240 kB\nVmSwap: 0 kB\nVmPTE: 0 kB\n",
+            "proc/43/stat": f"43 (apache2) S {PID} 1",
+            "proc/44/stat": f"44 (a) b) S {PID} 1",
+            **{f"{group}/{name.replace('_', '.')}": text for name, text in changes.items()},
+        },
+    )
+
+
+def test_version_2_with_a_cpuset_and_a_memory_limit(tmp_path: Path) -> None:
+    version_2(tmp_path, memory_max=str(200 * MIB))
+    group = "sys/fs/cgroup/system.slice/apache2.service"
+    readings = window(
+        tmp_path,
+        {
+            f"{group}/cpu.stat": "usage_usec 3000000\nuser_usec 5",
+            f"{group}/cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=600000\nfull total=0",
+        },
+    )
+    assert readings["cpu_ratio"] == pytest.approx(2.0 / (2 * 2))
+    assert readings["cpu_pressure_ratio"] == pytest.approx(0.25)
+    assert readings["memory_pressure_ratio"] == 0
+    assert readings["memory_bytes"] == (300 - 100 + 60 - 10) * MIB
+    assert readings["memory_ratio"] == 250 / 200
+    assert readings["worker_memory_bytes"] == (250 - 40 - 10) * MIB / 2
+
+
+def test_the_least_quota_on_the_way_to_the_top_binds(tmp_path: Path) -> None:
+    version_2(tmp_path, cpu_max="300000 100000")
+    write(
+        tmp_path,
+        {
+            "sys/fs/cgroup/system.slice/cpu.max": "150000 100000",
+            "sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 0",
+        },
+    )
+    change = {"sys/fs/cgroup/system.slice/cpu.stat": "usage_usec 3000000"}
+    assert window(tmp_path, change)["cpu_ratio"] == pytest.approx(3.0 / (2 * 1.5))
+
+
+def test_without_control_groups_the_machine_is_the_limit(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/\n", V2_MOUNTS)
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    readings = window(tmp_path, {"proc/vmstat": "pgmajfault 27\n"})
+    assert readings["memory_bytes"] == (512 - 100 - 200 - 12 + 100) * MIB
+    assert readings["memory_ratio"] == 300 / 1024
+    assert readings["swap_bytes"] == 100 * MIB
+    assert readings["swap_in_rate_hz"] == 10
+
+
+def test_a_group_outside_of_what_can_be_seen_is_not_used(tmp_path: Path) -> None:
+    machine(tmp_path, "0::/../other.service\n", V2_MOUNTS)
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    assert groups(PID, tmp_path) == {}
+
+
+def test_a_container_sees_its_group_below_the_root_of_the_mount(tmp_path: Path) -> None:
+    mounts = V2_MOUNTS.replace(" / /sys", " /docker/abc /sys")
+    machine(tmp_path, "0::/docker/abc/web\n", mounts)
+    write(tmp_path, {"sys/fs/cgroup/web/cgroup.procs": "", "sys/fs/cgroup/cgroup.controllers": "memory"})
+    assert groups(PID, tmp_path)["memory"].path == tmp_path / "sys/fs/cgroup/web"
+
+
+def test_a_group_that_is_removed_is_not_measured(tmp_path: Path) -> None:
+    version_1(tmp_path)
+    sensor = Resources(PID, Clock(), root=tmp_path)
+    sensor.begin()
+    (tmp_path / "sys/fs/cgroup/cpuacct/web/cpuacct.usage").write_text("", encoding="ascii")
+    with pytest.raises(NotMeasured, match=r"cpuacct\.usage"):
+        sensor.read()
+    sensor.close()
+    sensor.close()
+
+
+def test_a_process_that_is_gone_is_not_measured(tmp_path: Path) -> None:
+    with pytest.raises(NotMeasured, match=f"pid {PID}: No such file"):
+        Resources(PID, Clock(), root=tmp_path).begin()
+    (finding,) = probe(PID, tmp_path)
+    assert not finding.usable

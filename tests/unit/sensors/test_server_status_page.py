@@ -1,0 +1,123 @@
+"""What the status page of mod_status says, from recorded replies, and what follows from two of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.sensors._status_page import Page, parse
+from trimtab.sensors.server_status import ServerStatus, _difference, _Reply, _restarted
+
+URL = "http://127.0.0.1/server-status"
+PREFORK = b"""HTTP/1.1 200 OK\r
+Server: Apache/2.4.71 (Debian)\r
+Connection: close\r
+Content-Type: text/plain; charset=ISO-8859-1\r
+\r
+127.0.0.1
+ServerVersion: Apache/2.4.71 (Debian)
+ServerMPM: prefork
+RestartTime: Saturday, 21-Nov-2026 20:14:58 UTC
+ServerUptimeSeconds: 38
+Total Accesses: 23
+Total kBytes: 7
+Total Duration: 2076
+BusyWorkers: 2
+GracefulWorkers: 0
+IdleWorkers: 3
+Scoreboard: ___W
+"""
+
+
+class Clock:
+    seconds = 0.0
+
+    def now_s(self) -> float:
+        return self.seconds
+
+    def sleep(self, duration_s: float) -> None:
+        raise AssertionError("a sensor does not wait")
+
+
+def changed(page: Page, **fields: str) -> Page:
+    named = {name.replace("_", " "): value for name, value in fields.items()}
+    return Page({**page.text, **named}, page.size_bytes)
+
+
+def test_the_fields_are_read_by_name() -> None:
+    page = parse(PREFORK, URL)
+    assert page.number("Total Accesses") == 23
+    assert page.number("BusyWorkers") == 2
+    assert page.number("ConnsTotal") is None
+    assert page.number("Scoreboard") is None
+    assert page.size_bytes == len(PREFORK)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (b"", "did not answer in HTTP"),
+        (b"SSH-2.0-OpenSSH\r\n", "did not answer in HTTP"),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\nno", "answered 403 Forbidden: allow it: 'Require local'"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\nno", "answered 404 Not Found: turn it on: 'a2enmod status'"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<p>It works!</p>", "is not the page of mod_status"),
+    ],
+)
+def test_what_is_no_status_page_is_not_measured(reply: bytes, message: str) -> None:
+    with pytest.raises(NotMeasured, match=message):
+        parse(reply, URL)
+
+
+def test_the_readings_are_differences_without_our_own_requests() -> None:
+    first = parse(PREFORK, URL)
+    last = changed(first, Total_Accesses="45", Total_kBytes="1007", Total_Duration="4176")
+    readings = _difference(_Reply(10.0, 1, first), _Reply(12.0, 2, last))
+    assert readings["request_rate_hz"] == (22 - 1) / 2
+    assert readings["byte_rate_bytes_hz"] == (1000 * 1024 - len(PREFORK)) / 2
+    assert readings["busy_workers"] == 1
+    assert readings["idle_workers"] == 3
+
+
+@pytest.mark.parametrize(("mpm", "stops"), [("prefork", 2), ("worker", 2), ("event", 1)])
+def test_the_duration_counts_as_often_as_the_mpm_adds_it(mpm: str, stops: int) -> None:
+    first = changed(parse(PREFORK, URL), ServerMPM=mpm)
+    last = changed(first, Total_Accesses="34", Total_Duration="3076")
+    readings = _difference(_Reply(0.0, 1, first), _Reply(1.0, 2, last))
+    assert readings["service_time_s"] == pytest.approx(1.0 / 10 / stops)
+
+
+def test_without_requests_there_is_no_service_time() -> None:
+    first = parse(PREFORK, URL)
+    readings = _difference(_Reply(0.0, 1, first), _Reply(1.0, 2, changed(first, Total_Accesses="24")))
+    assert readings["request_rate_hz"] == 0
+    assert "service_time_s" not in readings
+
+
+def test_with_extended_status_off_there_are_only_workers() -> None:
+    fields = {k: v for k, v in parse(PREFORK, URL).text.items() if not k.startswith("Total")}
+    page = Page(fields, 100)
+    assert set(_difference(_Reply(0.0, 1, page), _Reply(1.0, 2, page))) == {"busy_workers", "idle_workers"}
+
+
+def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:
+    first = parse(PREFORK, URL)
+    later = changed(first, RestartTime="Saturday, 21-Nov-2026 20:15:40 UTC", Total_Accesses="99")
+    assert _restarted(_Reply(0, 1, first), _Reply(1, 2, later))
+    assert _restarted(_Reply(0, 1, first), _Reply(1, 2, changed(first, Total_Accesses="2")))
+    assert not _restarted(_Reply(0, 1, first), _Reply(1, 2, changed(first, Total_Accesses="24")))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("https://127.0.0.1/server-status", "must be an http:// URL"),
+        ("127.0.0.1/server-status", "must be an http:// URL"),
+        ("http:///server-status", "must be an http:// URL"),
+        ("http://192.0.2.7/server-status", "192.0.2.7, outside this machine; allow it with --allow-remote"),
+    ],
+)
+def test_a_page_elsewhere_is_refused_unless_allowed(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ServerStatus(url, Clock())
+    if "192" in message:
+        assert ServerStatus(url, Clock(), allow_remote=True).port == 80
