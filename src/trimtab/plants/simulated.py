@@ -21,6 +21,8 @@ from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, Virtu
 from trimtab.plants._simulated_server import PAGE, SimulatedServer, Traffic, costed, default_traffic
 from trimtab.workloads._choice import workload
 
+__all__ = ["PLANT", "Simulated", "SimulatedServer", "default_traffic", "probe"]
+
 
 class Simulated:
     """A plant in virtual time.

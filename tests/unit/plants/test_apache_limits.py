@@ -1,0 +1,90 @@
+"""What Apache makes of its limits, and the knobs they give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.plants._apache_config import Origin, evaluate
+from trimtab.plants._apache_limits import Limits, knobs, limits, written
+
+
+def read(tmp_path: Path, mpm: str, *directives: str) -> Limits:
+    (tmp_path / "main.conf").write_text("\n".join(directives))
+    return limits(evaluate(Origin(tmp_path / "main.conf", tmp_path, static_modules=frozenset({f"{mpm}.c"}))))
+
+
+@pytest.mark.parametrize(
+    ("mpm", "workers", "largest"), [("prefork", 256, 256), ("worker", 400, 400), ("event", 400, 400)]
+)
+def test_what_is_not_set_has_apaches_default(tmp_path: Path, mpm: str, workers: int, largest: int) -> None:
+    found = read(tmp_path, mpm)
+    assert found.max_request_workers == workers
+    assert knobs(found)[0].domain.maximum == largest
+    assert found.keep_alive_timeout_ms == 5000
+
+
+def test_the_last_setting_wins_and_maxclients_is_the_same_directive(tmp_path: Path) -> None:
+    assert read(tmp_path, "prefork", "MaxRequestWorkers 10", "MaxClients 20").max_request_workers == 20
+
+
+def test_the_default_of_maxrequestworkers_does_not_follow_serverlimit(tmp_path: Path) -> None:
+    assert read(tmp_path, "prefork", "ServerLimit 1000").max_request_workers == 256
+    assert read(tmp_path, "prefork", "ServerLimit 100").max_request_workers == 100
+    assert read(tmp_path, "event", "ServerLimit 40").max_request_workers == 400
+    assert read(tmp_path, "event", "ThreadsPerChild 64").max_request_workers == 384
+
+
+def test_apache_rounds_down_to_whole_processes_and_clips(tmp_path: Path) -> None:
+    assert read(tmp_path, "worker", "MaxRequestWorkers 120").max_request_workers == 100
+    assert read(tmp_path, "worker", "MaxRequestWorkers 3").max_request_workers == 25
+    assert read(tmp_path, "event", "MaxRequestWorkers 9999", "ServerLimit 8").max_request_workers == 200
+    assert read(tmp_path, "event", "ThreadsPerChild 100").threads_per_child == 64
+
+
+@pytest.mark.parametrize("mpm", ["worker", "event"])
+def test_the_domain_of_threads_is_in_whole_processes(tmp_path: Path, mpm: str) -> None:
+    domain = knobs(read(tmp_path, mpm, "ServerLimit 4", "ThreadsPerChild 10"))[0].domain
+    assert (domain.minimum, domain.maximum, domain.step) == (10, 40, 10)
+    assert "ServerLimit 4 x ThreadsPerChild 10" in domain.limited_by
+    assert "full restart" in domain.limited_by
+
+
+def test_the_domain_of_prefork_ends_at_serverlimit(tmp_path: Path) -> None:
+    domain = knobs(read(tmp_path, "prefork", "ServerLimit 30"))[0].domain
+    assert (domain.minimum, domain.maximum, domain.step) == (1, 30, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("3", 3000), ("500ms", 500), ("2s", 2000), ("1min", 60_000), ("1h", 3_600_000), ("0", 0)],
+)
+def test_times_are_read_in_apaches_units(tmp_path: Path, text: str, milliseconds: int) -> None:
+    assert read(tmp_path, "event", f"KeepAliveTimeout {text}").keep_alive_timeout_ms == milliseconds
+
+
+def test_what_is_no_time_is_named_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"main\.conf:1: '5x'"):
+        read(tmp_path, "event", "KeepAliveTimeout 5x")
+
+
+def test_a_virtual_hosts_own_timeout_is_told_apart(tmp_path: Path) -> None:
+    found = read(tmp_path, "event", "KeepAliveTimeout 2", "<VirtualHost *>", "KeepAliveTimeout 9", "</VirtualHost>")
+    assert found.keep_alive_timeout_ms == 2000
+    assert found.vhost_keep_alive == (f"{tmp_path}/main.conf:3",)
+
+
+def test_without_keep_alive_there_is_no_knob_for_its_time(tmp_path: Path) -> None:
+    assert [k.name for k in knobs(read(tmp_path, "event", "KeepAlive off"))] == ["max_request_workers"]
+
+
+def test_another_mpm_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="prefork, worker, event"):
+        read(tmp_path, "motorz")
+
+
+def test_knobs_are_written_in_apaches_words() -> None:
+    assert written("max_request_workers", 40) == "MaxRequestWorkers 40"
+    assert written("keep_alive_timeout_ms", 1500) == "KeepAliveTimeout 1500ms"
