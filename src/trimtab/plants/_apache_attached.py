@@ -108,6 +108,11 @@ class Attached:
             self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {places}")
         if not self.limits.keep_alive:
             self.notes.append("KeepAlive is Off, so KeepAliveTimeout has no effect and is not a knob here")
+        if "cgid_module" in self._config.modules:
+            self.notes.append(
+                "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it at that moment gets "
+                "a 500 (AH10246)"
+            )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]
 
 

@@ -18,14 +18,16 @@ from trimtab.core import Clock
 from trimtab.plants import _apache_process, _apache_status
 from trimtab.plants._apache_process import Parent
 
-_POLL_S = 0.01
+_POLL_S = 0.002
+_YOUNG_S = 0.1
+"""A child this young may not have its signal handlers yet, so it is asked again."""
 
 
 def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float) -> int:
     """Asks all workers but some to finish, and those too that the parent starts in the meantime.
 
-    The parent notices ended children once a second and starts new ones a second after that, so there is time for a
-    reload when this returns.
+    These are asked before they accept a connection, hence the short distance of the polls. The parent notices ended
+    children once a second and starts new ones a second after that, so there is time for a reload when this returns.
 
     Args:
         parent: Apache's parent process.
@@ -39,17 +41,21 @@ def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float)
     Raises:
         PlantGone: Apache has ended.
     """
-    asked: set[int] = set()
+    workers = set(_apache_process.generations(parent, frozenset()).workers)
+    helpers = set(_apache_process.children(parent.pid)) - workers
+    asked: dict[int, float] = {}
     deadline = clock.now_s() + patience_s
     while True:
-        for worker in _apache_process.generations(parent, frozenset()).workers:
-            if worker not in keep and worker not in asked:
-                asked.add(worker)
+        now_s = clock.now_s()
+        there = set(_apache_process.children(parent.pid)) - helpers - keep
+        for child in sorted(there):
+            if child not in asked and _apache_process.program_of(child) not in (parent.exe, None):
+                helpers.add(child)  # such as a log program that was started anew
+            elif now_s - asked.setdefault(child, now_s) < _YOUNG_S:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(worker, signal.SIGUSR1)
-        left = asked.intersection(_apache_process.children(parent.pid))
-        if not left or clock.now_s() > deadline:
-            return len(left)
+                    os.kill(child, signal.SIGUSR1)
+        if not there or now_s > deadline:
+            return len(there)
         parent.check()
         clock.sleep(_POLL_S)
 

@@ -43,7 +43,7 @@ def compose(values: Mapping[str, int], before: str | None) -> str:
         before: what was there before, None for nothing.
     """
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
-    state = json.dumps({"before": before, "sha256": _checksum(body)}, sort_keys=True)
+    state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
     return f"{_HEAD}\n{_STATE}{state}\n{body}"
 
 
@@ -56,10 +56,12 @@ def leftover(text: str) -> Leftover | None:
         state = json.loads(parts[1].removeprefix(_STATE))
     except json.JSONDecodeError:
         return None
-    if not isinstance(state, dict) or state.get("sha256") != _checksum(parts[2]):
+    if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
         return None
-    before = state.get("before")
-    return Leftover(text, before) if before is None or isinstance(before, str) else None
+    before = state["before"]
+    if not (before is None or isinstance(before, str)) or state["sha256"] != _checksum(before, parts[2]):
+        return None
+    return Leftover(text, before)
 
 
 def read(path: Path) -> str | None:
@@ -101,5 +103,5 @@ def write(path: Path, text: str | None) -> None:
         os.close(directory)
 
 
-def _checksum(body: str) -> str:
-    return hashlib.sha256(body.encode(errors="surrogateescape")).hexdigest()
+def _checksum(before: str | None, body: str) -> str:
+    return hashlib.sha256(f"{json.dumps(before)}\n{body}".encode(errors="surrogateescape")).hexdigest()

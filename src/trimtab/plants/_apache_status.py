@@ -36,21 +36,21 @@ def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) ->
     for address, port in listeners:
         host = _ANY.get(address, address)
         hosts.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    return [f"http://{host}{path}?auto" for path in dict.fromkeys([*paths, "/server-status"]) for host in hosts]
+    return [f"http://{host}{path}" for path in dict.fromkeys([*paths, "/server-status"]) for host in hosts]
 
 
 def fields(url: str, patience_s: float) -> dict[str, str]:
     """The lines of the status page in its machine-readable form, by their label.
 
     Args:
-        url: its address, with `?auto`.
+        url: its address; a query is left out.
         patience_s: time to wait for a reply, in seconds.
 
     Raises:
         UsageError: it is off, forbidden, or not Apache's; the message says how to turn it on.
         TimeoutError: the server did not reply in time.
     """
-    status, text = _get(url, patience_s)
+    status, text = _get(f"{url.partition('?')[0]}?auto", patience_s)
     if status in (401, 403):
         raise UsageError(f"the status page {url} is forbidden ({status}): allow it with 'Require local'")
     found = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
@@ -66,7 +66,7 @@ def find(urls: list[str], patience_s: float) -> str:
         UsageError: there is none; the message says how to turn it on.
     """
     problems, slow = [], []
-    for url in urls:
+    for url in (u if "?" in u else f"{u}?auto" for u in urls):
         try:
             fields(url, patience_s)
         except TimeoutError:

@@ -1,9 +1,9 @@
 """Apache httpd 2.4 as a plant: prefork, worker and event, the user's own or a private one.
 
 It is steered by one small file of trimtab's own in a directory that the configuration includes, and by graceful
-reloads, which let the requests in progress finish. A change is read back from the running server: the parent has
-opened a new generation of children, that generation keeps the limit, and the scoreboard on the status page is as
-long as the limit.
+reloads, which let the requests in progress finish (what is known to escape that is in `notes`). A change is read back
+from the running server: the parent has opened a new generation of children, that generation keeps the limit, and the
+scoreboard on the status page is as long as the limit.
 """
 
 from __future__ import annotations
