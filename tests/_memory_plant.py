@@ -17,6 +17,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.sleeps = 0
         self.at: list[tuple[float, Callable[[], None]]] = []
 
     def now_s(self) -> float:
@@ -25,6 +26,7 @@ class FakeClock:
     def sleep(self, duration_s: float) -> None:
         assert duration_s >= 0
         self.now += duration_s
+        self.sleeps += 1
         for due in [due for due in self.at if due[0] <= self.now - 100.0]:
             self.at.remove(due)
             due[1]()

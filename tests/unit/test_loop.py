@@ -136,8 +136,17 @@ def test_sampling_follows_each_sensor_s_own_period() -> None:
     run.go()
     assert never.samples == 0
     for fast_samples, slow_samples in samples:
-        assert fast_samples == pytest.approx(500, rel=0.02)
+        assert fast_samples == pytest.approx(500, rel=0.03)
         assert slow_samples == pytest.approx(10, abs=1)
+
+
+def test_sensors_of_one_period_share_their_wake_ups() -> None:
+    plant = MemoryPlant()
+    plant._sensors = (FakeSensor(dict, "one", 0.02), FakeSensor(dict, "other", 0.02))
+    run = Run(plant, duration_s=10.0, mode=Mode.OBSERVE)
+    before = plant.fake_clock.sleeps
+    run.go()
+    assert plant.fake_clock.sleeps - before == pytest.approx(500, rel=0.05)
 
 
 def test_same_seed_gives_the_same_sampling_times() -> None:

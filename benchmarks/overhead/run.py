@@ -1,0 +1,145 @@
+"""Measures what `trimtab tune apache` itself uses: CPU time and memory, with windows of one second.
+
+    python benchmarks/overhead/run.py --out benchmarks/results/2026-11-21-overhead
+
+A private Apache is loaded by a closed loop; every controller tunes it for a minute. CPU time is that of the trimtab
+process by /proc/PID/stat, start-up included and apart; that of the programs it starts (Apache's configuration test)
+is reported beside it; memory is the peak resident set (VmHWM). No other load should run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from trimtab.clock import SystemClock
+from trimtab.load import LoadRun
+from trimtab.store import Store
+from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
+from trimtab.testbed.content import WEBSTONE
+from trimtab.workloads._population import Connection, Url
+from trimtab.workloads.closed_loop import ClosedLoop
+
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+START_UP_S = 5.0
+TARGET_CPU_RATIO = 0.01
+TARGET_MEMORY_BYTES = 100e6
+
+
+def main() -> None:
+    """Runs the measurement and writes its folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--controllers", default="static,trim,fuzzy")
+    parser.add_argument("--duration", type=int, default=60, help="seconds for each controller")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    runs = []
+    for _ in range(args.repeats):
+        for controller in args.controllers.split(","):
+            runs.append(measured(controller, args.duration))
+            print(json.dumps(runs[-1]), flush=True)
+    args.out.mkdir(parents=True, exist_ok=False)
+    write(args.out, runs)
+
+
+def measured(controller: str, duration_s: int) -> dict[str, Any]:
+    """What one run used."""
+    spec = ApacheSpec(max_request_workers=20, server_limit=64, keep_alive_timeout_ms=200)
+    clients = ClosedLoop(
+        connections=32, think_s=0.1, urls=(Url(WEBSTONE[0].path),), connection=Connection.PER_PAGE
+    ).populations()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ApacheTestbed(spec) as bed,
+        LoadRun(f"127.0.0.1:{bed.port}", clients, duration_s + 60.0, SystemClock()),
+    ):
+        store = Path(directory) / "runs.sqlite"
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "trimtab", "tune", "apache", "--controller", controller, "--window", "1s"),
+                *("--duration", f"{duration_s}s", "--pid", str(bed.pid), "--status-url", bed.status_url),
+                *("--snippet-directory", str(bed.snippet_directory), "--store", str(store)),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        used = followed(process)
+        assert process.returncode == 0
+        moves = [m for m in Store(store).moves(1) if m.configuration is not None]
+        windows = len(Store(store).windows(1))
+    return {"controller": controller, **used, "windows": windows, "changes": len(moves)}
+
+
+def followed(process: subprocess.Popen[bytes]) -> dict[str, float]:
+    """Reads a process's use until it ends: the last figures seen are at most 50 ms old."""
+    began = time.monotonic()
+    start_up_s: float | None = None
+    at_s = own_s = children_s = peak_bytes = 0.0
+    while process.poll() is None:
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        except FileNotFoundError:
+            break
+        if "VmHWM:" in status:
+            at_s = time.monotonic() - began
+            own_s = (int(fields[11]) + int(fields[12])) * TICK_S
+            children_s = (int(fields[13]) + int(fields[14])) * TICK_S
+            peak_bytes = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+            if start_up_s is None and at_s >= START_UP_S:
+                start_up_s, start_up_at_s = own_s, at_s
+        time.sleep(0.05)
+    process.wait()
+    assert start_up_s is not None
+    return {
+        "elapsed_s": round(at_s, 2),
+        "cpu_s": round(own_s, 2),
+        "cpu_ratio": round(own_s / at_s, 5),
+        "cpu_ratio_after_start_up": round((own_s - start_up_s) / (at_s - start_up_at_s), 5),
+        "children_cpu_s": round(children_s, 2),
+        "peak_memory_bytes": peak_bytes,
+    }
+
+
+def write(out: Path, runs: list[dict[str, Any]]) -> None:
+    """The raw data, and a summary that a person reads."""
+    (out / "runs.json").write_text("".join(json.dumps(run) + "\n" for run in runs))
+    worst_cpu = max(run["cpu_ratio"] for run in runs)
+    worst_memory = max(run["peak_memory_bytes"] for run in runs)
+    lines = [
+        "# What trimtab itself uses while it tunes with windows of 1 s",
+        "",
+        f"    {' '.join(['python', *sys.argv])}",
+        "",
+        f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
+        f"load average at the end {os.getloadavg()[0]:.1f}.",
+        "",
+        "| controller | windows | changes | CPU, whole run | CPU after 5 s | CPU of its children | peak memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['controller']} | {r['windows']} | {r['changes']} | {r['cpu_ratio']:.2%} | "
+        f"{r['cpu_ratio_after_start_up']:.2%} | {r['children_cpu_s']:.2f} s | {r['peak_memory_bytes'] / 1e6:.1f} MB |"
+        for r in runs
+    ]
+    kept_cpu = "met" if worst_cpu < TARGET_CPU_RATIO else "missed"
+    kept_memory = "met" if worst_memory < TARGET_MEMORY_BYTES else "missed"
+    lines += [
+        "",
+        f"Worst CPU of a whole run, start-up included: {worst_cpu:.2%} of one core; target below 1 %: {kept_cpu}.",
+        f"Worst peak memory: {worst_memory / 1e6:.1f} MB; target below 100 MB: {kept_memory}.",
+        "",
+    ]
+    (out / "summary.md").write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""`trimtab tune apache` on a real Apache: however trimtab ends, Apache serves with a valid configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trimtab.clock import SystemClock
+from trimtab.events import MoveState, Status
+from trimtab.load import LoadRun
+from trimtab.records import StoredMove
+from trimtab.store import Store
+from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
+from trimtab.testbed.content import WEBSTONE
+from trimtab.workloads._population import Connection, Url
+from trimtab.workloads.closed_loop import ClosedLoop
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+START = 6
+PAGE = WEBSTONE[0].path
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def bed() -> Iterator[ApacheTestbed]:
+    """A private Apache whose clients close after each page, so that no worker is held for long."""
+    spec = ApacheSpec(max_request_workers=START, server_limit=40, keep_alive_timeout_ms=200)
+    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url(PAGE),), connection=Connection.PER_PAGE)
+    clients = traffic.populations()
+    with ApacheTestbed(spec) as running, LoadRun(f"127.0.0.1:{running.port}", clients, 300.0, SystemClock()):
+        yield running
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.sqlite"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
+
+
+def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
+    return command(
+        *("tune", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--store", path),
+        *("--snippet-directory", bed.snippet_directory, "--controller", "fuzzy", "--window", "1s", *more),
+    )
+
+
+def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def started(arguments: list[str], path: Path) -> subprocess.Popen[str]:
+    """A tuning that has applied its first change."""
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + PATIENCE_S
+    while not applied(path):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "no change was applied"
+        time.sleep(0.1)
+    return process
+
+
+def applied(path: Path) -> list[StoredMove]:
+    store = Store(path, create=False)
+    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
+    store.close()
+    return moves
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, err
+
+
+def require_serving(bed: ApacheTestbed) -> None:
+    """The configuration on disk is valid and the server answers."""
+    program = shutil.which("apache2") or "/usr/sbin/apache2"
+    test = subprocess.run([program, "-t", "-f", bed.config_file], capture_output=True, text=True, check=False)
+    assert test.returncode == 0, test.stderr
+    with urllib.request.urlopen(bed.url(PAGE), timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
+
+
+def workers(bed: ApacheTestbed, path: Path) -> int:
+    """The worker limit in force, read by another trimtab."""
+    said = finished(
+        command(
+            *("observe", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--json"),
+            *("--snippet-directory", bed.snippet_directory, "--window", "500ms", "--duration", "500ms"),
+        )
+    )
+    assert said.returncode == 0, said.stderr
+    return int(json.loads(said.stdout.splitlines()[0])["configuration"]["max_request_workers"])
+
+
+def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: Path) -> None:
+    said = finished(tune(bed, path, "--duration", "8s"))
+    assert (said.returncode, said.stderr) == (0, "")
+    assert applied(path)[-1].configuration is not None
+    assert workers(bed, path) != START
+    require_serving(bed)
+    assert list(bed.snippet_directory.iterdir())
+
+    undone = finished(command("runs", "undo", 1, "--store", path))
+    assert undone.returncode == 0, undone.stderr
+    assert list(bed.snippet_directory.iterdir()) == []
+    assert workers(bed, path) == START
+    require_serving(bed)
+
+
+def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
+    said = finished(tune(bed, path, "--duration", "5s", "--on-exit", "restore"))
+    assert (said.returncode, said.stderr) == (0, "")
+    assert applied(path)
+    assert list(bed.snippet_directory.iterdir()) == []
+    assert workers(bed, path) == START
+    require_serving(bed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("on_exit", ["keep", "restore"])
+def test_a_signal_ends_the_run_cleanly(bed: ApacheTestbed, path: Path, number: signal.Signals, on_exit: str) -> None:
+    process = started(tune(bed, path, "--duration", "10m", "--on-exit", on_exit), path)
+    process.send_signal(number)
+    assert ended(process) == (128 + number, "")
+    run = Store(path).run(1)
+    assert (run.status, run.detail, run.restored) == (Status.STOPPED, number.name, on_exit == "restore")
+    assert (list(bed.snippet_directory.iterdir()) == []) == (on_exit == "restore")
+    assert MoveState.OPEN not in {move.state for move in Store(path).moves(1)}
+    require_serving(bed)
+
+
+def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_undoes(
+    bed: ApacheTestbed, path: Path
+) -> None:
+    process = started(tune(bed, path, "--duration", "10m"), path)
+    process.kill()
+    ended(process)
+    require_serving(bed)
+    assert Store(path).run(1).unfinished
+
+    again = finished(tune(bed, path, "--duration", "1s"))
+    assert again.returncode == 0
+    assert "run 1 was killed before its end; 'trimtab runs undo 1' undoes it" in again.stderr
+    undone = finished(command("runs", "undo", 1, "--store", path))
+    assert undone.returncode == 0, undone.stderr
+    assert workers(bed, path) == START
+    require_serving(bed)
+
+
+def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> None:
+    process = started(tune(bed, path, "--duration", "12s", "--on-exit", "restore"), path)
+    process.kill()
+    ended(process)
+    before = Store(path).windows(1)
+    said = finished(command("runs", "resume", 1, "--store", path))
+    assert said.returncode == 0, said.stderr
+    windows = Store(path).windows(1)
+    assert windows[: len(before)] == before
+    assert [window.index for window in windows] == list(range(len(windows)))
+    assert len(windows) > len(before)
+    assert Store(path).run(1).status is Status.DONE
+    assert list(bed.snippet_directory.iterdir()) == []
+    assert workers(bed, path) == START
+
+
+def test_the_undo_script_works_without_trimtab(bed: ApacheTestbed, path: Path) -> None:
+    assert finished(tune(bed, path, "--duration", "5s")).returncode == 0
+    script = finished(command("runs", "undo", 1, "--script", "--store", path)).stdout
+    done = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(bed.snippet_directory.iterdir()) == []
+    deadline = time.monotonic() + PATIENCE_S
+    while workers(bed, path) != START:
+        assert time.monotonic() < deadline
+    require_serving(bed)
+
+
+def test_a_server_that_is_killed_ends_the_run_with_what_was_measured(bed: ApacheTestbed, path: Path) -> None:
+    process = started(tune(bed, path, "--duration", "10m"), path)
+    os.kill(bed.pid, signal.SIGKILL)
+    code, err = ended(process)
+    assert code == 1
+    assert err.startswith("trimtab: run 1 ended early: ")
+    assert err.count("\n") == 1
+    assert Store(path).run(1).status is Status.GONE
+    assert len(Store(path).windows(1)) >= 1
+    assert list(bed.snippet_directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--pid", os.getpid()), "is not"),
+        (("--status-url", "http://127.0.0.1:1/server-status"), "status page"),
+        (("--snippet-directory", "/tmp"), "not included"),
+        (("--knob", "max_clients"), "unknown knob 'max_clients': apache has max_request_workers"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    bed: ApacheTestbed, path: Path, change: tuple[object, object], message: str
+) -> None:
+    said = finished(tune(bed, path, "--duration", "5s", *change))
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert message in said.stderr
+    assert not path.exists()
+    assert list(bed.snippet_directory.iterdir()) == []
