@@ -21,6 +21,8 @@ mod traffic;
 mod users;
 
 #[cfg(test)]
+mod engine_tests;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod traffic_tests;

@@ -13,7 +13,7 @@ use crate::timer::Due;
 use crate::users::Users;
 
 /// A closed user whose session failed begins the next one after this pause, so that a dead server is not hammered.
-const PAUSE_NS: u64 = 10_000_000;
+const PAUSE_NS: u64 = 100_000_000;
 
 impl<'a> Engine<'a> {
     /// The user of a closed population begins a session, if still wanted.
@@ -124,6 +124,8 @@ impl<'a> Engine<'a> {
         let Some((session, crowd, tally)) = self.parts(id) else {
             return;
         };
+        // A server that answers before it has the whole request leaves the rest of it on the connection.
+        let closing = closing || session.phase == Phase::Unsent;
         count_reply(session, tally, &reply, now_ns);
         let next = session.replied(crowd);
         if !matches!(next, Next::Object(_)) {
@@ -201,7 +203,6 @@ impl<'a> Engine<'a> {
 fn count_reply(session: &mut Session, tally: &mut Tally, reply: &Reply, now_ns: u64) {
     tally.outstanding -= 1;
     if session.phase == Phase::Unsent {
-        // The server answered before it had read the request.
         tally.unsent -= 1;
     }
     tally.now.body_bytes += reply.body_bytes();

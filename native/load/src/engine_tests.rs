@@ -1,0 +1,86 @@
+//! What the loop reports of itself.
+
+use std::time::Duration;
+
+use trimtab_wire::load::{Report, Start};
+use trimtab_wire::workload::{Arrivals, Population};
+
+use crate::engine::Engine;
+use crate::plan::Plan;
+use crate::scripted::{one_session, start, Server};
+use crate::stops::Stops;
+
+const HELD_UP_S: f64 = 0.12;
+
+/// Runs 200 arrivals per second and holds the generator itself up once, at its first report.
+fn held_up() -> Vec<Report> {
+    let server = Server::new(|_, mut client| client.serve());
+    let visitors = Population {
+        arrivals: Arrivals::Constant { rate_hz: 200.0 },
+        ..one_session(1.0, 0.0)
+    };
+    let order = Start {
+        duration_s: 0.6,
+        ..start(server.address, vec![visitors])
+    };
+    let plan = Plan::new(&order).expect("plan");
+    let mut reports = Vec::new();
+    let mut emit = |report| {
+        if reports.is_empty() {
+            std::thread::sleep(Duration::from_secs_f64(HELD_UP_S));
+        }
+        reports.push(report);
+        true
+    };
+    Engine::new(&plan)
+        .expect("engine")
+        .run(&mut Stops::default(), &mut emit)
+        .expect("run");
+    reports
+}
+
+#[test]
+fn a_generator_that_is_late_says_so_and_counts_it_in_the_intended_times() {
+    let reports = held_up();
+    let Some(Report::Summary {
+        classes, lateness, ..
+    }) = reports.last()
+    else {
+        panic!("no summary")
+    };
+    let late_s = lateness.max_s.expect("lateness");
+    assert!(
+        (HELD_UP_S - 0.02..HELD_UP_S + 0.2).contains(&late_s),
+        "late by {late_s}"
+    );
+    assert!(classes[0].request_intended.max_s.expect("intended") >= late_s);
+    assert_eq!(lateness.count, classes[0].sessions);
+    assert_eq!(classes[0].sessions, 120);
+}
+
+#[test]
+fn requests_that_the_generator_owes_are_reported_as_unsent() {
+    let reports = held_up();
+    // The second report is due 0.02 s before the generator is free again: 4 arrivals are due then and not begun.
+    let Some(Report::Interval { classes, .. }) = reports.get(1) else {
+        panic!("no interval")
+    };
+    assert!(classes[0].unsent >= 4, "{} unsent", classes[0].unsent);
+    assert!(classes[0].outstanding >= classes[0].unsent);
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_the_run() {
+    let server = Server::new(|_, mut client| client.serve());
+    let order = Start {
+        duration_s: 60.0,
+        interval_s: 0.02,
+        ..start(server.address, vec![one_session(1.0, 0.0)])
+    };
+    let plan = Plan::new(&order).expect("plan");
+    let mut engine = Engine::new(&plan).expect("engine");
+    engine
+        .run(&mut Stops::default(), &mut |_| false)
+        .expect("run");
+    assert!(engine.now_ns() < 5_000_000_000);
+}
