@@ -94,7 +94,11 @@ class Confinement:
         made = {c for c in limits.controllers() if self._make(c, name)}
         if limits.memory_bytes is not None and "memory" in made:
             self._limit_memory("memory.limit_in_bytes", str(limits.memory_bytes))
-            if not limits.swap:
+            if limits.swap:
+                # Else the kernel kills although swap is left, as soon as many processes fault at once, and often
+                # the parent of all; so they wait. Version 2 has no such switch.
+                self._write("memory", "memory.oom_control", "1", "")
+            else:
                 self._write("memory", "memory.memsw.limit_in_bytes", str(limits.memory_bytes), "")
         if limits.cpu_weight != 1 and "cpu" in made:
             self._write("cpu", "cpu.shares", str(1024 * limits.cpu_weight), f"CPU weight {limits.cpu_weight}")

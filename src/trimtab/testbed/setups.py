@@ -23,7 +23,7 @@ from trimtab.workloads.wagon import Wagon
 
 TIME_SCALE = 60.0
 PAPER_KEEP_ALIVE_TIMEOUT_S = 15.0
-CLIENT_TIMEOUT_S = 5.0
+CLIENT_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def generator_prefix() -> tuple[str, ...]:
 SPEC = ApacheSpec(
     mpm="prefork",
     max_request_workers=150,
-    server_limit=1000,
+    server_limit=700,
     keep_alive_timeout_ms=round(PAPER_KEEP_ALIVE_TIMEOUT_S / TIME_SCALE * 1000),
     # A setting that thrashes is to cost seconds, not minutes: what waits when it ends is bounded by this.
     listen_backlog=64,
     php=True,
-    memory_limit_bytes=200 * 2**20,
+    memory_limit_bytes=256 * 2**20,
     swap=True,
     cpus=server_cpus(),
     # What else runs on the machine is not to take the server's CPU from it.
@@ -76,7 +76,7 @@ DYNAMIC = Setup(
     SPEC,
     Wagon(
         class_name="dynamic",
-        urls=(Url(dynamic_url(cpu_us=600, memory_kb=2500), cpu_s=0.002),),
+        urls=(Url(dynamic_url(cpu_us=500, memory_kb=3400), cpu_s=0.002),),
         timeout_s=CLIENT_TIMEOUT_S,
         time_scale=TIME_SCALE,
         rate_scale=0.7,
@@ -92,9 +92,9 @@ STATIC = Setup(
         urls=tuple(Url(f.path, f.weight) for f in WEBSTONE),
         timeout_s=CLIENT_TIMEOUT_S,
         time_scale=TIME_SCALE,
-        rate_scale=9.0,
+        rate_scale=11.0,
     ),
-    (16, 32, 64, 96, 150, 200, 256, 300, 400, 600, 800, 1000),
+    (16, 32, 64, 96, 150, 200, 256, 300, 400, 500, 600, 700),
 )
 
 SETUPS = {s.name: s for s in (DYNAMIC, STATIC)}
