@@ -18,6 +18,8 @@ from trimtab.testbed.setups import DYNAMIC
 BASELINE_S = 60.0
 TUNED_S = 120.0
 WINDOW_S = 2.0
+SIMULATED_WARM_S = 60.0
+"""Virtual time before the first window: the simulated server starts empty and is at work by then."""
 PARTS = {"demo": "Debian's default MaxRequestWorkers, then the same load with trimtab tuning it"}
 APACHE = ("apache2", "/usr/sbin/apache2", "httpd")
 
@@ -63,6 +65,7 @@ def _run_simulated(arm: Arm, context: Context) -> int:
     """The same arm on the simulated plant."""
     plant = Simulated(seed=arm.seed)
     try:
+        plant.clock.sleep(SIMULATED_WARM_S)
         return through_loop(arm, context, plant, {})
     finally:
         plant.close()
