@@ -1,0 +1,82 @@
+"""What testbeds hold is written down, and only what dead owners have left is taken away."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import TrimtabError
+from trimtab.testbed import processes, reap
+from trimtab.testbed.processes import Process
+from trimtab.testbed.registry import Record, Registry, boot_id
+
+
+@pytest.fixture
+def own() -> Process:
+    found = processes.identify(os.getpid())
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry(tmp_path / "registry")
+
+
+def record(owner: Process, directory: Path, boot: str | None = None) -> Record:
+    return Record(boot or boot_id(), owner, os.fspath(directory))
+
+
+def test_a_record_comes_back_as_it_was_written(registry: Registry, own: Process, tmp_path: Path) -> None:
+    full = replace(record(own, tmp_path / "a"), server=Process(7, 8), cgroups=("/x", "/y"), swap=True)
+    registry.write(full)
+    assert registry.records() == [full]
+    registry.remove(full)
+    registry.remove(full)
+    assert registry.records() == []
+
+
+def test_a_file_that_is_not_a_record_is_removed(registry: Registry) -> None:
+    broken = registry.directory / "broken.json"
+    broken.write_text('{"boot_id": 1}')
+    assert registry.records() == []
+    assert not broken.exists()
+
+
+def test_this_process_is_alive_and_a_process_of_another_start_time_is_not(own: Process) -> None:
+    assert own.alive()
+    assert not Process(own.pid, own.start_ticks + 1).alive()
+
+
+def test_only_records_of_dead_owners_and_other_boots_are_orphans(own: Process, tmp_path: Path) -> None:
+    living = record(own, tmp_path / "living")
+    reused_id = record(Process(own.pid, own.start_ticks - 1), tmp_path / "reused")
+    other_boot = record(own, tmp_path / "other", boot="another")
+    assert reap.orphans([living, reused_id, other_boot], boot_id()) == [reused_id, other_boot]
+
+
+def test_reaping_removes_the_directory_of_a_dead_owner_and_spares_the_living(
+    registry: Registry, own: Process, tmp_path: Path
+) -> None:
+    dead, living = tmp_path / "dead", tmp_path / "living"
+    for directory, owner in ((dead, Process(own.pid, own.start_ticks - 1)), (living, own)):
+        directory.mkdir()
+        (directory / "file").touch()
+        registry.write(record(owner, directory))
+    with registry.locked():
+        removed = reap.reap(registry)
+    assert len(removed) == 1 and os.fspath(dead) in removed[0]
+    assert not dead.exists()
+    assert (living / "file").exists()
+    assert [r.directory for r in registry.records()] == [os.fspath(living)]
+
+
+def test_a_registry_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(TrimtabError, match="can be written by others"):
+        Registry(shared)
