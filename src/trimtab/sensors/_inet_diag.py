@@ -32,6 +32,8 @@ _TAIL = struct.Struct("=IQ")
 _MESSAGE = struct.Struct("=BBBB")
 _QUEUE = struct.Struct("=II")
 _ATTRIBUTE = struct.Struct("=HH")
+_SEQUENCE = struct.Struct("=I")
+_AT_SEQUENCE = 8
 _COOKIE_ANY = 0xFFFF_FFFF_FFFF_FFFF
 _AT_ID = _HEADER.size + _MESSAGE.size
 _AT_QUEUE = _AT_ID + 48 + 4
@@ -120,6 +122,7 @@ class InetDiag:
         # The kernel answers at once; the bound is for a reply that was lost for want of memory.
         self._socket.settimeout(1.0)
         self._sequence = 0
+        self._reply = bytearray(4096)
 
     def find(self, address: Address) -> Listening:
         """The one socket that listens at an address; of several, any.
@@ -130,6 +133,28 @@ class InetDiag:
         for message in self._ask(address, dump=False):
             return listening(message)
         raise NotMeasured(f"nothing listens on {address}")
+
+    def length(self, address: Address, question: bytearray) -> int:
+        """Connections that wait at an address: as `find`, for a question made once by `request` and asked often.
+
+        Raises:
+            NotMeasured: none listens there.
+        """
+        self._sequence = self._sequence % 0x7FFF_FFFF + 1
+        _SEQUENCE.pack_into(question, _AT_SEQUENCE, self._sequence)
+        try:
+            self._socket.send(question)
+            while True:
+                self._socket.recv_into(self._reply)
+                _, kind, _, sequence, _ = _HEADER.unpack_from(self._reply)
+                if sequence == self._sequence:
+                    break
+        except OSError as error:
+            raise NotMeasured(f"netlink sock_diag for {address}: {error}") from None
+        if kind == NLMSG_ERROR:
+            raise _refused(memoryview(self._reply), address)
+        length: int = _QUEUE.unpack_from(self._reply, _AT_QUEUE)[0]
+        return length
 
     def on_port(self, address: Address) -> list[Listening]:
         """All sockets that listen on an address's port, of its family, at whatever address.

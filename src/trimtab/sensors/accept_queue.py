@@ -36,7 +36,7 @@ from trimtab.core.plant import Clock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Arrivals, Visitor
-from trimtab.sensors._inet_diag import Address, InetDiag, Listening
+from trimtab.sensors._inet_diag import Address, InetDiag, Listening, request
 from trimtab.sensors._kernel_file import KernelFile, paired
 from trimtab.sensors._namespace import in_network_of
 
@@ -103,7 +103,12 @@ class AcceptQueue:
         Raises:
             NotMeasured: the listening socket is gone.
         """
-        self._take()
+        queues = self._opened()[0]
+        try:
+            self._add(queues.length())
+        except NotMeasured:
+            self.close()
+            raise
 
     def read(self) -> Readings:
         """The readings since `begin`; the delay is absent when no connection came.
@@ -165,12 +170,15 @@ class AcceptQueue:
     def _take(self) -> list[Listening]:
         """One sample; the sockets as it found them."""
         sockets = self._ask(self._opened()[0])
+        self._add(sum(s.length for s in sockets))
+        return sockets
+
+    def _add(self, length: int) -> None:
+        """Adds the time since the last sample to the integral, by the trapezoidal rule."""
         now_s = self._clock.now_s()
-        length = sum(s.length for s in sockets)
         self._area += (self._length + length) / 2 * (now_s - self._last_s)
         self._length, self._last_s = length, now_s
         self._peak = max(self._peak, length)
-        return sockets
 
     def _refused(self, sockets: list[Listening], netstat: KernelFile, came: int) -> int:
         """Attempts that found a full queue since `begin`: the least of what the kernel allows to have happened.
@@ -205,7 +213,18 @@ class _Queues:
             self._diag.close()
             raise
         self._alone = [address for address, sockets in found.items() if sockets == 1]
+        self._questions = [(address, bytearray(request(address, 0, dump=False))) for address in self._alone]
         self._groups = {address for address, sockets in found.items() if sockets > 1}
+
+    def length(self) -> int:
+        """Connections that wait at all of them.
+
+        Raises:
+            NotMeasured: one is gone.
+        """
+        if self._groups:
+            return sum(s.length for s in self.now())
+        return sum(self._diag.length(address, question) for address, question in self._questions)
 
     def now(self) -> list[Listening]:
         """The sockets as they are now.
