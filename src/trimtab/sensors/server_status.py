@@ -1,12 +1,11 @@
 """Sensor: what Apache says of itself on the status page of mod_status.
 
-The page is asked for without ever waiting long. When the server is saturated the request waits in the accept queue
-behind everybody else, so the reply is collected when it comes, and the next is asked for meanwhile: one at each edge
-of a window, at most eight at a time, so each window still gets a reply when they come several windows late. The
-counters on the page are cumulative: the difference of two replies, over the time between them, is exact however late
-they are.
-The interval of the readings is that between two replies, at best those nearest to the window's edges; when replies
-are so late that one came in the window, it reaches back to the one before.
+The page is asked for at both edges of a window and every 0.25 s within it, and never waited for longer than 20 ms.
+When the server is saturated the request waits in the accept queue behind everybody else; the reply is then collected
+when it comes, and meanwhile the page is asked for again, four times per wait at most, so that replies come all the
+time, however late. The counters on the page are cumulative: the difference of two replies, over the time between
+them, is exact. The interval of the readings is that between the first and the last reply in the window; when those
+are less than half the window apart, it reaches back to the last reply before it.
 
 How Apache 2.4 counts, from server/scoreboard.c and modules/http/http_request.c and checked by experiment:
 
@@ -42,6 +41,7 @@ from trimtab.sensors._status_page import Fetch, Page, parse
 _STOPS = {"prefork": 2, "worker": 2}
 _FRESH_S = 0.02
 _MOST_UNDER_WAY = 8
+_PERIOD_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class ServerStatus:
         self._patience_s = patience_s
         self._under_way: list[tuple[float, Fetch]] = []
         self._replies = 0
+        self._latency_s = 0.0
+        self._asked_s = -_PERIOD_S
         self._began_s = clock.now_s()
         self._before: _Reply | None = None
         self._within: list[_Reply] = []
@@ -117,13 +119,17 @@ class ServerStatus:
         self._ask()
 
     def sample(self) -> None:
-        """Collects what has come.
+        """Collects what has come; asks again when it is time.
 
         Raises:
             NotMeasured: the page is off, forbidden or not there.
         """
         if self._under_way:
             self._collect()
+        now_s = self._clock.now_s()
+        latency_s = max(self._latency_s, now_s - self._under_way[0][0] if self._under_way else 0.0)
+        if now_s - self._asked_s >= max(_PERIOD_S, latency_s / 4):
+            self._send(now_s)
 
     def read(self) -> Readings:
         """The readings between two replies near the edges of the window.
@@ -158,11 +164,17 @@ class ServerStatus:
         """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""
         self._collect()
         now_s = self._clock.now_s()
-        late = bool(self._under_way)
-        if not late or (len(self._under_way) < _MOST_UNDER_WAY and now_s - self._under_way[-1][0] > _FRESH_S):
-            self.connections += 1
-            self._under_way.append((now_s, Fetch(self._addresses, self._request)))
+        late = bool(self._under_way) and now_s - self._under_way[0][0] > self._patience_s
+        if now_s - self._asked_s > _FRESH_S:
+            self._send(now_s)
         self._collect(0.0 if late else self._patience_s)
+
+    def _send(self, now_s: float) -> None:
+        """Sends a request unless too many are under way."""
+        if len(self._under_way) < _MOST_UNDER_WAY:
+            self.connections += 1
+            self._asked_s = now_s
+            self._under_way.append((now_s, Fetch(self._addresses, self._request)))
 
     def _collect(self, patience_s: float = 0.0) -> None:
         """Takes the replies that are there."""
@@ -177,7 +189,9 @@ class ServerStatus:
                 pending[1].close()
                 self._under_way.remove(pending)
                 self._replies += 1
-                self._within.append(_Reply(self._clock.now_s(), self._replies, page))
+                now_s = self._clock.now_s()
+                self._latency_s = now_s - pending[0]
+                self._within.append(_Reply(now_s, self._replies, page))
         # Only the two ends matter.
         del self._within[1:-1]
 
