@@ -108,7 +108,12 @@ class WorkerMemory:
 
     def _children(self, candidates: list[int]) -> list[int]:
         """The worker processes among some candidates, sorted."""
-        return sorted(pid for pid in candidates if self._parent(pid) == self._pid)
+        try:
+            # One file in place of one for every process; only some kernels have it (CONFIG_PROC_CHILDREN).
+            words = (self._proc / f"{self._pid}/task/{self._pid}/children").read_bytes().split()
+        except FileNotFoundError:
+            return sorted(pid for pid in candidates if self._parent(pid) == self._pid)
+        return sorted({int(word) for word in words}.intersection(candidates))
 
     def _parent(self, pid: int) -> int:
         """The parent of a process; 0 when it is gone."""
