@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _apache_process, _apache_snippet, _apache_status
@@ -12,6 +14,7 @@ from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_limits import knobs
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_process import Parent
+from trimtab.sensors import accept_queue, resources, server_status
 
 
 def findings(parent: Parent) -> tuple[Finding, ...]:
@@ -22,6 +25,8 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
     except UsageError as error:
         forbidden = "forbidden" in str(error) or "status page" in str(error)
         return (Finding(subject, False, str(error), _apache_status.HOW_TO if forbidden else "see the reason"),)
+    except (PlantGone, OSError) as error:
+        return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
     limits = apache.limits
     version = ".".join(map(str, apache.origin.version))
     addresses = ", ".join(f"{host}:{port}" for host, port in apache.listeners)
@@ -29,8 +34,8 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
         Finding(
             subject, True, f"Apache {version} {limits.mpm} on {addresses}, configured by {apache.origin.config_file}"
         ),
-        Finding(f"{subject} status page", True, apache.status_url),
     ]
+    found += [replace(one, subject=f"{subject} {one.subject}") for one in _sensors(apache)]
     try:
         permitted(apache)
         path = place(apache.origin, apache.config, None, apache.in_force)
@@ -47,6 +52,13 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
     if not limits.keep_alive:
         found.append(Finding(f"{subject} keep_alive_timeout_ms", False, "KeepAlive is Off", "set 'KeepAlive On'"))
     return (*found, *(Finding(f"{subject} note", True, note) for note in apache.notes))
+
+
+def _sensors(apache: Attached) -> tuple[Finding, ...]:
+    """What its sensors can say."""
+    clock, pid = SystemClock(), apache.parent.pid
+    queues = accept_queue.probe(apache.listeners, pid, clock)
+    return (*queues, *resources.probe(pid), *server_status.probe(apache.status_url, clock))
 
 
 def permitted(apache: Attached) -> None:
