@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.errors import PlantGone, UsageError
+from trimtab.errors import UsageError
 from trimtab.plants import _apache_process, _apache_status
 from trimtab.plants._apache_config import Configuration, evaluate
 from trimtab.plants._apache_limits import limits
@@ -83,12 +83,10 @@ class Attached:
         """
         self.parent.check()
         pipes = _apache_process.descriptors(self.parent.pid, "pipe")
-        if not pipes:
-            raise PlantGone(f"Apache (pid {self.parent.pid}) has ended")
-        if pipes != self._pipes:
+        if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 
-    def blocked(self, old: int) -> int:
+    def blocked(self, ending: int) -> int:
         """Places below the limit that prefork can no longer use, as far as the status page tells.
 
         A prefork parent that reloads to a lower limit does not notice the end of children in the places beyond it
@@ -96,11 +94,11 @@ class Attached:
         Apache is stopped and started.
 
         Args:
-            old: processes of earlier generations that are really there.
+            ending: processes of earlier generations that are there or not yet noticed as ended.
         """
         if self.limits.mpm != "prefork" or self.board is None:
             return 0
-        return max(0, self.board[: self.in_force["max_request_workers"]].count("G") - old)
+        return max(0, self.board[: self.in_force["max_request_workers"]].count("G") - ending)
 
     def _cautions(self) -> None:
         if self.limits.vhost_keep_alive:
@@ -110,7 +108,7 @@ class Attached:
             self.notes.append("KeepAlive is Off, so KeepAliveTimeout has no effect and is not a knob here")
         if "cgid_module" in self._config.modules:
             self.notes.append(
-                "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it at that moment gets "
+                "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
             )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]

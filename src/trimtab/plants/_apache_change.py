@@ -11,7 +11,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
 from trimtab.plants._apache_attached import STATUS_PATIENCE_S, Attached
 from trimtab.plants._apache_drain import drain, keepers
 from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Generations
+from trimtab.plants._apache_process import Generations, children
 from trimtab.plants._apache_reload import Patience, reload
 from trimtab.plants._apache_snippet import read, write
 
@@ -106,7 +106,7 @@ class Change:
         if self.apache.limits.mpm != "prefork" or limit >= self.apache.in_force["max_request_workers"]:
             return ()
         keep = keepers(self.apache.status_url, limit, STATUS_PATIENCE_S)
-        left = drain(self.apache.parent, self.clock, keep, self.patience.shrink_s)
+        left = drain(self.apache.parent, self.clock, self.apache.status_url, keep, self.patience.shrink_s)
         return (blocked(left),) if left else ()
 
     def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:
@@ -126,7 +126,8 @@ class Change:
             raise ApplyFailed(f"{workers} workers run after the reload, more than the limit of {limit}")
         if seen.old:
             notes.append(f"{len(seen.old)} processes of the previous configuration still finish their connections")
-        if lost := apache.blocked(len(seen.old)):
+        ending = len(children(apache.parent.pid)) - len(seen.workers)
+        if lost := apache.blocked(ending):
             notes.append(blocked(lost))
         if not seen.workers:
             notes.append("no new process has started yet: the old ones hold all the places")

@@ -13,25 +13,32 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.plants import _apache_process, _apache_status
 from trimtab.plants._apache_process import Parent
 
 _POLL_S = 0.002
+_START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
+_KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
+"""Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
 
-def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float) -> int:
+def drain(parent: Parent, clock: Clock, status_url: str, keep: frozenset[int], patience_s: float) -> int:
     """Asks all workers but some to finish, and those too that the parent starts in the meantime.
 
     These are asked before they accept a connection, hence the short distance of the polls. The parent notices ended
     children once a second and starts new ones a second after that, so there is time for a reload when this returns.
+    An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is requests
+    for the status page that pass the turn on, as Apache's own dummy connections do in a reload.
 
     Args:
         parent: Apache's parent process.
         clock: for the wait.
+        status_url: the status page.
         keep: process ids of the workers that may stay.
         patience_s: how long to wait, in seconds.
 
@@ -41,10 +48,11 @@ def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float)
     Raises:
         PlantGone: Apache has ended.
     """
+    _started(parent, clock)
     workers = set(_apache_process.generations(parent, frozenset()).workers)
     helpers = set(_apache_process.children(parent.pid)) - workers
     asked: dict[int, float] = {}
-    deadline = clock.now_s() + patience_s
+    deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
         there = set(_apache_process.children(parent.pid)) - helpers - keep
@@ -54,10 +62,22 @@ def drain(parent: Parent, clock: Clock, keep: frozenset[int], patience_s: float)
             elif now_s - asked.setdefault(child, now_s) < _YOUNG_S:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGUSR1)
+        if now_s > knock_s:
+            quiet = _apache_status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
+            knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
         if not there or now_s > deadline:
             return len(there)
         parent.check()
         clock.sleep(_POLL_S)
+
+
+def _started(parent: Parent, clock: Clock) -> None:
+    """Waits until the parent has started what it starts within a second of a reload."""
+    starts = [_apache_process.start_of(pid) for pid in _apache_process.generations(parent, frozenset()).workers]
+    oldest = min((start for start in starts if start is not None), default=None)
+    if oldest is not None:
+        up_s = float(Path("/proc/uptime").read_text().split()[0])
+        clock.sleep(min(_START_S, _START_S - (up_s - oldest / os.sysconf("SC_CLK_TCK"))))
 
 
 def keepers(status_url: str, limit: int, patience_s: float) -> frozenset[int]:

@@ -15,6 +15,7 @@ from trimtab.errors import ApplyFailed, PlantGone
 from trimtab.plants._apache_process import Generations, Parent, descriptors, generations, not_permitted
 
 _POLL_S = 0.02
+_QUIET_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
         UsageError: not permitted.
     """
     parent.check()
-    before = descriptors(parent.pid, "pipe")
+    before = _quiet(parent, clock)
     try:
         os.kill(parent.pid, signal.SIGUSR1)
     except ProcessLookupError:
@@ -71,6 +72,21 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
         parent.check()
         seen = generations(parent, fresh)
     return seen
+
+
+def _quiet(parent: Parent, clock: Clock) -> frozenset[str]:
+    """The pipes of the present generation, once a reload by somebody else that is under way has ended.
+
+    In the middle of a reload Apache holds no pipe and may miss a second signal. A parent that never looks quiet,
+    because it holds pipes of its own, is taken as it is.
+    """
+    deadline = clock.now_s() + _QUIET_S
+    while True:
+        pipes = descriptors(parent.pid, "pipe")
+        if (pipes and generations(parent, pipes).workers) or clock.now_s() > deadline:
+            return pipes
+        parent.check()
+        clock.sleep(_POLL_S)
 
 
 def _new_pipes(parent: Parent, before: frozenset[str], clock: Clock, patience_s: float) -> frozenset[str]:
