@@ -60,6 +60,7 @@ class ApacheTestbed:
         self._registry = registry or Registry()
         self._patience_s = start_patience_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._confinement: Confinement | None = None
         self._record: Record | None = None
 
     @property
@@ -142,6 +143,9 @@ class ApacheTestbed:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+        if self._confinement is not None:
+            self._confinement.remove()
+            self._confinement = None
         with self._registry.locked():
             reap.clear(self._registry, record)
             self._record = None
@@ -162,7 +166,7 @@ class ApacheTestbed:
                     missing_swap = str(error)
                     self._record = replace(self._record, swap=False)
             limits = Limits(spec.memory_limit_bytes, self._record.swap, spec.cores, spec.cpus, spec.cpu_weight)
-            confinement = Confinement(limits)
+            confinement = self._confinement = Confinement(limits)
             self.cgroups = confinement.directories
             groups = tuple(sorted({os.fspath(d) for d in self.cgroups.values()}))
             self._record = replace(self._record, cgroups=groups)
@@ -171,6 +175,7 @@ class ApacheTestbed:
             confinement.missing.append(missing_swap)
         elif self._record.swap:
             confinement.applied.append(f"swap on {device}")
+        confinement.relieve()
         self.confinement = str(confinement)
         return confinement
 

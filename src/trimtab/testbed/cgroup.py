@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.testbed import processes
+from trimtab.testbed.relief import Relief
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
@@ -62,6 +63,7 @@ class Confinement:
         self.missing: list[str] = []
         self._limits = limits
         self._root = root
+        self._relief: Relief | None = None
         if limits.controllers():
             name = f"trimtab-{os.getpid()}-{next(_numbers)}"
             if (root / "cgroup.controllers").exists():
@@ -87,18 +89,26 @@ class Confinement:
         Returns:
             Whether all are gone.
         """
+        if self._relief is not None:
+            self._relief.close()
+            self._relief = None
         return remove(set(self.directories.values()), patience_s)
+
+    def relieve(self) -> None:
+        """From now on makes a server that has reached its memory limit wait for swap instead of being killed."""
+        group, limit = self.directories.get("memory"), self._limits.memory_bytes
+        if group is not None and limit is not None and self._limits.swap and (group / "memory.oom_control").exists():
+            try:
+                self._relief = Relief(group, limit)
+            except OSError as error:
+                self.missing.append(f"spared from being killed for memory: {_reason(error)}")
 
     def _create_by_controller(self, name: str) -> None:
         limits = self._limits
         made = {c for c in limits.controllers() if self._make(c, name)}
         if limits.memory_bytes is not None and "memory" in made:
             self._limit_memory("memory.limit_in_bytes", str(limits.memory_bytes))
-            if limits.swap:
-                # Else the kernel kills although swap is left, as soon as many processes fault at once, and often
-                # the parent of all; so they wait. Version 2 has no such switch.
-                self._write("memory", "memory.oom_control", "1", "")
-            else:
+            if not limits.swap:
                 self._write("memory", "memory.memsw.limit_in_bytes", str(limits.memory_bytes), "")
         if limits.cpu_weight != 1 and "cpu" in made:
             self._write("cpu", "cpu.shares", str(1024 * limits.cpu_weight), f"CPU weight {limits.cpu_weight}")

@@ -81,7 +81,7 @@ DYNAMIC = Setup(
         time_scale=TIME_SCALE,
         rate_scale=0.7,
     ),
-    (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 150, 256),
+    (2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 150, 256),
 )
 
 STATIC = Setup(

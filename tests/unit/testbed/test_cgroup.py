@@ -33,7 +33,6 @@ def test_version_1_gets_one_group_per_controller(tmp_path: Path) -> None:
     made = Confinement(limits, imitation_v1(tmp_path / "v1")).directories
     assert set(made) == {"memory", "cpu", "cpuset", "cpuacct"}
     assert text(made["memory"] / "memory.limit_in_bytes") == str(2**20)
-    assert text(made["memory"] / "memory.oom_control") == "1"
     assert not (made["memory"] / "memory.memsw.limit_in_bytes").exists()
     assert text(made["cpu"] / "cpu.cfs_quota_us") == "50000"
     assert text(made["cpu"] / "cpu.shares") == "10240"
