@@ -38,10 +38,12 @@ instead of a line through zero; memory demand counts what is swapped out, so it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob, unjudged
 from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core.memory import MemoryLine, not_above
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class State:
     incumbent: int | None = None
     previous: tuple[int, float] | None = None
     asked: int | None = None
+    memory: MemoryLine = field(default_factory=MemoryLine)
     worker_bytes: float = 0.0
     waited: int = 0
     pressing: int = 0
@@ -121,18 +124,25 @@ class Trim:
 
     def step(self, state: State, window: Window) -> tuple[State, Move]:
         """One window; see `Controller.step`."""
-        m = window.configuration[state.knob.name]
+        m = window.configuration.get(state.knob.name)
+        if m is None:
+            return state, Move.hold(f"the value of {state.knob.name} in force is not known", state.phase)
         worker = max(window.readings.get("worker_memory_bytes", 0.0), self.forget * state.worker_bytes)
-        state = replace(state, worker_bytes=worker)
+        state = replace(state, worker_bytes=worker, memory=state.memory.learned(window.readings, m))
         state, move = self._decide(state, window, m)
         return replace(state, asked=move.changes.get(state.knob.name, m)), move
 
     def _decide(self, state: State, window: Window, m: int) -> tuple[State, Move]:
         """Causes first, then the phase's own business, once the window can be judged."""
-        cause = self._too_many(state, window, m) or self._too_few(state, window, m)
+        r, fit = window.readings, self._fit(state, window)
+        cause = causes.too_many(r, m, fit, state.worker_bytes, self.margin) or causes.too_few(
+            r, m, fit, state.knob.domain, self.worthwhile
+        )
         if cause is not None:
             return self._press(state, window, m, cause)
         state = replace(state, pressing=0)
+        if window.aborted and state.phase == "probe" and state.incumbent not in (None, m):
+            return self._back(state, f"{m} was cut short: {window.aborted}", causes.evidence(window))
         x = self._log_cost(window)
         why = unjudged(self.objective, window, state.knob, self.min_samples)
         if x is None or why:
@@ -150,64 +160,24 @@ class Trim:
             case _:
                 return self._hold(state, window, m, x)
 
-    # The two causes, each from one window.
-
-    def _too_many(self, state: State, window: Window, m: int) -> tuple[int, str] | None:
-        """The setting that fits into memory, and why, when the present one does not."""
-        r = window.readings
-        fit = self._fit(state, window, m)
-        ratio = r.get("memory_ratio", 0.0)
-        if fit is None or fit >= m or ratio <= (1.0 if m < 1.25 * fit else self.margin):
-            return None  # a limit far beyond what fits is taken down before the cliff, a near one only past it
-        worker = r["worker_memory_bytes"] / 2**20
-        limit = r["memory_limit_bytes"] / 2**20
-        return fit, (
-            f"memory demand is {r['memory_ratio']:.0%} of its limit: {fit} workers of "
-            f"{worker:.1f} MB fit into {limit:.0f} MB"
-        )
-
-    def _too_few(self, state: State, window: Window, m: int) -> tuple[int, str] | None:
-        """The setting where a resource saturates, and why, when all workers are busy and connections wait."""
-        r = window.readings
-        cpu = r.get("cpu_ratio")
-        waiting = r.get("accept_queue_length", 0.0)
-        busy = r.get("busy_workers", float(m) if waiting > 1.0 else 0.0)
-        if cpu is None or cpu >= 0.95 or busy < 0.85 * m or self._queue_share(window) < 0.3 or waiting < 1.0:
-            return None
-        fit = self._fit(state, window, m)
-        grown = min(m / max(cpu, 0.05), 4.0 * m)  # step 2 of the heuristic, and no blind leap
-        target = state.knob.domain.clip(min(grown, math.inf if fit is None else fit))
-        if target < m * (1 + self.worthwhile):
-            return None
-        bound = "memory" if fit is not None and fit < grown else "CPU"
-        return target, (
-            f"all {m} workers are busy and {waiting:.0f} connections wait with CPU at {cpu:.0%}: "
-            f"{bound} saturates near {target}"
-        )
-
-    def _fit(self, state: State, window: Window, m: int) -> int | None:
+    def _fit(self, state: State, window: Window) -> int | None:
         """How many workers fit into memory; None when that cannot be told."""
         r = window.readings
-        worker, demand = r.get("worker_memory_bytes"), r.get("memory_bytes")
-        limit = r.get("memory_limit_bytes")
-        if not worker or demand is None or limit is None:
+        if not r.get("worker_memory_bytes") or "memory_limit_bytes" not in r:
             return None
-        there = r["busy_workers"] + r["idle_workers"] if {"busy_workers", "idle_workers"} <= r.keys() else m
-        base = max(0.0, demand - worker * there)
-        fitting = math.floor((self.margin * limit - base) / state.worker_bytes)
-        domain = state.knob.domain
-        return domain.clip(fitting - (fitting - domain.minimum) % domain.step)
+        fitting = state.memory.fitting(state.worker_bytes, r["memory_limit_bytes"], self.margin)
+        return not_above(state.knob.domain, fitting)
 
-    def _press(self, state: State, window: Window, m: int, cause: tuple[int, str]) -> tuple[State, Move]:
+    def _press(self, state: State, window: Window, m: int, cause: causes.Cause) -> tuple[State, Move]:
         """Acts on a cause: at once on memory or on first sight, after two windows once a setting is held."""
-        target, why = cause
+        target, why = cause.target, cause.why
         if state.phase == "probe" and state.direction < 0 < target - m:
-            return self._back(state, why, _evidence(window))
+            return self._back(state, why, causes.evidence(window))
         settled = state.phase in ("hold", "search", "probe") or (state.waited == 0 and state.incumbent is not None)
         if target > m and settled and state.pressing == 0:
             return replace(state, pressing=1), Move.hold(f"{why}; once more before moving", state.phase)
-        fresh = State(state.knob, state.sigma, incumbent=target, worker_bytes=state.worker_bytes)
-        return fresh, Move({state.knob.name: target}, why, _evidence(window), "jump")
+        fresh = State(state.knob, state.sigma, incumbent=target, memory=state.memory, worker_bytes=state.worker_bytes)
+        return fresh, Move({state.knob.name: target}, why, causes.evidence(window), "jump")
 
     # The phases.
 
@@ -230,13 +200,13 @@ class Trim:
             return state, Move.hold(f"reference window {here.count} of {self.reference_windows} at {m}", "search")
         for direction in (1, -1):
             target = self._probe_target(state, window, m, direction)
-            gain, why = self._possible_gain(window, m, target)
+            gain, why = causes.possible_gain(window.readings, m, target)
             if direction in state.tried or target == m or gain < self.worthwhile:
                 continue
             state = replace(state, phase="probe", direction=direction, incumbent=m)
             state = replace(state, visits=tuple(v for v in state.visits if v.value != target))
             reason = f"{why}: trying {target} instead of {m}"
-            return state, Move({state.knob.name: target}, reason, _evidence(window), "probe")
+            return state, Move({state.knob.name: target}, reason, causes.evidence(window), "probe")
         return self._rest(state, m, "no move left that could gain enough")
 
     def _probe(self, state: State, window: Window, m: int) -> tuple[State, Move]:
@@ -245,13 +215,12 @@ class Trim:
         here = state.visit(m)
         error = state.sigma * math.sqrt(1 / here.count + 1 / max(1, base.count))
         gain = base.mean - here.mean
-        facts = {"gain_ratio": 1 - math.exp(-gain), "standard_error": error, **_evidence(window)}
+        facts = {"gain_ratio": 1 - math.exp(-gain), "standard_error": error, **causes.evidence(window)}
         if here.count >= 2 and gain > max(self.confidence * error, math.log1p(self.worthwhile / 2)):
             opposite = frozenset({-state.direction})
             state = replace(state, phase="search", incumbent=m, tried=opposite)
             return state, Move({}, f"{m} is {1 - math.exp(-gain):.0%} better than {base.value}: kept", facts, "probe")
-        hopeless = bool(window.aborted) or gain < -error
-        if not hopeless and here.count < self.probe_windows:
+        if gain >= -error and here.count < self.probe_windows:
             return state, Move({}, f"{m} against {base.value} is still undecided", facts, "probe")
         said = "worse" if gain < 0 else "not clearly better"
         return self._back(state, f"{m} is {said} than {base.value}", facts)
@@ -267,15 +236,17 @@ class Trim:
         base = state.visit(m)
         z = (x - base.mean) / (state.sigma * math.sqrt(1 + 1 / base.count))
         up, down = (max(0.0, state.cusum[0] + z - self.slack), max(0.0, state.cusum[1] - z - self.slack))
-        drifting = state.drifting + 1 if _drifted(state.signature, _signature(window)) else 0
+        drifting = state.drifting + 1 if causes.drifted(state.signature, causes.signature(window.readings)) else 0
         if max(up, down) > self.alarm or drifting >= 3:
             what = "the cost of work" if drifting >= 3 else f"{self.objective.metric}"
-            fresh = State(state.knob, state.sigma, previous=(m, x), incumbent=m)
+            fresh = State(state.knob, state.sigma, previous=(m, x), incumbent=m, memory=state.memory)
             return fresh, Move.hold(f"the workload changed ({what} left its range): starting anew", "alarm")
         if base.count < 20:  # the reference itself is still noisy: sharpen it while nothing is suspicious
             state = replace(state, visits=(base.seen(x) if max(up, down) < 1.0 else base,))
-        state = replace(state, cusum=(up, down), drifting=drifting, signature=state.signature or _signature(window))
-        if self._unbound(window, m):
+        state = replace(
+            state, cusum=(up, down), drifting=drifting, signature=state.signature or causes.signature(window.readings)
+        )
+        if causes.unbound(window.readings, m):
             return state, Move.hold("the limit does not bind: fewer than half of the workers are busy")
         return state, Move.hold(f"at the best known setting {m}")
 
@@ -310,66 +281,13 @@ class Trim:
             return replace(state, skip=False)
         return replace(state, visits=(*(v for v in state.visits if v.value != m), state.visit(m).seen(x)))
 
-    def _queue_share(self, window: Window) -> float:
-        """AQT / RT, the largest share of the response time that more workers can save; by Eq. (1)."""
-        r = window.readings
-        if "accept_queue_delay_s" in r and r.get("response_time_s", 0.0) > 0:
-            return min(1.0, r["accept_queue_delay_s"] / r["response_time_s"])
-        return 1.0 if r.get("accept_queue_length", 0.0) >= 1.0 else 0.0
-
-    def _unbound(self, window: Window, m: int) -> bool:
-        """True when the limit is not what holds anything up."""
-        r = window.readings
-        return r.get("busy_workers", m) < m / 2 and r.get("accept_queue_length", 1.0) < 0.5
-
-    def _possible_gain(self, window: Window, m: int, target: int) -> tuple[float, str]:
-        """The most that going from m to target could gain, and why."""
-        r = window.readings
-        if self._unbound(window, m):
-            return 0.0, "the limit does not bind"
-        if target > m:
-            share = self._queue_share(window)
-            return share, f"{share:.0%} of the response time is waiting for a worker"
-        if max(r.get("cpu_ratio", 1.0), r.get("memory_ratio", 0.0)) < 0.8:
-            return 0.0, "no resource is pressed"
-        if r.get("busy_workers", 0.0) > target and r.get("cpu_ratio", 1.0) < 0.95:
-            return 0.0, "the workers are needed"
-        total = r.get("response_time_s", 0.0)
-        rate = r.get("request_rate_hz", 0.0)
-        if total <= 0 or rate <= 0 or not {"service_time_s", "burst_length", "cpu_ratio"} <= r.keys():
-            return 1.0, "a resource is nearly saturated"
-        contention = r["service_time_s"] - r["cpu_ratio"] / rate  # ST - D; exact on one core, generous on more
-        share = max(0.0, min(1.0, r["burst_length"] * contention / total))
-        return share, f"{share:.0%} of the response time is contention among workers"
-
     def _probe_target(self, state: State, window: Window, m: int, direction: int) -> int:
         """The neighbour of m to try: one ratio away, at least one step, and within memory."""
         domain = state.knob.domain
         far = m * self.probe_ratio if direction > 0 else m / self.probe_ratio
         target = domain.clip(max(m + domain.step, far) if direction > 0 else min(m - domain.step, far))
-        fit = self._fit(state, window, m)
+        fit = self._fit(state, window)
         return max(m, min(target, fit)) if direction > 0 and fit is not None else target
-
-
-def _signature(window: Window) -> tuple[float, ...]:
-    """What the work costs, whatever its rate: CPU per request and memory per worker; empty when not measured."""
-    r = window.readings
-    rate = r.get("request_rate_hz", 0.0)
-    if rate <= 0 or "cpu_ratio" not in r:
-        return ()
-    return (r["cpu_ratio"] / rate, r.get("worker_memory_bytes", 0.0))
-
-
-def _drifted(reference: tuple[float, ...], now: tuple[float, ...]) -> bool:
-    """True when the work costs something else than it did: a factor of 1.5 either way."""
-    pairs = zip(reference, now, strict=False)
-    return any(a > 0 and b > 0 and abs(math.log(b / a)) > math.log(1.5) for a, b in pairs)
-
-
-def _evidence(window: Window) -> dict[str, float]:
-    """The readings behind a move."""
-    names = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
-    return {n: window.readings[n] for n in names if n in window.readings}
 
 
 CONTROLLER = Trim

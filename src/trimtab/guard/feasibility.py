@@ -1,17 +1,7 @@
 """Lets no move ask for more workers than the measured memory holds.
 
-Promises that a worker limit which passes fits, as far as the readings tell:
-
-    base     = max(0, memory_bytes - worker_memory_bytes * workers)                        (G1)
-    feasible = (margin_ratio * memory_limit_bytes - base) / worker_memory_bytes            (G2)
-
-where workers are those that exist, busy and idle, not those that the limit allows. A proposal that does not fit is
-lowered to what does, and the figures are said.
-
-While workers come or go, memory (read at the window's end) and their number (its average) do not belong together,
-and the difference of two large figures would be a base of any size. So the base is taken from windows in which the
-number was steady: near the limit, or near that of the window before. Until there was one it is 0, which the margin
-has to cover.
+Promises that a worker limit which passes fits, as far as the readings tell, by the line of `trimtab.core.memory`. A
+proposal that does not fit is lowered to what does, and the figures are said.
 
 It starts no change by itself: a controller that holds at a limit which does not fit is left alone, or the baseline
 of a comparison would not be one. What was not measured holds nothing back, and that is said once.
@@ -19,10 +9,10 @@ of a comparison would not be one. What was not measured holds nothing back, and 
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trimtab.core import Knob, Move, Window
+from trimtab.core.memory import MemoryLine, not_above
 
 NEEDED = ("worker_memory_bytes", "memory_limit_bytes", "memory_bytes")
 MIB = 2**20
@@ -34,14 +24,12 @@ class FeasibilityState:
 
     Args:
         knob: the worker limit's knob, None where it is not moved.
-        base_bytes: memory of the server without workers, from the last window that could tell.
-        workers: how many existed in the window before; None when not measured.
+        memory: what is known of the server's memory.
         said: whether it was said that memory is not measured.
     """
 
     knob: Knob | None
-    base_bytes: float = 0.0
-    workers: float | None = None
+    memory: MemoryLine = field(default_factory=MemoryLine)
     said: bool = False
 
 
@@ -52,12 +40,10 @@ class Feasibility:
     Args:
         knob: name of the knob that sets how many workers there may be.
         margin_ratio: share of the memory limit that may be planned for; the rest is for what grows under load.
-        steady_ratio: the number of workers is steady when it differs by at most this share.
     """
 
     knob: str = "max_request_workers"
     margin_ratio: float = 0.9
-    steady_ratio: float = 0.1
 
     def start(self, knobs: tuple[Knob, ...]) -> FeasibilityState:
         """Finds the knob."""
@@ -65,7 +51,8 @@ class Feasibility:
 
     def review(self, state: FeasibilityState, window: Window, move: Move) -> tuple[FeasibilityState, Move]:
         """The move, with the worker limit lowered to what fits."""
-        state = self._learned(state, window)
+        line = state.memory.learned(window.readings, window.configuration.get(self.knob))
+        state = replace(state, memory=line)
         knob, wanted = state.knob, move.changes.get(self.knob)
         if knob is None or wanted is None:
             return state, move
@@ -74,34 +61,17 @@ class Feasibility:
             why = f"{', '.join(missing)} not measured, so whether {wanted} fit is not checked"
             return replace(state, said=True), move if state.said else move.amended(move.changes, why)
         each, total, _ = (window.readings[name] for name in NEEDED)
-        fit = math.floor((self.margin_ratio * total - state.base_bytes) / each)  # Eq. (G2)
-        domain = knob.domain
-        most = max(domain.minimum, domain.clip(domain.minimum + (fit - domain.minimum) // domain.step * domain.step))
+        fit = line.fitting(each, total, self.margin_ratio)
+        most = not_above(knob.domain, fit)
         if wanted <= most:
             return state, move
         least = f", and {most} is the least there is" if most > fit else ""
         figures = (
-            f"{state.base_bytes / MIB:.0f} MiB and {each / MIB:.1f} MiB for each worker "
+            f"{line.base_bytes / MIB:.0f} MiB and {each / MIB:.1f} MiB for each worker "
             f"in {self.margin_ratio:.0%} of {total / MIB:.0f} MiB"
         )
         why = f"{wanted} workers do not fit, {max(0, fit)} do ({figures}){least}"
         return state, move.amended({**move.changes, self.knob: most}, why)
-
-    def _learned(self, state: FeasibilityState, window: Window) -> FeasibilityState:
-        """The state with the base of this window, where its workers were steady."""
-        readings, limit = window.readings, window.configuration.get(self.knob)
-        if "busy_workers" not in readings or "idle_workers" not in readings:
-            return replace(state, workers=None)
-        workers = readings["busy_workers"] + readings["idle_workers"]
-        steady = any(
-            other is not None and abs(workers - other) <= self.steady_ratio * other
-            for other in (limit, state.workers)
-        )
-        state = replace(state, workers=workers)
-        if not steady or not {"memory_bytes", "worker_memory_bytes"} <= readings.keys():
-            return state
-        base_bytes = readings["memory_bytes"] - readings["worker_memory_bytes"] * workers  # Eq. (G1)
-        return replace(state, base_bytes=max(0.0, base_bytes))
 
     def abort(self, state: FeasibilityState, partial: Window) -> str:
         """Never: it judges proposals, not windows."""

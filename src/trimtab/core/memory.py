@@ -1,0 +1,67 @@
+"""The memory of a server as a line in its workers, and how many of them fit: pure arithmetic on readings.
+
+    base = max(0, memory_bytes - worker_memory_bytes * workers)                            (M1)
+    fit  = (margin_ratio * memory_limit_bytes - base) / worker_memory_bytes                (M2)
+
+where workers are those that exist, busy and idle, not those that the limit allows. While workers come or go, memory
+(read at the window's end) and their number (its average) do not belong together, and the difference of two large
+figures would be a base of any size. So the base is taken from windows in which the number was steady: near the
+limit, or near that of the window before. Until there was one it is 0, which the margin has to cover.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trimtab.core.knob import Domain
+from trimtab.core.window import Readings
+
+STEADY_RATIO = 0.1
+"""The number of workers is steady when it differs by at most this share."""
+
+
+@dataclass(frozen=True)
+class MemoryLine:
+    """What is known of the line.
+
+    Args:
+        base_bytes: memory of the server without workers, from the last window that could tell.
+        workers: how many existed in the window before; None when not measured.
+    """
+
+    base_bytes: float = 0.0
+    workers: float | None = None
+
+    def learned(self, readings: Readings, limit: int | None) -> MemoryLine:
+        """The line after one more window.
+
+        Args:
+            readings: the window's.
+            limit: the worker limit in force; None when not known.
+        """
+        if "busy_workers" not in readings or "idle_workers" not in readings:
+            return MemoryLine(self.base_bytes)
+        workers = readings["busy_workers"] + readings["idle_workers"]
+        steady = any(
+            other is not None and abs(workers - other) <= STEADY_RATIO * other for other in (limit, self.workers)
+        )
+        if not steady or not {"memory_bytes", "worker_memory_bytes"} <= readings.keys():
+            return MemoryLine(self.base_bytes, workers)
+        base_bytes = readings["memory_bytes"] - readings["worker_memory_bytes"] * workers  # Eq. (M1)
+        return MemoryLine(max(0.0, base_bytes), workers)
+
+    def fitting(self, worker_bytes: float, limit_bytes: float, margin_ratio: float) -> int:
+        """How many workers fit; below 1 when the base alone fills the memory.
+
+        Args:
+            worker_bytes: memory that one worker takes; less than a byte counts as one.
+            limit_bytes: memory that the server may use.
+            margin_ratio: share of it that may be planned for.
+        """
+        return math.floor((margin_ratio * limit_bytes - self.base_bytes) / max(1.0, worker_bytes))  # Eq. (M2)
+
+
+def not_above(domain: Domain, value: int) -> int:
+    """The greatest member of the domain that is at most `value`; its least where there is none."""
+    return domain.clip(value - (value - domain.minimum) % domain.step)
