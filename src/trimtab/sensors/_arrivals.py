@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trimtab.errors import NotMeasured
-from trimtab.sensors._kernel_file import KernelFile, paired
+from trimtab.sensors._kernel_file import KernelFile, counter
 from trimtab.sensors._namespace import with_tracefs
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
@@ -59,7 +59,7 @@ class Namespace:
         Raises:
             NotMeasured: the process is gone.
         """
-        return paired(self._file.read(), b"Tcp")[b"PassiveOpens"]
+        return counter(self._file.read(), b"Tcp", b"PassiveOpens")
 
     def close(self) -> None:
         """Closes the file; may be called twice."""

@@ -119,8 +119,9 @@ class InetDiag:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
         except OSError as error:
             raise NotMeasured(f"netlink sock_diag: {error.strerror}; 'modprobe inet_diag tcp_diag'") from None
-        # The kernel answers at once; the bound is for a reply that was lost for want of memory.
-        self._socket.settimeout(1.0)
+        # The kernel answers at once; the bound is for a reply that was lost for want of memory. Set in the kernel:
+        # Python's own timeout costs a poll before each call.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 1, 0))
         self._sequence = 0
         self._reply = bytearray(4096)
 

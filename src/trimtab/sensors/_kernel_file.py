@@ -79,13 +79,13 @@ def table(text: bytes) -> dict[bytes, int]:
     return found
 
 
-def paired(text: bytes, group: bytes) -> dict[bytes, int]:
-    """A group of counters of /proc/net/snmp or netstat: one line of names and one of values, each led by the group.
+def counter(text: bytes, group: bytes, name: bytes) -> int:
+    """One counter of /proc/net/snmp or netstat: a group has a line of names and one of values, each led by its name.
 
     Raises:
-        NotMeasured: there is no such group.
+        NotMeasured: there is no such counter.
     """
     lines = [line.split() for line in text.splitlines() if line.startswith(group + b":")]
-    if len(lines) != 2 or len(lines[0]) != len(lines[1]):
-        raise NotMeasured(f"this kernel gives no counters {group.decode()}")
-    return {name: int(value) for name, value in zip(lines[0][1:], lines[1][1:], strict=True)}
+    if len(lines) != 2 or name not in lines[0]:
+        raise NotMeasured(f"this kernel has no counter {name.decode()} in {group.decode()}")
+    return int(lines[1][lines[0].index(name)])

@@ -37,7 +37,7 @@ from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Arrivals, Visitor
 from trimtab.sensors._inet_diag import Address, InetDiag, Listening, request
-from trimtab.sensors._kernel_file import KernelFile, paired
+from trimtab.sensors._kernel_file import KernelFile, counter
 from trimtab.sensors._namespace import in_network_of
 
 _PROC = Path("/proc")
@@ -258,7 +258,7 @@ class _Queues:
 
 
 def _overflows(netstat: KernelFile) -> int:
-    return paired(netstat.read(), b"TcpExt")[b"ListenOverflows"]
+    return counter(netstat.read(), b"TcpExt", b"ListenOverflows")
 
 
 def probe(listeners: Sequence[tuple[str, int]], pid: int, clock: Clock) -> tuple[Finding, ...]:

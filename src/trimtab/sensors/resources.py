@@ -33,6 +33,8 @@ from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
 _WORKER_PERIOD_S = 5.0
+_FRESH_S = 0.01
+"""A window that begins this soon after the last was read begins with what was read."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 
@@ -58,6 +60,7 @@ class Resources:
         self._sources: _Sources | None = None
         self._began_s = 0.0
         self._marks: dict[str, float] = {}
+        self._last: tuple[float, dict[str, float]] = (-_FRESH_S, {})
         self._worker: tuple[float, float | None] | None = None
 
     def begin(self) -> None:
@@ -68,8 +71,11 @@ class Resources:
         """
         if self._sources is None:
             self._sources = _Sources(self._pid, self._root)
-        self._marks, _ = self._totals(self._sources)
         self._began_s = self._clock.now_s()
+        if self._began_s - self._last[0] < _FRESH_S:
+            self._began_s, self._marks = self._last
+        else:
+            self._marks, _ = self._totals(self._sources)
 
     def sample(self) -> None:
         """Takes nothing: the kernel counts by itself."""
@@ -85,6 +91,7 @@ class Resources:
             raise NotMeasured("the window has not begun")
         totals, demand = self._totals(sources)
         now_s = self._clock.now_s()
+        self._last = now_s, totals
         elapsed_s = now_s - self._began_s
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
@@ -105,6 +112,7 @@ class Resources:
         if self._sources is not None:
             self._sources.close()
             self._sources = None
+            self._last = -_FRESH_S, {}
 
     def _totals(self, sources: _Sources) -> tuple[dict[str, float], Demand | None]:
         """What the kernel has counted so far, by the reading that is its rate, and the memory demanded now.

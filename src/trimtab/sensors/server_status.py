@@ -1,6 +1,6 @@
 """Sensor: what Apache says of itself on the status page of mod_status.
 
-The page is asked for at both edges of a window and every 0.25 s within it, and never waited for longer than 20 ms.
+The page is asked for at both edges of a window and every 0.35 s within it, and never waited for longer than 20 ms.
 When the server is saturated the request waits in the accept queue behind everybody else; the reply is then collected
 when it comes, and meanwhile the page is asked for again, four times per wait at most, so that replies come all the
 time, however late. The counters on the page are cumulative: the difference of two replies, over the time between
@@ -41,7 +41,7 @@ from trimtab.sensors._status_page import Fetch, Page, parse
 _STOPS = {"prefork": 2, "worker": 2}
 _FRESH_S = 0.02
 _MOST_UNDER_WAY = 8
-_PERIOD_S = 0.25
+_PERIOD_S = 0.35
 
 
 @dataclass(frozen=True)

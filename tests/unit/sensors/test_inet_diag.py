@@ -10,7 +10,7 @@ import pytest
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import cpus
 from trimtab.sensors._inet_diag import Address, listening, request
-from trimtab.sensors._kernel_file import paired, table
+from trimtab.sensors._kernel_file import counter, table
 
 LOCAL = Address(socket.AF_INET, socket.inet_aton("127.0.0.1"), 8080)
 RECORDED_TAIL = bytes.fromhex(
@@ -68,9 +68,11 @@ def test_addresses_are_written_as_users_write_them() -> None:
 
 def test_counters_are_read_by_the_name_above_them() -> None:
     text = b"Ip: A B\nIp: 1 2\nTcp: RtoMin ActiveOpens PassiveOpens MaxConn\nTcp: 200 5 77 -1\n"
-    assert paired(text, b"Tcp") == {b"RtoMin": 200, b"ActiveOpens": 5, b"PassiveOpens": 77, b"MaxConn": -1}
-    with pytest.raises(NotMeasured, match="no counters TcpExt"):
-        paired(text, b"TcpExt")
+    assert counter(text, b"Tcp", b"PassiveOpens") == 77
+    assert counter(text, b"Tcp", b"MaxConn") == -1
+    for group, name in ((b"TcpExt", b"ListenDrops"), (b"Tcp", b"ListenDrops")):
+        with pytest.raises(NotMeasured, match="no counter ListenDrops"):
+            counter(text, group, name)
 
 
 def test_tables_are_read_in_bytes() -> None:
