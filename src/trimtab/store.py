@@ -176,11 +176,19 @@ class Store:
 
     def _migrate(self) -> None:
         """Makes the tables of a new store, and refuses one that a newer trimtab has written."""
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise StoreError(f"{self.path} was written by a newer trimtab (schema {version}, here {SCHEMA_VERSION})")
+        version = self._version()
         if version == 0:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._version() == 0:  # nobody else has made them since
+                for statement in _SCHEMA.split(";")[:-1]:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._db.execute("COMMIT")
+        elif version > SCHEMA_VERSION:
+            raise StoreError(f"{self.path} was written by a newer trimtab (schema {version}, here {SCHEMA_VERSION})")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

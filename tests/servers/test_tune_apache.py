@@ -218,3 +218,22 @@ def test_bad_input_is_one_line_and_changes_nothing(
     assert message in said.stderr
     assert not path.exists()
     assert list(bed.snippet_directory.iterdir()) == []
+
+
+@pytest.mark.root
+def test_without_permission_it_is_one_line_and_changes_nothing(bed: ApacheTestbed, tmp_path: Path) -> None:
+    nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--"]
+    home = {**os.environ, "XDG_STATE_HOME": "/nonexistent"}
+    arguments = tune(bed, tmp_path / "runs.sqlite", "--duration", "5s")
+    said = subprocess.run([*nobody, *arguments], capture_output=True, text=True, check=False, env=home)
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert "permi" in said.stderr
+    assert list(bed.snippet_directory.iterdir()) == []
+
+
+@pytest.mark.root
+def test_no_apache_is_one_line() -> None:
+    alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+    said = finished([*alone, *command("tune", "apache", "--duration", "10s")])
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert "no running Apache found" in said.stderr

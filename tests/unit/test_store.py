@@ -155,6 +155,22 @@ def test_reading_a_store_that_does_not_exist_makes_none(path: Path) -> None:
     assert not path.parent.exists()
 
 
+def test_processes_that_open_a_new_store_at_once_share_it(path: Path) -> None:
+    opening = "import sys; from pathlib import Path; from trimtab.store import Store; sys.stdin.read(1);"
+    opening += "[Store(Path(sys.argv[1] + str(i))) for i in range(20)]"
+    path.parent.mkdir()
+    command = [sys.executable, "-c", opening, os.fspath(path)]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"!")
+        process.stdin.close()
+    for process in processes:
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+        process.stderr.close()
+
+
 def test_a_newer_store_is_refused(path: Path) -> None:
     Store(path).close()
     database = sqlite3.connect(path)
