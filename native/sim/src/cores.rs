@@ -1,7 +1,7 @@
 //! Egalitarian processor sharing over c cores, in O(log n) per event.
 //!
-//! With n requests on the cores each receives the same rate `min(1, c / n) / slowdown`. All therefore gain the same amount of
-//! attained service, the virtual service time V with dV/dt = rate, and a request of demand d that enters at V leaves when
+//! With n requests on the cores each of them needs `pace = max(1, n / c) * slowdown` seconds for a second of its work. All
+//! therefore gain the same amount of attained service, the virtual service time V with dV/dt = 1 / pace, and a request of demand d that enters at V leaves when
 //! V reaches V + d: a heap of these tags is all there is to keep (the virtual clock of fair queueing; Kleinrock 1967 for PS).
 
 use std::cmp::Reverse;
@@ -9,12 +9,13 @@ use std::collections::BinaryHeap;
 
 /// The cores and the requests on them.
 ///
-/// V is anchored at the last change of the rate, so that looking at the system in between changes no digit of its run.
+/// V is anchored at the last change of the pace, so that looking at the system in between changes no digit of its run.
 #[derive(Debug)]
 pub struct Cores {
     cores: f64,
+    per_core: f64,
     slowdown: f64,
-    rate: f64,
+    pace: f64,
     anchor_s: f64,
     attained_s: f64,
     next_s: f64,
@@ -27,8 +28,9 @@ impl Cores {
     pub fn new(cores: f64) -> Self {
         Self {
             cores,
+            per_core: 1.0 / cores,
             slowdown: 1.0,
-            rate: 0.0,
+            pace: 1.0,
             anchor_s: 0.0,
             attained_s: 0.0,
             next_s: f64::INFINITY,
@@ -78,18 +80,17 @@ impl Cores {
     }
 
     fn anchor(&mut self, now_s: f64) {
-        self.attained_s += (now_s - self.anchor_s) * self.rate;
+        self.attained_s += (now_s - self.anchor_s) / self.pace;
         self.anchor_s = now_s;
     }
 
     fn update(&mut self) {
         let Some(Reverse(key)) = self.heap.peek() else {
-            self.rate = 0.0;
             self.next_s = f64::INFINITY;
             return;
         };
-        self.rate = (self.cores / self.heap.len() as f64).min(1.0) / self.slowdown;
-        let left_s = (tag_of(*key) - self.attained_s).max(0.0) / self.rate;
+        self.pace = (self.heap.len() as f64 * self.per_core).max(1.0) * self.slowdown;
+        let left_s = (tag_of(*key) - self.attained_s).max(0.0) * self.pace;
         self.next_s = self.anchor_s + left_s;
     }
 }
