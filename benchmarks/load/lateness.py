@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from _common import conditions, cores, cpu_s, responder, save
+from _common import conditions, cores, cpu_s, favour, responder, save
 
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
@@ -43,6 +43,7 @@ def main() -> None:
         responder(server) as (server_pid, target),
         LoadRun(target, [population()], DURATION_S, SystemClock(), interval_s=1, cpu=client) as run,
     ):
+        favour(run.pid)
         for interval in run.follow():
             late = interval.lateness
             raw.append(

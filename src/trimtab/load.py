@@ -73,6 +73,7 @@ class LoadRun:
         self._count = 0
         self._summary: Summary | None = None
         self._error: NativeError | None = None
+        self._remarks = ""
         self._native = Native("load")
         try:
             if cpu is not None:
@@ -98,6 +99,11 @@ class LoadRun:
     def pid(self) -> int:
         """Process id of the generator."""
         return self._native.pid
+
+    @property
+    def remarks(self) -> str:
+        """What the generator had to say of a run that has ended well, such as a limit of this machine that it met."""
+        return self._remarks
 
     def intervals_since(self, at_s: float) -> list[Interval]:
         """The intervals of which at least the later half lies after a moment, oldest first.
@@ -182,6 +188,7 @@ class LoadRun:
         try:
             for message in self._native:
                 self._take(parse(message))
+            self._remarks = self._native.remarks()
         except NativeError as failure:
             error = failure
         except (json.JSONDecodeError, TypeError, ValueError) as failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 
@@ -62,6 +63,18 @@ def test_an_order_that_the_generator_refuses_comes_back_in_its_own_words() -> No
     order = start("[::1]:1", sessions(1, "/", source="127.0.0.2"), duration_s=1)
     with order as run, pytest.raises(NativeError, match=r"127\.0\.0\.2"):
         run.wait()
+
+
+def test_a_limit_of_this_machine_that_was_met_is_said_and_counted_as_local() -> None:
+    with ScriptedServer() as server:
+        with start(server.target, sessions(100, "/hang", rate_hz=50), duration_s=3) as run:
+            next(run.follow())
+            resource.prlimit(run.pid, resource.RLIMIT_NOFILE, (40, 40))
+            (one,) = run.wait().classes
+        seen = server.seen()["requests"]["/hang"]
+    assert one.errors == {"local": 100 - seen}
+    assert seen < 40
+    assert "limit of descriptors 40" in run.remarks
 
 
 def test_a_generator_pinned_to_a_core_stays_there() -> None:

@@ -93,7 +93,10 @@ def run(args: argparse.Namespace) -> int:
         cpu=args.cpu,
     ) as load_run:
         summary = _follow(load_run, args.json)
+        remarks = load_run.remarks
     print(json.dumps(to_json(summary)) if args.json else table(summary), flush=True)
+    if remarks:
+        print(remarks, file=sys.stderr)
     _require_answers(summary)
     return 0
 
