@@ -89,6 +89,7 @@ class Loop:
         self._guard_states: tuple[Any, ...] = ()
         self._touched = False
         self._failures = self._missing = self._windows = 0
+        self._failure = ""
         self._configuration: Configuration = {}
         self._elapsed_s = 0.0
         if past is not None:
@@ -130,7 +131,7 @@ class Loop:
                 settle_s = settings.settle_s
                 observer.wait(observer.now_s() + (min(1.0, settings.window_s / 2) if settle_s is None else settle_s))
             if self._failures >= settings.failures:
-                return Status.FAILED, f"{self._failures} changes in a row were refused or failed"
+                return Status.FAILED, f"{self._failures} changes in a row failed, the last because {self._failure}"
         return Status.DONE, ""
 
     def _verified(self, window: Window) -> Window:
@@ -191,7 +192,7 @@ class Loop:
             self._configuration, self._failures = applied.configuration, 0
         except (ApplyRefused, ApplyFailed) as error:
             state = MoveState.REFUSED if isinstance(error, ApplyRefused) else MoveState.FAILED
-            detail = str(error)
+            detail = self._failure = str(error)
             self._failures += 1
         except OperatorEdit as error:
             state, detail = MoveState.STOOD_DOWN, str(error)
@@ -203,7 +204,13 @@ class Loop:
         return state, detail
 
     def _why_abort(self, partial: Window) -> str:
-        """Why the guards want the window under way to end, or an empty string."""
+        """Why the guards want the window under way to end, or an empty string.
+
+        Raises:
+            PlantGone: nothing can be read any more because the server has ended.
+        """
+        if not partial.readings:
+            self._read_configuration()
         if self._knobs:
             for guard, state in zip(self._guards, self._guard_states, strict=True):
                 if why := guard.abort(state, partial):

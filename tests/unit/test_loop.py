@@ -288,7 +288,7 @@ def test_changes_that_keep_failing_end_the_run(error: PlantError, state: MoveSta
     run = Run(plant, duration_s=100.0)
     plant.apply_error = error
     outcome = run.go()
-    assert outcome.status is Status.FAILED
+    assert (outcome.status, outcome.detail) == (Status.FAILED, "3 changes in a row failed, the last because no")
     assert run.states == [state] * 3
     assert [w.configuration["workers"] for w in run.windows] == [10, 10, 10]
     assert plant.restored == 1
@@ -313,6 +313,20 @@ def test_a_server_that_ends_keeps_what_was_measured_and_is_restored() -> None:
     assert run.windows[1].aborted == "the server ended: pid 7 has ended"
     assert run.states == [MoveState.APPLIED]
     assert run.notes(NoteKind.GONE)
+
+
+def test_a_server_that_ends_is_noticed_before_its_window_is_over() -> None:
+    def silent() -> dict[str, float]:
+        if plant.configuration_error is not None:
+            raise NotMeasured("nothing listens on port 80 any more")
+        return {"response_time_s": 1.0}
+
+    plant = MemoryPlant()
+    plant._sensors = (FakeSensor(silent),)
+    run = Run(plant, duration_s=100.0)
+    plant.fake_clock.at.append((12.0, lambda: setattr(plant, "configuration_error", PlantGone("pid 7 has ended"))))
+    assert run.go() == Outcome(Status.GONE, "pid 7 has ended", 1, True)
+    assert plant.fake_clock.now - 100.0 == pytest.approx(15.0)
 
 
 def test_a_server_that_ends_in_a_change_leaves_the_move_told() -> None:
