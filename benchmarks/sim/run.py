@@ -48,7 +48,7 @@ CASES: dict[str, tuple[str, SimulatedServer, tuple[Population, ...], float]] = {
         1800.0,
     ),
     "hundred": (
-        "a hundred cores, 3000 workers, about 14000 sessions with unscaled think times, 15 min",
+        "a hundred cores, 3000 workers, about 120000 sessions (unscaled think times), 15 min",
         replace(ROOMY, max_request_workers=3000, cores=100.0),
         wagon(56.8, time_scale=1.0),
         900.0,
