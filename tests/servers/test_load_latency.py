@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import sessions, start, summary
@@ -33,6 +34,17 @@ def test_a_known_service_time_is_measured() -> None:
         assert latency.p50_s == pytest.approx(0.05, abs=0.01)
         assert latency.mean_s is not None
         assert latency.mean_s >= 0.05
+
+
+def test_the_histogram_in_the_summary_has_every_sample_and_the_same_percentiles() -> None:
+    with ScriptedServer() as server:
+        (one,) = summary(server.target, sessions(50, "/ok?ms=20"), duration_s=1).classes
+    latency = one.request_actual
+    assert latency.histogram is not None
+    histogram = HdrHistogram.decode(latency.histogram)
+    assert histogram.get_total_count() == latency.count == 50
+    assert histogram.get_value_at_percentile(50) / 1e6 == pytest.approx(latency.p50_s, rel=0.002)
+    assert histogram.get_max_value() / 1e6 == pytest.approx(latency.max_s, rel=0.002)
 
 
 def test_a_page_takes_as_long_as_its_requests_one_after_the_other() -> None:
