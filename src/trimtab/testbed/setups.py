@@ -76,10 +76,10 @@ DYNAMIC = Setup(
     SPEC,
     Wagon(
         class_name="dynamic",
-        urls=(Url(dynamic_url(cpu_us=500, memory_kb=3400), cpu_s=0.002),),
+        urls=(Url(dynamic_url(cpu_us=300, memory_kb=3400), cpu_s=0.0011),),
         timeout_s=CLIENT_TIMEOUT_S,
         time_scale=TIME_SCALE,
-        rate_scale=0.7,
+        rate_scale=0.85,
     ),
     (2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 150, 256),
 )
