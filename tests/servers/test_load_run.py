@@ -84,6 +84,24 @@ def test_a_generator_pinned_to_a_core_stays_there() -> None:
         assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
 
 
+class StoppedClock:
+    """Always the same moment."""
+
+    def now_s(self) -> float:
+        return 10.0
+
+    def sleep(self, duration_s: float) -> None:
+        raise AssertionError("reading a run does not wait")
+
+
+def test_an_interval_belongs_to_a_window_that_holds_its_later_half() -> None:
+    with ScriptedServer() as server, LoadRun(server.target, [USERS], 1.0, StoppedClock(), interval_s=0.2) as run:
+        run.wait()
+        # Every interval ended at 10.0 on this clock and began 0.2 s before.
+        assert len(run.intervals_since(9.85)) >= 4
+        assert run.intervals_since(9.95) == []
+
+
 def test_a_core_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="cpu 4095"):
         LoadRun("127.0.0.1:1", [USERS], 1, SystemClock(), cpu=4095)
