@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from trimtab.core import METRICS
 from trimtab.report.track import Track
 
 INK, GRID = "#1f2933", "#d9dee4"
@@ -30,20 +33,27 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "trimtab",
     "text.color": INK,
+    "text.parse_math": False,
     "xtick.color": INK,
     "ytick.color": INK,
 }
 
 
 def svg(draw: Callable[[Figure], None], width_in: float, height_in: float) -> str:
-    """What `draw` draws, as an SVG element that can stand in HTML."""
+    """What `draw` draws, as an SVG element that can stand in HTML beside others.
+
+    The same drawing gives the same text, and different ones share no ids: matplotlib counts axes and lines from 1
+    in every figure.
+    """
     with rc_context(STYLE):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         draw(figure)
         out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    text = text[text.index("<svg") :]
+    mark = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>f{mark}-", text)
 
 
 def seconds(value: float, _: object = None) -> str:
@@ -82,7 +92,7 @@ def logarithmic(axes: Any, shown: Callable[[float, object], str]) -> None:
 def _mark_moves(axes: Any, track: Track) -> None:
     """A thin line where the configuration was changed."""
     at = {w.index: w.start_s + w.duration_s for w in track.windows}
-    for move in track.changes():
+    for move in track.applied():
         axes.axvline(at.get(move.index, 0.0), color=GREY, linewidth=0.7, linestyle=":", zorder=0)
 
 
@@ -104,11 +114,18 @@ def trajectories(tracks: Sequence[Track], metric: str) -> str:
             lower.set_xlabel("time in s")
         grid[0][0].set_ylabel(f"{tracks[0].knob}")
         logarithmic(grid[0][0], lambda v, _: f"{v:g}")
-        grid[1][0].set_ylabel(metric.removesuffix("_s").replace("_", " "))
-        if metric.endswith("_s"):
+        grid[1][0].set_ylabel(_axis_label(metric))
+        if metric.endswith("_s") and any(v > 0 for t in tracks for v in t.series(metric)[1]):
             logarithmic(grid[1][0], seconds)
 
     return svg(draw, _width(tracks), 4.6)
+
+
+def _axis_label(metric: str) -> str:
+    """A metric's name with its unit; a time has its unit at the ticks."""
+    known = METRICS[metric].unit
+    words = metric.removesuffix("_s").removesuffix("_hz").replace("_", " ")
+    return words if known == "s" else f"{words} in {known}"
 
 
 def decomposition(tracks: Sequence[Track]) -> str:

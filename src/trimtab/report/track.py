@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from trimtab.core import METRICS, Window
+from trimtab.core import Window
 from trimtab.events import MoveState, Note
 from trimtab.records import Run, StoredMove
 from trimtab.store import Store
@@ -52,10 +52,14 @@ class Track:
         """The moves that changed something, or tried to."""
         return tuple(m for m in self.moves if m.state is not MoveState.HELD)
 
+    def applied(self) -> tuple[StoredMove, ...]:
+        """The moves that did change something."""
+        return tuple(m for m in self.moves if m.state is MoveState.APPLIED)
+
     def before(self, name: str) -> list[float]:
         """A metric's values in the windows before the first applied change."""
-        applied = [m.index for m in self.moves if m.state is MoveState.APPLIED]
-        last = applied[0] if applied else math.inf
+        applied = self.applied()
+        last = applied[0].index if applied else math.inf
         return [w.readings[name] for w in self.windows if w.index <= last and name in w.readings]
 
     def settled(self, name: str, share: float = 0.5) -> list[float]:
@@ -111,8 +115,3 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
     return [
         Track(store.run(i), tuple(store.windows(i)), tuple(store.moves(i)), tuple(store.notes(i))) for i in run_ids
     ]
-
-
-def unit(name: str) -> str:
-    """The unit of a metric, for an axis."""
-    return METRICS[name].unit if name in METRICS else "workers"

@@ -82,9 +82,10 @@ def compare(groups: dict[str, list[Track]], metric: str, minimize: bool) -> Verd
         return _alone(groups[labels[0]], metric, minimize, tuple(rows))
     judged = [r for r in rows if r.against is not None]
     if not judged:
-        return Verdict(f"{metric} was not measured in both: nothing can be said", False, "", tuple(rows))
+        text = f"{metric} was not measured above 0 in both: nothing can be said"
+        return Verdict(text, False, "", tuple(rows))
     best = max(judged, key=lambda r: r.against.mean if r.against else 0.0)
-    headline, improved = _say(best.label, labels[0], metric, best.against)
+    headline, improved = _say(f"with {best.label}", f"with {labels[0]}", metric, best.against)
     basis = "second half of every run; intervals are 95 %, over repeats"
     return Verdict(headline, improved, basis, tuple(rows))
 
@@ -93,28 +94,39 @@ def _alone(tracks: Sequence[Track], metric: str, minimize: bool, rows: tuple[Row
     """One label only: the windows before the first change against the last half."""
     before = [v for t in tracks for v in t.before(metric)]
     after = [v for t in tracks for v in t.settled(metric)]
-    if not any(t.changes() for t in tracks):
+    if not any(t.applied() for t in tracks):
         return Verdict("Nothing was changed", False, "", rows)
     if not before or not after or min(*before, *after) <= 0:
-        return Verdict(f"{metric} was not measured before and after: nothing can be said", False, "", rows)
+        return Verdict(f"{metric} was not measured above 0 before and after: nothing can be said", False, "", rows)
     gain = ratio(after, before) if minimize else ratio(before, after)
-    headline, improved = _say("the end of the run", "its start", metric, gain)
+    headline, improved = _say("at the end of the run", "at its start", metric, gain)
     basis = (
         "windows before the first change against the second half of the run; windows of one run are not independent"
     )
     return Verdict(headline, improved, basis, rows)
 
 
-def _say(label: str, base: str, metric: str, gain: Estimate | None) -> tuple[str, bool]:
-    """The headline for a gain, and whether it is one."""
+def _say(here: str, there: str, metric: str, gain: Estimate | None) -> tuple[str, bool]:
+    """The headline for a gain `here` over `there`, and whether it is one."""
     assert gain is not None
-    name = metric.removesuffix("_s").replace("_", " ")
-    if gain.low is None or gain.high is None:
-        text = f"{name}: {label} against {base} is {plain(gain.mean)} times better, from one sample each"
-        return text, gain.mean >= WORTHWHILE
-    span = f"(95 % interval {plain(gain.low)} to {plain(gain.high)})"
-    if gain.low <= 1 <= gain.high or 1 / WORTHWHILE < gain.mean < WORTHWHILE:
-        return f"No improvement: {name} of {label} against {base} is {plain(gain.mean)} times better {span}", False
+    name = metric.removesuffix("_s").removesuffix("_hz").replace("_", " ")
+    sure = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high
+    if not sure or 1 / WORTHWHILE < gain.mean < WORTHWHILE:
+        return f"No improvement: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}", False
     if gain.mean < 1:
-        return f"Worse: {name} of {label} is {plain(1 / gain.mean)} times that of {base} {span}", False
-    return f"{name.capitalize()} is {plain(gain.mean)} times better with {label} than with {base} {span}", True
+        loss = _inverse(gain)
+        return f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}", False
+    return f"{name.capitalize()} is {plain(gain.mean)} times better {here} than {there} {_span(gain)}", True
+
+
+def _span(gain: Estimate) -> str:
+    """The interval of a gain, or why there is none."""
+    if gain.low is None or gain.high is None:
+        return "(no interval: that needs two samples of each)"
+    return f"(95 % interval {plain(gain.low)} to {plain(gain.high)})"
+
+
+def _inverse(gain: Estimate) -> Estimate:
+    """A gain turned round."""
+    low, high = gain.high and 1 / gain.high, gain.low and 1 / gain.low
+    return Estimate(1 / gain.mean, low, high, gain.count)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from tests._stored_runs import always, track_of
+from trimtab.events import MoveState
+from trimtab.report.track import Track
+from trimtab.report.verdict import Verdict, compare, interval, shown
+from trimtab.store import Store
+
+METRIC = "response_time_s"
+
+
+def group(values: list[float], label: str = "x", metric: str = METRIC) -> list[Track]:
+    """One run for each value, which it measures in every window."""
+    store = Store(None)
+    return [track_of(store, label, always({metric: value}), windows=4) for value in values]
+
+
+def against(base: list[float], tuned: list[float], minimize: bool = True, metric: str = METRIC) -> Verdict:
+    groups = {"base": group(base, "base", metric), "trim": group(tuned, "trim", metric)}
+    return compare(groups, metric, minimize)
+
+
+def test_better_says_how_many_times_with_its_interval() -> None:
+    verdict = against([1.0, 1.1, 0.9], [0.1, 0.11, 0.09])
+    assert verdict.improved
+    assert verdict.headline.startswith(
+        "Response time is 10 times better with trim than with base (95 % interval 7.96 to 12.6)"
+    )
+    assert "over repeats" in verdict.basis
+
+
+def test_what_is_maximised_is_better_when_greater() -> None:
+    metric = "request_rate_hz"
+    verdict = against([10.0, 11.0, 9.0], [100.0, 110.0, 90.0], minimize=False, metric=metric)
+    assert verdict.improved
+    assert verdict.headline.startswith("Request rate is 10 times better with trim")
+
+
+@pytest.mark.parametrize(("minimize", "metric"), [(True, METRIC), (False, "request_rate_hz")])
+def test_worse_is_said_with_its_factor(minimize: bool, metric: str) -> None:
+    low, high = [1.0, 1.1, 0.9], [3.0, 3.3, 2.7]
+    verdict = against(low, high, True, metric) if minimize else against(high, low, False, metric)
+    assert not verdict.improved
+    assert verdict.headline.startswith("Worse: ")
+    assert "with trim is 3 times worse than with base" in verdict.headline
+
+
+def test_an_interval_that_holds_1_is_no_improvement() -> None:
+    verdict = against([1.0, 2.0, 0.5], [0.8, 1.6, 0.5])
+    assert not verdict.improved
+    assert verdict.headline.startswith("No improvement: ")
+
+
+@pytest.mark.parametrize("factor", [0.97, 0.96, 1.04])
+def test_less_than_five_percent_is_no_improvement_however_sure(factor: float) -> None:
+    verdict = against([1.0, 1.0001, 0.9999], [factor, factor * 1.0001, factor * 0.9999])
+    assert not verdict.improved
+    assert verdict.headline.startswith("No improvement: ")
+
+
+def test_six_percent_that_is_sure_is_an_improvement() -> None:
+    assert against([1.0, 1.0001, 0.9999], [0.94, 0.9401, 0.9399]).improved
+
+
+@pytest.mark.parametrize(
+    ("tuned", "start", "improved"),
+    [(0.1, "Response time is 10 times better", True), (3.0, "Worse: ", False), (0.99, "No improvement: ", False)],
+)
+def test_single_runs_are_judged_without_an_interval_and_that_is_said(
+    tuned: float, start: str, improved: bool
+) -> None:
+    verdict = against([1.0], [tuned])
+    assert verdict.headline.startswith(start)
+    assert verdict.improved == improved
+    assert "no interval" in verdict.headline
+    assert interval(METRIC, verdict.rows[1].cost).endswith("(one sample, no interval)")
+
+
+def test_the_best_of_several_makes_the_headline_and_each_has_its_row() -> None:
+    groups = {"base": group([1.0, 1.1]), "fuzzy": group([0.5, 0.55]), "trim": group([0.1, 0.11])}
+    verdict = compare(groups, METRIC, True)
+    assert "with trim than with base" in verdict.headline
+    assert [(row.label, row.repeats) for row in verdict.rows] == [("base", 2), ("fuzzy", 2), ("trim", 2)]
+    assert verdict.rows[0].against is None
+    assert [round(row.against.mean, 3) for row in verdict.rows[1:] if row.against] == [2.0, 10.0]
+
+
+def test_a_metric_that_was_not_measured_in_both_says_nothing() -> None:
+    groups = {"base": group([1.0], metric="cpu_ratio"), "trim": group([0.5])}
+    verdict = compare(groups, METRIC, True)
+    assert not verdict.improved
+    assert "nothing can be said" in verdict.headline
+
+
+def alone(*moves: tuple[int, int, MoveState], late_s: float = 0.1) -> Verdict:
+    """One run of 1 s until the limit is not 150, and of another response time after that."""
+
+    def at(index: int, m: int) -> dict[str, float]:
+        return {METRIC: (1.0 if m == 150 else late_s) * (1 + 0.01 * (-1) ** index)}
+
+    return compare({"trim": [track_of(Store(None), "trim", at, moves=moves)]}, METRIC, True)
+
+
+def test_a_run_alone_is_compared_with_its_own_start() -> None:
+    verdict = alone((2, 40, MoveState.APPLIED))
+    assert verdict.improved
+    assert verdict.headline.startswith("Response time is 10.1 times better at the end of the run than at its start")
+    assert "not independent" in verdict.basis
+
+
+def test_a_run_alone_may_be_worse() -> None:
+    verdict = alone((2, 40, MoveState.APPLIED), late_s=2.0)
+    assert verdict.headline.startswith(
+        "Worse: response time at the end of the run is 1.99 times worse than at its start (95 % interval 1.9"
+    )
+
+
+@pytest.mark.parametrize("state", [MoveState.ADVISED, MoveState.REFUSED, MoveState.DECLINED])
+def test_a_run_in_which_no_change_was_applied_changed_nothing(state: MoveState) -> None:
+    assert alone().headline == "Nothing was changed"
+    assert alone((2, 40, state)).headline == "Nothing was changed"
+
+
+def test_the_settings_at_the_end_are_named_with_their_range() -> None:
+    store = Store(None)
+    ends = [
+        track_of(store, "trim", lambda i, m: {METRIC: 1.0}, moves=[(1, m, MoveState.APPLIED)]) for m in (30, 40, 35)
+    ]
+    (row,) = compare({"trim": ends}, METRIC, True).rows
+    assert row.knob == "30 to 40"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        (METRIC, 0.0, "0"),
+        (METRIC, 0.0123, "12.3 ms"),
+        (METRIC, 2.5, "2.5 s"),
+        (METRIC, 1234.0, "1,234 s"),
+        ("request_rate_hz", 1234.5, "1,234"),
+        ("cpu_ratio", 0.5, "0.5"),
+    ],
+)
+def test_values_are_shown_as_a_person_reads_them(metric: str, value: float, text: str) -> None:
+    assert shown(metric, value) == text
