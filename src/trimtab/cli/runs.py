@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         UsageError: there is no such run, or this cannot be done with it.
         TrimtabError: it could not be done.
     """
-    store = Store(args.store or default_path(), create=False)
+    args.store = (args.store or default_path()).absolute()  # a run's own command is read in its own directory
+    store = Store(args.store, create=False)
     try:
         if args.action == "list":
             return _list(store.runs(), args.json)

@@ -92,6 +92,15 @@ def test_resume_goes_on_with_a_killed_run(tuned: Trimtab, store: Path) -> None:
     assert Store(store).moves(1)[1].detail == "trimtab was killed while it was applied"
 
 
+def test_resume_finds_a_store_that_is_named_from_where_the_user_is(
+    tuned: Trimtab, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(store)
+    monkeypatch.chdir(store.parent)
+    assert tuned("runs", "resume", 1, "--store", store.name).code == 0
+    assert Store(store).run(1).status is Status.DONE
+
+
 def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
     said = tuned("runs", "resume", 1)
     assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
