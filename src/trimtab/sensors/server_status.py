@@ -77,7 +77,7 @@ class ServerStatus:
     """
 
     name = "server-status"
-    sampling_period_s = 0.02
+    sampling_period_s = 0.04
     cheap = True
 
     def __init__(self, url: str, clock: Clock, patience_s: float = 0.02, allow_remote: bool = False) -> None:
