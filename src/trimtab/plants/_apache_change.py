@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
-from trimtab.plants._apache_attached import STATUS_PATIENCE_S, Attached
-from trimtab.plants._apache_drain import drain, keepers
+from trimtab.plants._apache_attached import Attached
+from trimtab.plants._apache_drain import drain
 from trimtab.plants._apache_limits import limits
 from trimtab.plants._apache_process import Generations, children
 from trimtab.plants._apache_reload import Patience, reload
@@ -105,8 +105,7 @@ class Change:
         """Before prefork's limit shrinks: see `_apache_drain`."""
         if self.apache.limits.mpm != "prefork" or limit >= self.apache.in_force["max_request_workers"]:
             return ()
-        keep = keepers(self.apache.status_url, limit, STATUS_PATIENCE_S)
-        left = drain(self.apache.parent, self.clock, self.apache.status_url, keep, self.patience.shrink_s)
+        left = drain(self.apache.parent, self.clock, self.apache.status_url, limit, self.patience.shrink_s)
         return (blocked(left),) if left else ()
 
     def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:

@@ -23,15 +23,18 @@ _POLL_S = 0.002
 _START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
+_PAGE_S = 2.0
 _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
 
-def drain(parent: Parent, clock: Clock, status_url: str, keep: frozenset[int], patience_s: float) -> int:
-    """Asks all workers but some to finish, and those too that the parent starts in the meantime.
+def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s: float) -> int:
+    """Empties the places from `limit` on: asks their workers to finish.
 
-    These are asked before they accept a connection, hence the short distance of the polls. The parent notices ended
-    children once a second and starts new ones a second after that, so there is time for a reload when this returns.
+    The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
+    the parent starts meanwhile takes the lowest free place: it may stay when that is surely below the limit, and else
+    is asked before it accepts a connection, hence the short distance of the polls. The parent notices ended children
+    once a second and starts new ones a second after that, so there is time for a reload when this returns.
     An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is requests
     for the status page that pass the turn on, as Apache's own dummy connections do in a reload.
 
@@ -39,11 +42,11 @@ def drain(parent: Parent, clock: Clock, status_url: str, keep: frozenset[int], p
         parent: Apache's parent process.
         clock: for the wait.
         status_url: the status page.
-        keep: process ids of the workers that may stay.
+        limit: number of places that remain.
         patience_s: how long to wait, in seconds.
 
     Returns:
-        How many are still there.
+        How many processes are still there that may be beyond the limit.
 
     Raises:
         PlantGone: Apache has ended.
@@ -51,22 +54,32 @@ def drain(parent: Parent, clock: Clock, status_url: str, keep: frozenset[int], p
     _started(parent, clock)
     workers = set(_apache_process.generations(parent, frozenset()).workers)
     helpers = set(_apache_process.children(parent.pid)) - workers
+    places = {pid: place for pid, place in _apache_status.places(status_url, _PAGE_S).items() if pid in workers}
+    keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
-        there = set(_apache_process.children(parent.pid)) - helpers - keep
-        for child in sorted(there):
-            if child not in asked and _apache_process.program_of(child) not in (parent.exe, None):
-                helpers.add(child)  # such as a log program that was started anew
-            elif now_s - asked.setdefault(child, now_s) < _YOUNG_S:
+        running = set(_apache_process.children(parent.pid)) - helpers
+        keep &= running
+        for child in sorted(running - keep):
+            if child not in asked:
+                if _apache_process.program_of(child) not in (parent.exe, None):
+                    helpers.add(child)  # such as a log program that was started anew
+                    continue
+                below = len(keep) + sum(1 for other in running & asked.keys() if places.get(other, 0) < limit)
+                if child not in workers and below < limit:
+                    keep.add(child)
+                    continue
+            if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGUSR1)
+        left = running - keep - helpers
+        if not left or now_s > deadline:
+            return len(left)
         if now_s > knock_s:
             quiet = _apache_status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
             knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
-        if not there or now_s > deadline:
-            return len(there)
         parent.check()
         clock.sleep(_POLL_S)
 
@@ -78,9 +91,3 @@ def _started(parent: Parent, clock: Clock) -> None:
     if oldest is not None:
         up_s = float(Path("/proc/uptime").read_text().split()[0])
         clock.sleep(min(_START_S, _START_S - (up_s - oldest / os.sysconf("SC_CLK_TCK"))))
-
-
-def keepers(status_url: str, limit: int, patience_s: float) -> frozenset[int]:
-    """The processes in the places below a limit, as the status page has them; empty when it does not tell."""
-    places = _apache_status.places(status_url, patience_s)
-    return frozenset(pid for pid, place in places.items() if place < limit)

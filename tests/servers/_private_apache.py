@@ -1,0 +1,64 @@
+"""A private Apache and trimtab attached to it, as the tests of the plant need them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.core import Clock
+from trimtab.plants.apache import Apache
+from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
+from trimtab.testbed.apache_config import Mpm
+
+MPMS: tuple[Mpm, ...] = ("prefork", "worker", "event")
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A private Apache.
+
+    Args:
+        testbed: the server.
+        threads: workers in one process; the step of `max_request_workers`.
+    """
+
+    testbed: ApacheTestbed
+    threads: int
+
+    @property
+    def snippet(self) -> Path:
+        """trimtab's own file there."""
+        return self.testbed.snippet_directory / "zz-trimtab.conf"
+
+    def attach(self, clock: Clock | None = None) -> Apache:
+        """trimtab attached to it."""
+        testbed = self.testbed
+        directory = os.fspath(testbed.snippet_directory)
+        return Apache.attach(clock or SystemClock(), testbed.pid, testbed.status_url, directory)
+
+    def write(self, name: str, text: str | None) -> None:
+        """An operator's file among the included ones; None takes it away."""
+        path = self.testbed.snippet_directory / name
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text)
+
+
+@contextmanager
+def private(mpm: Mpm, **fields: object) -> Iterator[Bed]:
+    """A small private Apache: 8 processes in force, 16 possible."""
+    threads = 1 if mpm == "prefork" else 4
+    spec = ApacheSpec(
+        mpm,
+        max_request_workers=8 * threads,
+        server_limit=16,
+        threads_per_child=max(4, threads),
+        keep_alive_timeout_ms=300,
+    )
+    with ApacheTestbed(replace(spec, **fields)) as testbed:  # type: ignore[arg-type]
+        yield Bed(testbed, threads)

@@ -1,0 +1,344 @@
+"""The plant against real Apaches of all three kinds: found, read, changed, read back, undone, and put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_apache import MPMS, Bed, private
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants._apache_attached import Attached
+from trimtab.plants._apache_reload import Patience
+from trimtab.plants.apache import Apache, probe
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+
+@pytest.fixture(scope="module", params=MPMS)
+def shared(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    with private(request.param) as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    """One that is left as it was found."""
+    yield shared
+    left = shared.snippet.exists()
+    for path in shared.testbed.snippet_directory.iterdir():
+        path.unlink()
+    apache = shared.attach()
+    if left or apache.configuration()["max_request_workers"] != 8 * shared.threads:
+        os.kill(apache.pid, signal.SIGUSR1)
+        time.sleep(0.5)
+    apache.close()
+
+
+def running_limit(bed: Bed, limit: int) -> bool:
+    """Whether the server itself shows this limit, apart from what the plant believes."""
+    board = _apache_status.scoreboard(bed.testbed.status_url, 2.0)
+    assert board is not None
+    return _apache_status.agrees(board, limit)
+
+
+def busy(bed: Bed) -> int:
+    """Connections to the pages that a worker holds, by the descriptors of the worker processes."""
+    rows = Path(f"/proc/{bed.testbed.pid}/net/tcp").read_text().splitlines()[1:]
+    port = f"0100007F:{bed.testbed.port:04X}"
+    held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
+    workers = _apache_process.generations(_apache_process.find(bed.testbed.pid), frozenset()).workers
+    return sum(len(held & _apache_process.descriptors(worker, "socket")) for worker in workers)
+
+
+def test_it_is_found_and_read(bed: Bed) -> None:
+    apache = bed.attach()
+    knob = apache.knobs()[0]
+    assert apache.configuration() == {"max_request_workers": 8 * bed.threads, "keep_alive_timeout_ms": 300}
+    assert (knob.domain.minimum, knob.domain.maximum, knob.domain.step) == (
+        bed.threads,
+        16 * bed.threads,
+        bed.threads,
+    )
+    assert ("127.0.0.1", bed.testbed.port) in apache.listeners
+    apache.check_permissions()
+
+
+def test_a_change_is_in_force_in_the_running_server_and_restore_undoes_it(bed: Bed) -> None:
+    apache, limit = bed.attach(), 5 * bed.threads
+    before = apache.configuration()
+    applied = apache.apply({"max_request_workers": limit, "keep_alive_timeout_ms": 450})
+    assert applied.configuration == {"max_request_workers": limit, "keep_alive_timeout_ms": 450}
+    assert apache.configuration() == applied.configuration
+    assert running_limit(bed, limit)
+    assert not running_limit(bed, limit + bed.threads)
+    apache.restore()
+    assert apache.configuration() == before
+    assert running_limit(bed, 8 * bed.threads)
+    assert not bed.snippet.exists()
+    apache.restore()
+
+
+def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Bed) -> None:
+    apache = bed.attach()
+    apache.apply({"max_request_workers": 4 * bed.threads})
+    both = apache.apply({"keep_alive_timeout_ms": 700}).configuration
+    assert both == {"max_request_workers": 4 * bed.threads, "keep_alive_timeout_ms": 700}
+    apache.restore()
+    apache.apply({"max_request_workers": 6 * bed.threads})
+    assert running_limit(bed, 6 * bed.threads)
+    apache.restore()
+    assert apache.configuration()["max_request_workers"] == 8 * bed.threads
+
+
+def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> None:
+    apache = bed.attach()
+    for processes in (3, 1, 10):
+        apache.apply({"max_request_workers": processes * bed.threads})
+    wanted = 10 * bed.threads
+    url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=5000")
+    clients = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=30).read()) for _ in range(wanted)]
+    for client in clients:
+        client.start()
+    most, deadline = 0, time.monotonic() + 12
+    while most < wanted and time.monotonic() < deadline:
+        most = max(most, busy(bed))
+        time.sleep(0.02)
+    for client in clients:
+        client.join()
+    assert most >= wanted, f"only {most} of {wanted} places were used"
+    apache.restore()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"max_request_workers": 10_000}, {"keep_alive_timeout_ms": 0}, {"max_clients": 5}]
+)
+def test_what_is_not_valid_is_refused_and_changes_nothing(bed: Bed, changes: dict[str, int]) -> None:
+    apache = bed.attach()
+    with pytest.raises(ApplyRefused, match=next(iter(changes))):
+        apache.apply({"keep_alive_timeout_ms": 400, **changes})
+    assert not bed.snippet.exists()
+
+
+def test_a_configuration_that_apache_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
+    apache = bed.attach()
+    bed.write("b.conf", "NoSuchDirective on\n")
+    with pytest.raises(ApplyRefused, match="Invalid command 'NoSuchDirective'"):
+        apache.apply({"max_request_workers": 4 * bed.threads})
+    assert not bed.snippet.exists()
+    assert running_limit(bed, 8 * bed.threads)
+
+
+def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: Bed) -> None:
+    apache = bed.attach()
+    apache.apply({"max_request_workers": 4 * bed.threads})
+    bed.write("b.conf", "NoSuchDirective on\n")
+    with pytest.raises(ApplyFailed, match="NoSuchDirective"):
+        apache.restore()
+    assert not bed.snippet.exists()
+    _apache_process.find(apache.pid).check()
+    bed.write("b.conf", None)
+    apache.restore()
+    assert running_limit(bed, 8 * bed.threads)
+
+
+def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
+    # The macro is not expanded by trimtab, so it cannot foresee that this line has the last word.
+    modules = _apache_process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
+    bed.write(
+        "a.conf",
+        f"LoadModule macro_module {modules}/mod_macro.so\n"
+        f"<Macro Mine>\nMaxRequestWorkers {bed.threads * 12}\n</Macro>\n",
+    )
+    bed.write("zzz.conf", "Use Mine\n")
+    os.kill(bed.testbed.pid, signal.SIGUSR1)
+    time.sleep(0.5)
+    apache = bed.attach()
+    assert any("macro" in note for note in apache.notes)
+    with pytest.raises(ApplyFailed, match=f"after the reload, not {5 * bed.threads}"):
+        apache.apply({"max_request_workers": 5 * bed.threads})
+    assert not bed.snippet.exists()
+
+
+def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(bed: Bed) -> None:
+    parent = _apache_process.find(bed.testbed.pid)
+    attached = Attached(parent, bed.testbed.status_url)
+    patience = Patience(reload_s=0.3, serve_s=0.3, drain_s=0.1, shrink_s=0.1)
+    apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
+    os.kill(parent.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ApplyFailed, match="did not reload within"):
+            apache.apply({"max_request_workers": 12 * bed.threads})
+    finally:
+        os.kill(parent.pid, signal.SIGCONT)
+    assert not bed.snippet.exists()
+
+
+class Interrupting(SystemClock):
+    """Time in which something happens at the first wait."""
+
+    def __init__(self, happens: BaseException) -> None:
+        self.happens: BaseException | None = happens
+
+    def sleep(self, duration_s: float) -> None:
+        if self.happens is not None:
+            happens, self.happens = self.happens, None
+            raise happens
+        super().sleep(duration_s)
+
+
+def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
+    apache = bed.attach(Interrupting(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        apache.apply({"max_request_workers": 12 * bed.threads})
+    assert not bed.snippet.exists()
+    assert running_limit(bed, 8 * bed.threads)
+
+
+def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: Bed) -> None:
+    apache = bed.attach()
+    apache.apply({"max_request_workers": 4 * bed.threads})
+    mine = f"MaxRequestWorkers {6 * bed.threads}\n"
+    bed.write(bed.snippet.name, mine)
+    with pytest.raises(OperatorEdit) as first:
+        apache.configuration()
+    assert first.value.knob == "max_request_workers"
+    assert "max_request_workers" in apache.configuration(), "it is said once"
+    for change in ({"max_request_workers": 5 * bed.threads}, {"keep_alive_timeout_ms": 900}):
+        with pytest.raises(OperatorEdit):
+            apache.apply(change)
+    with pytest.raises(OperatorEdit, match="changed by somebody"):
+        apache.restore()
+    assert bed.snippet.read_text() == mine
+
+
+def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: Bed) -> None:
+    apache = bed.attach()
+    apache.apply({"max_request_workers": 4 * bed.threads})
+    bed.write("mine.conf", f"MaxRequestWorkers {6 * bed.threads}\n")
+    with pytest.raises(OperatorEdit, match=r"mine\.conf"):
+        apache.apply({"max_request_workers": 5 * bed.threads})
+    apache.apply({"keep_alive_timeout_ms": 900})
+    assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 900}
+    apache.restore()
+    assert apache.configuration() == {"max_request_workers": 6 * bed.threads, "keep_alive_timeout_ms": 300}
+
+
+def test_a_reload_by_somebody_else_just_before_ours_does_not_confuse_it(bed: Bed) -> None:
+    apache = bed.attach()
+    for delay_s in (0.0, 0.02, 0.05):
+        os.kill(apache.pid, signal.SIGUSR1)
+        time.sleep(delay_s)
+        processes = 9 + round(delay_s * 100)
+        apache.apply({"max_request_workers": processes * bed.threads})
+        assert running_limit(bed, processes * bed.threads)
+    apache.restore()
+
+
+def test_what_a_killed_run_left_is_recognised_and_undone(bed: Bed) -> None:
+    run = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.apache import Apache
+        apache = Apache.attach(SystemClock(), {bed.testbed.pid}, {bed.testbed.status_url!r})
+        apache.apply({{"max_request_workers": {4 * bed.threads}}})
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    assert running_limit(bed, 4 * bed.threads)
+    apache = bed.attach()
+    assert "zz-trimtab.conf" in apache.leftover()
+    apache.apply({"max_request_workers": 5 * bed.threads})
+    apache.restore()
+    assert apache.configuration()["max_request_workers"] == 4 * bed.threads, "as it was before this run"
+    apache.undo_leftover()
+    assert apache.configuration()["max_request_workers"] == 8 * bed.threads
+    assert apache.leftover() == ""
+    assert not bed.snippet.exists()
+
+
+def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
+    apache = bed.attach()
+    apache.apply({"max_request_workers": 12 * bed.threads})
+    ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not bed.snippet.exists()
+    time.sleep(0.5)
+    assert running_limit(bed, 8 * bed.threads)
+
+
+def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
+    bed.write(bed.snippet.name, "# mine\n")
+    apache = bed.attach()
+    with pytest.raises(UsageError, match="was not written by trimtab"):
+        apache.check_permissions()
+    with pytest.raises(ApplyRefused, match="was not written by trimtab"):
+        apache.apply({"max_request_workers": 4 * bed.threads})
+    assert bed.snippet.read_text() == "# mine\n"
+
+
+def test_the_doctor_names_every_knob_and_the_status_page(bed: Bed) -> None:
+    subject = f"apache pid {bed.testbed.pid}"
+    found = [f for f in probe() if f.subject.startswith(subject)]
+    for what in ("", " status page", " max_request_workers", " keep_alive_timeout_ms"):
+        about = [f for f in found if f.subject.startswith(subject + what)]
+        assert about, f"nothing is said of{what}"
+        assert about[0].usable, about[0]
+
+
+def test_a_status_page_that_is_not_there_is_said_with_what_turns_it_on(bed: Bed) -> None:
+    with pytest.raises(UsageError, match=r"\(404\).*a2enmod status"):
+        Apache.attach(SystemClock(), bed.testbed.pid, bed.testbed.url("/nothing-here"))
+    with pytest.raises(UsageError, match="outside this machine"):
+        Apache.attach(SystemClock(), bed.testbed.pid, "http://192.0.2.1/server-status")
+
+
+@pytest.mark.root
+def test_without_permission_one_line_says_what_is_needed(bed: Bed) -> None:
+    def said() -> str:
+        try:
+            bed.attach()
+        except UsageError as error:
+            return str(error)
+        return "attached"
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        os.write(writing, said().encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        message = pipe.read()
+    assert "permission" in message or "cannot read" in message, message
+    assert "\n" not in message
+
+
+def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
+    with private("event") as bed:
+        apache = bed.attach()
+        apache.apply({"max_request_workers": 4 * bed.threads})
+        os.kill(apache.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 5
+        while _apache_process.start_of(apache.pid) is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
+            apache.configuration()
+        with pytest.raises(PlantGone):
+            apache.apply({"max_request_workers": 5 * bed.threads})
+        apache.restore()
+        assert not Path(bed.snippet).exists()
