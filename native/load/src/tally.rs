@@ -199,3 +199,18 @@ impl Tally {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_generator_owes_is_outstanding_and_unsent() {
+        let mut tally = Tally::new("a").expect("tally");
+        (tally.outstanding, tally.unsent) = (5, 2);
+        let interval = tally.interval(10);
+        assert_eq!((interval.outstanding, interval.unsent), (15, 12));
+        let summary = tally.summary(3).expect("summary");
+        assert_eq!((summary.outstanding, summary.unsent), (8, 5));
+    }
+}
