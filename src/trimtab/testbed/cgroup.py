@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.core.finding import Finding
 from trimtab.testbed import processes
 from trimtab.testbed.relief import Relief
 
@@ -170,6 +171,19 @@ class Confinement:
             self.missing.append(f"{what or file}: {_reason(error)}")
         else:
             self.applied += [what] if what else []
+
+
+def probe() -> tuple[Finding, ...]:
+    """Whether a testbed's memory and CPU can be limited here; looks and changes nothing."""
+    subject = "limits for testbeds (control groups)"
+    unified = (ROOT / "cgroup.controllers").exists()
+    where = ROOT if unified else ROOT / "memory"
+    if os.geteuid() == 0 and os.access(where, os.W_OK):
+        return (Finding(subject, True, f"version {2 if unified else 1} in {where}"),)
+    if os.geteuid() != 0:
+        return (Finding(subject, False, f"{where} is not this user's", "run as root"),)
+    why = "is not there" if not where.exists() else "cannot be written"
+    return (Finding(subject, False, f"{where} {why}", "mount the memory controller"),)
 
 
 def pids(directories: set[Path]) -> list[int]:

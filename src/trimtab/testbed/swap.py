@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 from trimtab.testbed.registry import Registry
 
@@ -81,6 +82,16 @@ def release(registry: Registry) -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         raise TrimtabError(f"cannot remove swap on {device.path}: {_said(error)}") from None
     state.unlink()
+
+
+def probe() -> tuple[Finding, ...]:
+    """Whether a testbed can have swap on zram here; looks and changes nothing."""
+    subject = "swap for testbeds (zram)"
+    if not CONTROL.exists() and not Path("/dev/zram0").exists():
+        return (Finding(subject, False, "this kernel has no zram loaded", "modprobe zram"),)
+    if os.geteuid() != 0:
+        return (Finding(subject, False, "setting it up needs root", "run as root"),)
+    return (Finding(subject, True, "zram is there and may be set up"),)
 
 
 def _read(state: Path) -> Device | None:
