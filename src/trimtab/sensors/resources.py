@@ -209,7 +209,11 @@ def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
     if sources.memory is not None:
         detail = f"of {sources.memory.where}, limit {sources.limit_bytes / 2**20:.0f} MiB"
         findings.append(Finding("memory", True, detail))
-    findings.append(Finding("memory of a worker", True, f"from {sources.worker.source}"))
+    if sources.worker.read_bytes() is None:
+        why = "no worker process that this user may look into"
+        findings.append(Finding("memory of a worker", False, why, "run trimtab as root or as the server's user"))
+    else:
+        findings.append(Finding("memory of a worker", True, f"from {sources.worker.source}"))
     findings += [Finding(w, False, why, _ENABLE.get(w, _PSI)) for w, why in sources.missing.items()]
     sources.close()
     return tuple(findings)
