@@ -18,7 +18,7 @@ from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event
-from trimtab.lab import Context, Lab
+from trimtab.lab import Context, Lab, chosen
 from trimtab.store import Store, default_path
 from trimtab.testbed.reap import clean
 
@@ -67,9 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     """Runs an experiment."""
     lab: Lab = discovery.load(ROOM, args.experiment).LAB
-    unknown = [part for part in args.part if part not in lab.parts]
-    if unknown:
-        raise UsageError(f"unknown part {unknown[0]!r}: {args.experiment} has {', '.join(lab.parts)}")
+    chosen(lab.parts, tuple(args.part))
     seeds = _seeds(args.seeds)
     writable(args.report, "the report")
     with stopping() as stop:

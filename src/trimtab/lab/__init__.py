@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from trimtab.errors import UsageError
 from trimtab.events import Event
 from trimtab.observer import Stop
 from trimtab.store import Store
@@ -56,6 +57,23 @@ class Lab(Protocol):
             context: where results go, and how often.
 
         Raises:
+            UsageError: there is no such part, or the context asks for what the experiment does not write.
             TrimtabError: the testbed could not be set up, or an experiment broke off.
         """
         ...
+
+
+def chosen(known: Mapping[str, str], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The parts to run: those named, or all there are.
+
+    Args:
+        known: the experiment's parts.
+        parts: names; empty for all.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    for part in parts:
+        if part not in known:
+            raise UsageError(f"unknown part {part!r}: there are {', '.join(known)}")
+    return parts or tuple(known)

@@ -21,6 +21,7 @@ def predicted(setup: Setup, sweep: Mapping[int, Sequence[Track]]) -> dict[int, f
     sessions = Sessions(
         session_rate_hz=load.rate_scale / load.session_gap_mean_s,
         session_pages=load.session_pages_mean,
+        burst_length=load.burst_mean,
         think_s=think_s,
         held_s=held_lognormal_s(think_s, sigma_s, setup.spec.keep_alive_timeout_ms / 1000),
     )

@@ -15,8 +15,10 @@ def new_folder(path: Path) -> Path:
     """Makes the folder.
 
     Raises:
-        UsageError: it exists and is not empty: results are not overwritten.
+        UsageError: it is a file, or exists and is not empty: results are not overwritten.
     """
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is not a folder")
     if path.exists() and any(path.iterdir()):
         raise UsageError(f"{path} has results already, which are never edited: name another folder")
     path.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.lab import Context
+from trimtab.errors import UsageError
+from trimtab.lab import Context, chosen
 from trimtab.lab._arm import Arm, run_arm, through_loop
 from trimtab.plants.simulated import Simulated
 from trimtab.testbed.setups import DYNAMIC
@@ -33,6 +34,9 @@ class Demo:
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs both halves and writes the report."""
+        chosen(PARTS, parts)
+        if context.results is not None:
+            raise UsageError("demo writes no results folder: '--report FILE' has its figures")
         arms = (("as shipped", "static", BASELINE_S), ("trim", "trim", TUNED_S))
         why = _unreal()
         if why:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.lab import Context
+from trimtab.lab import Context, chosen
 from trimtab.lab._arm import WARM_S, Arm, run_arm
 from trimtab.lab._results import new_folder
 from trimtab.testbed import setups
@@ -47,10 +47,12 @@ class Liu2003:
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs the parts, every repeat of every arm; then writes raw data, figures and summary."""
+        arms = [arm for part in chosen(PARTS, parts) for arm in self.arms(part, context.seeds)]
+        if context.report is not None:
+            raise UsageError("liu2003 writes no report: '--results FOLDER' has its figures and summary")
         if not shutil.which("apache2"):
             raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
         folder: Path | None = new_folder(context.results) if context.results is not None else None
-        arms = [arm for part in parts or tuple(PARTS) for arm in self.arms(part, context.seeds)]
         ids = []
         for number, arm in enumerate(arms, 1):
             at = f" from {arm.start}" if arm.start is not None else ""
@@ -68,8 +70,7 @@ class Liu2003:
         Raises:
             UsageError: there is no such part.
         """
-        if part not in PARTS:
-            raise UsageError(f"unknown part {part!r}: there are {', '.join(PARTS)}")
+        chosen(PARTS, (part,))
         kind, _, name = part.partition("-")
         if kind == "sweep":
             return _sweep(part, setups.setup(name), seeds)

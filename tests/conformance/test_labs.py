@@ -1,0 +1,47 @@
+"""Every experiment there is, through one kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab import discovery
+from trimtab.errors import UsageError
+from trimtab.lab import Context, Lab
+from trimtab.store import Store
+
+ROOM = "trimtab.lab"
+
+every = pytest.mark.parametrize("name", discovery.names(ROOM))
+
+
+def lab_of(name: str) -> Lab:
+    lab: Lab = discovery.load(ROOM, name).LAB
+    return lab
+
+
+@every
+def test_it_says_in_one_line_what_it_shows(name: str) -> None:
+    lab = lab_of(name)
+    assert lab.description and "\n" not in lab.description
+
+
+@every
+def test_its_parts_are_described_and_can_be_typed(name: str) -> None:
+    parts = lab_of(name).parts
+    assert parts
+    for part, what in parts.items():
+        assert part.replace("-", "").isalnum() and part == part.lower()
+        assert what and "\n" not in what
+
+
+@every
+def test_an_unknown_part_is_refused_before_anything_is_done(name: str, tmp_path: Path) -> None:
+    store = Store(None)
+    lab = lab_of(name)
+    for parts in (("nosuch",), (*lab.parts, "nosuch")):
+        with pytest.raises(UsageError, match="unknown part 'nosuch': there are "):
+            lab.run(parts, Context(store, results=tmp_path / "results", report=tmp_path / "report.html"))
+    assert store.runs() == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,49 @@
+"""trimtab lab: what it lists and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab.lab.liu2003 import PARTS
+
+BAD = [
+    (["run", "nosuch"], "unknown lab 'nosuch': there are demo, liu2003"),
+    (["run", "liu2003", "--part", "nosuch"], "unknown part 'nosuch': there are sweep-dynamic, "),
+    (["run", "demo", "--part", "switch"], "unknown part 'switch': there are demo"),
+    (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write whole numbers with commas"),
+    (["run", "liu2003", "--seeds", ""], "--seeds '': write whole numbers with commas"),
+    (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write whole numbers with commas"),
+    (["run", "demo", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
+    (["run"], "the following arguments are required: NAME"),
+    ([], "the following arguments are required: ACTION"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(
+    trimtab: Trimtab, store: Path, arguments: list[str], message: str
+) -> None:
+    said = trimtab("lab", *arguments)
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert message in said.err
+    assert not store.exists()
+
+
+def test_what_an_experiment_does_not_write_is_refused(trimtab: Trimtab, tmp_path: Path) -> None:
+    for arguments in (["demo", "--results", tmp_path / "out"], ["liu2003", "--report", tmp_path / "x.html"]):
+        said = trimtab("lab", "run", *arguments)
+        assert said.code == 2
+        assert "writes no" in said.err and said.err.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_list_has_every_experiment_and_part(trimtab: Trimtab) -> None:
+    said = trimtab("lab", "list")
+    assert said.code == 0
+    for name in ("demo: ", "liu2003: ", *PARTS):
+        assert name in said.out

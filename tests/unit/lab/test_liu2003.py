@@ -1,0 +1,187 @@
+"""The arms of liu2003's parts and the summary of what they left in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests._stored_runs import always, whole, write_run
+from trimtab.errors import UsageError
+from trimtab.events import MoveState
+from trimtab.lab import Context
+from trimtab.lab._liu2003_summary import write
+from trimtab.lab.liu2003 import LAB, METHODS, PARTS, SWITCH_AT_S
+from trimtab.store import Store
+from trimtab.testbed import setups
+
+SEEDS = (4, 5, 6)
+
+
+@pytest.mark.parametrize("part", [p for p in PARTS if p.startswith("sweep-")])
+def test_a_sweep_tries_every_setting_once_for_each_seed(part: str) -> None:
+    arms = LAB.arms(part, SEEDS)
+    setup = setups.setup(part.removeprefix("sweep-"))
+    assert [(a.seed, a.start) for a in arms] == [(seed, m) for seed in SEEDS for m in setup.sweep]
+    assert all(a.label == str(a.start) and a.controller == "static" and not a.guarded for a in arms)
+    assert {a.setup for a in arms} == {setup}
+
+
+@pytest.mark.parametrize("part", list(METHODS))
+def test_methods_alternate_within_each_seed(part: str) -> None:
+    arms = LAB.arms(part, SEEDS)
+    assert [(a.seed, a.label) for a in arms] == [(seed, m) for seed in SEEDS for m in METHODS[part]]
+    assert all(a.controller == a.label and a.group == part for a in arms)
+
+
+@pytest.mark.parametrize("part", list(METHODS))
+def test_only_trim_has_guards_and_all_start_from_the_shipped_default(part: str) -> None:
+    arms = LAB.arms(part, SEEDS)
+    assert {a.label for a in arms if a.guarded} == {"trim"}
+    assert all(a.start is None and a.setup.spec.max_request_workers == 150 for a in arms)
+    assert len({(a.duration_s, a.window_s) for a in arms}) == 1, "all for the same time"
+
+
+def test_only_the_switch_changes_its_clients() -> None:
+    assert not any(a.populations for p in PARTS if p != "switch" for a in LAB.arms(p, SEEDS))
+    arms = LAB.arms("switch", SEEDS)
+    assert {a.populations for a in arms} == {setups.switch(SWITCH_AT_S)}
+    assert all(a.duration_s > SWITCH_AT_S + 24 for a in arms), "twelve windows and more after it"
+
+
+def test_an_unknown_part_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown part 'sweep': there are sweep-dynamic"):
+        LAB.arms("sweep", SEEDS)
+
+
+def test_nothing_is_made_before_the_parts_are_known(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown part"):
+        LAB.run(("switch", "nosuch"), Context(Store(None), results=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_that_it_does_not_write_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="writes no report"):
+        LAB.run(("switch",), Context(Store(None), report=tmp_path / "x.html"))
+
+
+# The summary.
+
+BEST_S = {"dynamic": 0.1, "static": 0.05}
+
+
+def swept(store: Store, name: str) -> list[int]:
+    """A curve with its best at 16 workers: twice that at 8, 30 times that at the default; seeds differ by 10 %."""
+    times = {8: 2.0, 16: 1.0, 150: 30.0}
+    return [
+        write_run(
+            store,
+            str(m),
+            always(whole(times[m] * BEST_S[name] * (1 + 0.1 * (seed - 2)), client_page_time_s=0.5)),
+            group=f"sweep-{name}",
+            seed=seed,
+            start=m,
+            windows=5,
+            controller="static",
+        )
+        for seed in (1, 2, 3)
+        for m in times
+    ]
+
+
+def method(store: Store, label: str, group: str, late_s: float, seed: int, after: int = 3, windows: int = 40) -> int:
+    """A run from 3 s to `late_s`, which sets 16 workers after window `after`."""
+    return write_run(
+        store,
+        label,
+        lambda i, m: whole(3.0 if m == 150 else late_s),
+        group=group,
+        seed=seed,
+        windows=windows,
+        moves=[(after, 16, MoveState.APPLIED)] if label != "static" else [],
+        controller=label,
+    )
+
+
+def summary(folder: Path, store: Store, ids: list[int]) -> list[str]:
+    write(folder, store, ids, switch_at_s=46.0)
+    for picture in folder.glob("*.svg"):
+        ElementTree.parse(picture)
+    return (folder / "summary.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_sweeps_best_worst_and_default_are_named(tmp_path: Path) -> None:
+    store = Store(None)
+    lines = summary(tmp_path, store, swept(store, "dynamic"))
+    text = "\n".join(lines)
+    assert "Best: 16 workers, 100 ms. Worst: 150 workers, 3 s, 30 times the best." in text
+    assert "Concave upward within 10 % from setting to setting: yes." in text
+    assert "The shipped default 150: 3 s, 30 times the best." in text
+    (row,) = [line for line in lines if line.startswith("| 16 |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:9] == ["16", "100 ms", "10 ms", "25 ms", "18.8 ms", "4", "50%", "110%", "500 ms"]
+    assert cells[9] != "-", "the model's forecast"
+    assert {p.name for p in tmp_path.glob("*.svg")} == {f"fig{n}-dynamic.svg" for n in (4, 6, 10)}
+    assert (tmp_path / "windows.csv").exists()
+
+
+def test_a_sweep_with_two_valleys_is_not_concave(tmp_path: Path) -> None:
+    store = Store(None)
+    times = {8: 0.2, 16: 0.1, 32: 0.5, 64: 0.2, 150: 3.0}
+    ids = [write_run(store, str(m), always(whole(t)), group="sweep-dynamic", start=m) for m, t in times.items()]
+    assert any("to setting: no." in line for line in summary(tmp_path, store, ids))
+
+
+def test_methods_are_measured_against_the_sweep(tmp_path: Path) -> None:
+    """trim settles at 1.05 times the best, the default stays at 3 s: 28.6 times slower."""
+    store = Store(None)
+    ids = swept(store, "dynamic")
+    ids += [
+        method(store, label, "compare-dynamic", late_s, seed)
+        for seed in (1, 2, 3)
+        for label, late_s in (("static", 3.0), ("fuzzy", 0.12), ("trim", 0.105))
+    ]
+    lines = summary(tmp_path, store, ids)
+    rows = {
+        line.split("|")[1].strip(): [c.strip() for c in line.strip("|").split("|")] for line in lines if "|" in line
+    }
+    assert rows["trim"] == [
+        "trim",
+        "105 ms (105 ms to 105 ms)",
+        "1.05 (1.05 to 1.05)",
+        "28.6",
+        "4, 4, 4",
+        "16, 16, 16",
+        "0, 0, 0",
+        "1.00",
+    ]
+    assert rows["fuzzy"][4] == "4, 4, 4", "20 % is within the quarter that fuzzy is allowed"
+    assert rows["static"][3:5] == ["1", "never, never, never"]
+    assert len(list(tmp_path.glob("trajectories-dynamic-*.svg"))) == 3
+
+
+def test_methods_without_a_sweep_are_not_measured_against_anything(tmp_path: Path) -> None:
+    store = Store(None)
+    ids = [method(store, "trim", "compare-static", 0.1, 1)]
+    text = "\n".join(summary(tmp_path, store, ids))
+    assert "no best value to compare with" in text
+    assert "times best" not in text
+
+
+def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Path) -> None:
+    """The workload changes at 46 s, with window 23; trim sets 16 after window 30, and is there from 31 on."""
+    store = Store(None)
+    ids = swept(store, "static")
+    ids += [method(store, "trim", "switch", 0.055, seed, after=30) for seed in (1, 2)]
+    ids += [method(store, "fuzzy", "switch", 0.2, seed, after=30) for seed in (1, 2)]
+    lines = summary(tmp_path, store, ids)
+    assert "| trim | 8, 8 | 150, 150 | 16, 16 |" in lines
+    assert "| fuzzy | never, never | 150, 150 | 16, 16 |" in lines
+
+
+def test_the_summary_says_how_to_repeat_it(tmp_path: Path) -> None:
+    store = Store(None)
+    text = "\n".join(summary(tmp_path, store, swept(store, "dynamic")))
+    assert "trimtab lab run liu2003 --seeds 1,2,3 --results FOLDER" in text
+    assert "- kernel: Linux 6.1" in text
