@@ -5,6 +5,11 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
 
+fail() {
+    say "$*" >&2
+    exit 1
+}
+
 missing_packages() { # names from packages.txt that dpkg does not know as installed
     wanted=$(sed -e 's/#.*//' packages.txt | awk -v rust="$1" 'NF && ($2 != "rust" || rust == "yes") {print $1}')
     for name in $wanted; do
@@ -12,7 +17,7 @@ missing_packages() { # names from packages.txt that dpkg does not know as instal
     done
 }
 
-cargo_is_new_enough() { # 1.85 or newer, with clippy and rustfmt for `make test`
+cargo_is_new_enough() { # 1.85 or newer
     command -v cargo >/dev/null 2>&1 || return 1
     version=$(cargo --version | awk '{print $2}')
     [ "$(printf '%s\n1.85.0\n' "$version" | sort -V | head -n 1)" = 1.85.0 ]
@@ -26,9 +31,10 @@ if command -v dpkg-query >/dev/null 2>&1; then
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then
         say "installing Debian packages: $missing"
         export DEBIAN_FRONTEND=noninteractive
-        apt-get update -qq
         # shellcheck disable=SC2086  # a list of names
-        apt-get install -y -qq --no-install-recommends $missing >/dev/null
+        if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null; }; then
+            say "apt-get could not install them; without Apache the demonstration runs on the simulated plant"
+        fi
     elif [ -n "$missing" ]; then
         say "not root, so these Debian packages stay missing: $missing"
         say "  (as root: apt-get install --no-install-recommends $missing)"
@@ -37,15 +43,17 @@ else
     say "this is not Debian: the packages of packages.txt have to be there already"
 fi
 
-if ! cargo_is_new_enough; then
-    say "no cargo of at least 1.85: install it (Debian: cargo-web rustc-web) and run this again" >&2
-    exit 1
-fi
+cargo_is_new_enough || fail "no cargo of at least 1.85: install it (Debian: cargo-web rustc-web) and run this again"
+command -v cc >/dev/null 2>&1 || fail "no C compiler to link with: install it (Debian: build-essential) and run this again"
+for part in clippy fmt; do
+    cargo "$part" --version >/dev/null 2>&1 || say "no cargo $part: 'make demo' works, 'make test' needs it"
+done
 
-python=$(command -v python3.11 || command -v python3)
-if [ ! -x .venv/bin/python ]; then
+python=$(command -v python3.11 || command -v python3) || fail "no python3: install it and run this again"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11"
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     say "making the virtual environment .venv"
-    "$python" -m venv .venv
+    "$python" -m venv --clear .venv || fail "no virtual environment: install its module (Debian: python3-venv) and run this again"
 fi
 say "installing the pinned Python packages"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
