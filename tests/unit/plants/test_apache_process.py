@@ -1,0 +1,71 @@
+"""Which Apache is meant, and what its command line and its status page say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants._apache_config import Origin, evaluate
+from trimtab.plants._apache_process import Parent, find
+from trimtab.plants._apache_program import _options
+
+ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"))
+TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"))
+
+
+def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
+    monkeypatch.setattr(_apache_process, "parents", lambda: list(parents))
+
+
+def test_the_only_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch, ONE)
+    assert find(None) is ONE
+
+
+def test_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch)
+    with pytest.raises(UsageError, match="no running Apache"):
+        find(None)
+
+
+def test_of_several_one_must_be_chosen_from_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch, ONE, TWO)
+    with pytest.raises(UsageError, match=r"--pid: pid 812: apache2 -k start; pid 900: apache2 -f /x/own\.conf"):
+        find(None)
+    assert find(900) is TWO
+    with pytest.raises(UsageError, match="pid 1 is not"):
+        find(1)
+
+
+def test_a_parent_that_has_ended_is_gone() -> None:
+    with pytest.raises(PlantGone, match=f"pid {1 << 30}"):
+        Parent(1 << 30, 1, Path("/x"), ()).check()
+
+
+def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
+    argv = ("-k", "start", "-DFOREGROUND", "-f", "a.conf", "-d/etc", "-X", "-c", "Listen 1", "-e", "debug")
+    assert _options(argv) == [("D", "FOREGROUND"), ("f", "a.conf"), ("d", "/etc"), ("c", "Listen 1")]
+
+
+def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
+    assert _apache_process._address("0100007F") == "127.0.0.1"
+    assert _apache_process._address("00000000000000000000000001000000") == "::1"
+
+
+def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:
+    assert _apache_status.agrees("W__..", 5)
+    assert _apache_status.agrees("W__..GG", 5)
+    assert not _apache_status.agrees("W__..", 6)
+    assert not _apache_status.agrees("W__....", 5)
+
+
+def test_the_status_page_is_looked_for_where_the_configuration_puts_it(tmp_path: Path) -> None:
+    main = tmp_path / "main.conf"
+    main.write_text("<Location /who>\nSetHandler server-status\n</Location>\n")
+    found = _apache_status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81)))
+    assert found == [
+        f"http://{host}{path}" for path in ("/who", "/server-status") for host in ("127.0.0.1:80", "[::1]:81")
+    ]
