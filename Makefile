@@ -19,8 +19,8 @@ $(stamp): tools/setup.sh packages.txt requirements.txt pyproject.toml $(sources)
 	touch $@
 
 lint: setup
-	$(bin)/ruff check src tests benchmarks
-	$(bin)/ruff format --check src tests benchmarks
+	$(bin)/ruff check src tests benchmarks tools
+	$(bin)/ruff format --check src tests benchmarks tools
 	$(bin)/mypy
 	$(bin)/python tools/docs.py --check
 	cargo fmt --manifest-path native/Cargo.toml --all --check
