@@ -36,6 +36,7 @@ class ScriptedServer:
             [sys.executable, __file__, str(idle_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
+        self.pid = self._process.pid
         self.port = int(self._process.stdout.readline())
         self.target = f"127.0.0.1:{self.port}"
 
