@@ -134,6 +134,6 @@ def test_httperf_sees_the_same_mean_response_time_on_the_same_sessions(tmp_path:
             assert (ours[0], theirs[0]) == (requests, requests)
             assert ours[1] > served_s / requests
             means_s.append((ours[1], theirs[1]))
-    # Whatever else the machine does can only add to a response time: the least of each tool's repeats has least of it.
+    # Whatever else the machine does can only add to a response time: compare the least of each tool's repeats.
     least_ours_s, least_theirs_s = (min(column) for column in zip(*means_s, strict=True))
     assert least_ours_s == pytest.approx(least_theirs_s, rel=0.1), means_s
