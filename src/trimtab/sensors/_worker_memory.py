@@ -11,7 +11,9 @@ of smaps_rollup), as the mean over a few workers, because the kernel walks all p
 and kernel stacks (about 0.1 MiB) are missing there. Pss would be wrong: it divides the first process's pages among
 all.
 
-Both cost a read per process, so they are taken every few seconds only.
+The second, and the first on a kernel that does not list a process's children, cost a read per process, so they are
+taken every few seconds only. The first is otherwise taken in every window, because memory demand and what a worker
+needs of it must be of one moment: while they grow, a line through two moments has a base of any size.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from trimtab.sensors._kernel_file import table
 from trimtab.sensors._memory import GroupMemory, own_memory
 
 _SAMPLED = 4
+_PERIOD_S = 5.0
 
 
 class WorkerMemory:
@@ -51,6 +54,12 @@ class WorkerMemory:
                 self._group = own
             else:
                 own.close()
+
+    @property
+    def period_s(self) -> float:
+        """How long a reading may stand: not at all where it takes two files, else a while."""
+        quick = self._group is not None and (self._proc / f"{self._pid}/task/{self._pid}/children").exists()
+        return 0.0 if quick else _PERIOD_S
 
     @property
     def source(self) -> str:

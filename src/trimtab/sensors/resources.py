@@ -10,7 +10,7 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | memory_ratio          | demand / limit                                                              |
 | swap_in_rate_hz       | pgmajfault; a file page that was dropped and is read again counts too       |
 | *_pressure_ratio      | PSI "some": of the server's group under version 2, else of the machine      |
-| worker_memory_bytes   | `_worker_memory`, taken every 5 s and per worker thread where there are any |
+| worker_memory_bytes   | `_worker_memory`, per worker thread where there are any                     |
 
 A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
 again from their start.
@@ -32,7 +32,6 @@ from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited
 from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
-_WORKER_PERIOD_S = 5.0
 _FRESH_S = 0.01
 """A window that begins this soon after the last was read begins with what was read."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
@@ -101,7 +100,7 @@ class Resources:
             readings["memory_limit_bytes"] = float(sources.limit_bytes)
             readings["memory_ratio"] = demand.bytes / sources.limit_bytes
             readings["swap_bytes"] = float(demand.swap_bytes)
-        if self._worker is None or now_s - self._worker[0] >= _WORKER_PERIOD_S:
+        if self._worker is None or now_s - self._worker[0] >= sources.worker_period_s:
             self._worker = now_s, sources.worker.read_bytes()
         if self._worker[1] is not None:
             readings["worker_memory_bytes"] = self._worker[1] / self._threads
@@ -161,6 +160,7 @@ class _Sources:
             raise NotMeasured("; ".join(self.missing.values()))
         self.pressures = self._open_pressures(found, root)
         self.worker = WorkerMemory(pid, found, root)
+        self.worker_period_s = self.worker.period_s
 
     def close(self) -> None:
         """Closes all files; may be called twice."""
