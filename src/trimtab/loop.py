@@ -25,6 +25,12 @@ from trimtab.replay import Past
 from trimtab.settings import Mode, Settings
 
 
+_LONG_S = 5.0
+"""Windows at least this long are always looked at before their end: a server that has ended is noticed sooner."""
+_YOUNG = 3
+"""Shorter windows are, after a change, for this many: what trimtab has not changed it need not cut short."""
+
+
 class Recorder(Protocol):
     """Where a run is written; every method returns once the record would survive the end of this process."""
 
@@ -90,6 +96,7 @@ class Loop:
         self._touched = False
         self._failures = self._missing = self._windows = 0
         self._failure = ""
+        self._young = 0
         self._configuration: Configuration = {}
         self._elapsed_s = 0.0
         if past is not None:
@@ -119,9 +126,9 @@ class Loop:
         settings, observer = self._settings, self._observer
         self._read_configuration()
         while observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
-            window = observer.window(
-                self._windows, settings.window_s, self._configuration, settings.early, self._why_abort
-            )
+            early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
+            self._young = max(0, self._young - 1)
+            window = observer.window(self._windows, settings.window_s, self._configuration, early, self._why_abort)
             if window is None:
                 self._note(NoteKind.STOP, f"stopped by {self._stop.reason}")
                 return Status.STOPPED, self._stop.reason
@@ -189,7 +196,7 @@ class Loop:
         try:
             applied = self._plant.apply(changes)
             state, detail = MoveState.APPLIED, "; ".join(applied.notes)
-            self._configuration, self._failures = applied.configuration, 0
+            self._configuration, self._failures, self._young = applied.configuration, 0, _YOUNG
         except (ApplyRefused, ApplyFailed) as error:
             state = MoveState.REFUSED if isinstance(error, ApplyRefused) else MoveState.FAILED
             detail = self._failure = str(error)

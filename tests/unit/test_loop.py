@@ -212,6 +212,16 @@ def test_a_bad_window_is_cut_short_by_what_the_cheap_sensors_say() -> None:
     assert dear.reads == run.loop._windows
 
 
+def test_short_windows_are_looked_at_early_only_after_a_change() -> None:
+    plant = MemoryPlant()
+    sensor = FakeSensor(plant.readings)
+    plant._sensors = (sensor,)
+    run = Run(plant, guards=(Cap(20),), duration_s=8.0, window_s=1.0)
+    run.go()
+    assert run.states == [MoveState.APPLIED] + [MoveState.HELD] * 7
+    assert sensor.reads == 8 + 3
+
+
 def test_after_a_change_the_next_window_waits_until_it_has_settled() -> None:
     run = Run(MemoryPlant(), duration_s=40.0, settle_s=None)
     run.go()
