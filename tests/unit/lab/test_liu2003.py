@@ -126,9 +126,13 @@ def test_the_sweeps_best_worst_and_default_are_named(tmp_path: Path) -> None:
     assert (tmp_path / "windows.csv").exists()
 
 
-def test_a_sweep_with_two_valleys_is_not_concave(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "times",
+    [{8: 0.2, 16: 0.1, 32: 0.5, 64: 0.2, 150: 3.0}, {8: 0.2, 16: 0.8, 32: 0.1, 64: 0.2, 150: 3.0}],
+    ids=["right", "left"],
+)
+def test_a_sweep_with_two_valleys_is_not_concave(tmp_path: Path, times: dict[int, float]) -> None:
     store = Store(None)
-    times = {8: 0.2, 16: 0.1, 32: 0.5, 64: 0.2, 150: 3.0}
     ids = [write_run(store, str(m), always(whole(t)), group="sweep-dynamic", start=m) for m, t in times.items()]
     assert any("to setting: no." in line for line in summary(tmp_path, store, ids))
 
