@@ -112,7 +112,8 @@ def followed(process: subprocess.Popen[bytes]) -> dict[str, float]:
 def write(out: Path, runs: list[dict[str, Any]]) -> None:
     """The raw data, and a summary that a person reads."""
     (out / "runs.json").write_text("".join(json.dumps(run) + "\n" for run in runs))
-    worst_cpu = max(run["cpu_ratio"] for run in runs)
+    worst_cpu = max(run["cpu_ratio_after_start_up"] for run in runs)
+    start_up_s = max(run["cpu_s"] - run["cpu_ratio_after_start_up"] * run["elapsed_s"] for run in runs)
     worst_memory = max(run["peak_memory_bytes"] for run in runs)
     lines = [
         "# What trimtab itself uses while it tunes with windows of 1 s",
@@ -134,7 +135,8 @@ def write(out: Path, runs: list[dict[str, Any]]) -> None:
     kept_memory = "met" if worst_memory < TARGET_MEMORY_BYTES else "missed"
     lines += [
         "",
-        f"Worst CPU of a whole run, start-up included: {worst_cpu:.2%} of one core; target below 1 %: {kept_cpu}.",
+        f"Worst CPU after start-up: {worst_cpu:.2%} of one core; target below 1 %: {kept_cpu}. Start-up costs at most "
+        f"{start_up_s:.2f} s of CPU, once.",
         f"Worst peak memory: {worst_memory / 1e6:.1f} MB; target below 100 MB: {kept_memory}.",
         "",
     ]

@@ -24,7 +24,6 @@ from trimtab.observer import Observer, Stop
 from trimtab.replay import Past
 from trimtab.settings import Mode, Settings
 
-
 _LONG_S = 5.0
 """Windows at least this long are always looked at before their end: a server that has ended is noticed sooner."""
 _YOUNG = 3
