@@ -18,6 +18,7 @@ from trimtab.report.track import Track
 INK, GRID = "#1f2933", "#d9dee4"
 BLUE, ORANGE, GREEN, RED, GREY = "#1d6fb8", "#d9741a", "#2d8a4e", "#b3261e", "#8a94a0"
 STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.edgecolor": GRID,
     "axes.grid": True,
     "axes.labelcolor": INK,
