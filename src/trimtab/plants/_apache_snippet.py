@@ -35,14 +35,17 @@ class Leftover:
     before: str | None
 
 
-def compose(values: Mapping[str, int], before: str | None) -> str:
+def compose(values: Mapping[str, int], before: str | None, start_servers: int | None = None) -> str:
     """The text of the file.
 
     Args:
         values: knob name to value.
         before: what was there before, None for nothing.
+        start_servers: processes that a reload shall start at once; None leaves that to the operator's StartServers.
     """
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
+    if start_servers is not None:
+        body += f"StartServers {start_servers}\n"
     state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
     return f"{_HEAD}\n{_STATE}{state}\n{body}"
 

@@ -162,7 +162,7 @@ class Apache:
         path, first = self._place(), self._written is None
         before = _apache_snippet.read(path) if first else self._original
         values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
-        text = _apache_snippet.compose(values, before)
+        text = _apache_snippet.compose(values, before, self._start_servers(values))
         started_s = self.clock.now_s()
         notes = self._change(path, text).bring(values)
         self._original, self._written, self._set = before, text, values
@@ -237,6 +237,19 @@ class Apache:
             except UsageError as error:
                 raise ApplyRefused(str(error)) from None
         return wanted
+
+    def _start_servers(self, values: Mapping[str, int]) -> int:
+        """Processes that the reload shall start at once: as many as run now, or all where the limit holds them back.
+
+        Apache starts StartServers processes after a reload (5 on a shipped prefork), then for ten seconds one each
+        (server/mpm/prefork/prefork.c, hold_off_on_exponential_spawning): a loaded server would be short of workers
+        after every change.
+        """
+        threads = self._apache.limits.threads_per_child
+        running = len(_apache_process.generations(self._apache.parent, frozenset()).workers)
+        allowed = self._apache.in_force["max_request_workers"] // threads
+        wanted = values.get("max_request_workers", allowed * threads) // threads
+        return max(1, wanted if running >= allowed else min(running, wanted))
 
     def _place(self) -> Path:
         """Where our file is, or is to be."""
