@@ -135,8 +135,8 @@ def write(out: Path, runs: list[dict[str, Any]]) -> None:
     kept_memory = "met" if worst_memory < TARGET_MEMORY_BYTES else "missed"
     lines += [
         "",
-        f"Worst CPU after start-up: {worst_cpu:.2%} of one core; target below 1 %: {kept_cpu}. Start-up costs at most "
-        f"{start_up_s:.2f} s of CPU, once.",
+        f"Worst CPU after start-up: {worst_cpu:.2%} of one core; target below 1 %: {kept_cpu}. Start-up costs at "
+        f"most {start_up_s:.2f} s of CPU, once.",
         f"Worst peak memory: {worst_memory / 1e6:.1f} MB; target below 100 MB: {kept_memory}.",
         "",
     ]
