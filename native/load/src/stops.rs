@@ -143,7 +143,7 @@ impl Stops {
             return Ok(false);
         };
         if let Some(line) = lines.take_line()? {
-            let Control::Stop = serde_json::from_str(&line)
+            let Control::Stop {} = serde_json::from_str(&line)
                 .map_err(|error| Misuse(format!("load: control: {error}")))?;
             return Ok(true);
         }

@@ -33,7 +33,7 @@ pub struct Start {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Control {
     /// End the run now.
-    Stop,
+    Stop {},
 }
 
 /// Figures of one duration, in seconds; absent values were not measured.

@@ -93,12 +93,12 @@ mod golden {
     #[test]
     fn the_stop_line_is_what_it_is() {
         assert_eq!(
-            serde_json::to_string(&Control::Stop).expect("line"),
+            serde_json::to_string(&Control::Stop {}).expect("line"),
             r#"{"type":"stop"}"#
         );
         assert_eq!(
             serde_json::from_str::<Control>(r#"{"type":"stop"}"#).expect("stop"),
-            Control::Stop
+            Control::Stop {}
         );
     }
 
