@@ -22,6 +22,7 @@ from trimtab.testbed import apache_config, content, launch, processes, reap, swa
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.registry import Record, Registry, boot_id
+from trimtab.testbed.victims import Victims
 
 __all__ = ["ApacheSpec", "ApacheTestbed"]
 
@@ -62,6 +63,7 @@ class ApacheTestbed:
         self._process: subprocess.Popen[bytes] | None = None
         self._confinement: Confinement | None = None
         self._record: Record | None = None
+        self._victims: Victims | None = None
 
     @property
     def directory(self) -> Path:
@@ -135,6 +137,9 @@ class ApacheTestbed:
         record = self._record
         if record is None:
             return
+        if self._victims is not None:
+            self._victims.close()
+            self._victims = None
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 self._process.send_signal(signal.SIGTERM)
@@ -175,7 +180,6 @@ class ApacheTestbed:
             confinement.missing.append(missing_swap)
         elif self._record.swap:
             confinement.applied.append(f"swap on {device}")
-        confinement.relieve()
         self.confinement = str(confinement)
         return confinement
 
@@ -207,6 +211,8 @@ class ApacheTestbed:
                 cwd=directory,
             )
         self.pid, self.port = self._process.pid, ports[0]
+        if "memory" in self.cgroups:
+            self._victims = Victims(self.pid)
         self.status_url = f"http://127.0.0.1:{ports[1]}/server-status"
         self._record = replace(self._record, server=processes.identify(self.pid))
         self._registry.write(self._record)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from trimtab.core.finding import Finding
 from trimtab.testbed import processes
-from trimtab.testbed.relief import Relief
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
@@ -64,7 +63,6 @@ class Confinement:
         self.missing: list[str] = []
         self._limits = limits
         self._root = root
-        self._relief: Relief | None = None
         if limits.controllers():
             name = f"trimtab-{os.getpid()}-{next(_numbers)}"
             if (root / "cgroup.controllers").exists():
@@ -90,19 +88,7 @@ class Confinement:
         Returns:
             Whether all are gone.
         """
-        if self._relief is not None:
-            self._relief.close()
-            self._relief = None
         return remove(set(self.directories.values()), patience_s)
-
-    def relieve(self) -> None:
-        """From now on makes a server that has reached its memory limit wait for swap instead of being killed."""
-        group, limit = self.directories.get("memory"), self._limits.memory_bytes
-        if group is not None and limit is not None and self._limits.swap and (group / "memory.oom_control").exists():
-            try:
-                self._relief = Relief(group, limit)
-            except OSError as error:
-                self.missing.append(f"spared from being killed for memory: {_reason(error)}")
 
     def _create_by_controller(self, name: str) -> None:
         limits = self._limits
