@@ -13,6 +13,9 @@ from trimtab.core import Domain, Readings, Window
 CPU_FULL = 0.95
 """CPU utilisation from which more workers cannot use more of it."""
 
+CPU_IDLE = 0.5
+"""CPU utilisation below which a crowded server is not short of CPU."""
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -68,6 +71,26 @@ def too_few(r: Readings, m: int, fit: int | None, domain: Domain, worthwhile: fl
         target,
         f"all {m} workers are busy and {waiting:.0f} connections wait with CPU at {cpu:.0%}: "
         f"{bound} saturates near {target}",
+    )
+
+
+def stale_memory(r: Readings, m: int, fit: int | None, domain: Domain) -> Cause | None:
+    """The next lower limit, when only memory that past work has left in the workers forbids a higher one.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+        fit: how many workers fit into memory; None when that cannot be told.
+        domain: the values that the limit may take.
+    """
+    cpu, waiting = r.get("cpu_ratio", 1.0), r.get("accept_queue_length", 0.0)
+    starved = r.get("busy_workers", 0.0) >= 0.85 * m and waiting >= 1.0 and queue_share(r) >= 0.3
+    if not starved or cpu >= CPU_IDLE or fit is None or fit > 1.1 * m or m <= domain.minimum:
+        return None
+    return Cause(
+        domain.clip(m - domain.step),
+        f"all {m} workers are busy and {waiting:.0f} connections wait with CPU at {cpu:.0%}, and no more fit into "
+        f"memory as it is: a reload shows what the present work needs",
     )
 
 

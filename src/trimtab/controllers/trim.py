@@ -19,7 +19,12 @@ where AQT / RT is below `worthwhile`, no probe upward is worth a reload. Fewer w
 BL x ST that is not CPU work, BL x (ST - D), D = CPU seconds per request. A probe that could gain less than
 `worthwhile` is not made; those that are made are judged on the logarithm of the cost, whose noise is learned from
 successive windows at one setting: accepted only when better by `confidence` standard errors, given up early when
-worse. A clean reference of at least `reference_windows` comes before the first probe.
+worse. A clean reference of at least `reference_windows` comes before the first probe, and the window right after a
+change, which pays for the reload, is not counted.
+
+Memory has a memory: a worker keeps what its largest request took, so after a change from heavy to light pages the
+measured line says that nothing more fits. Once after an alarm, where all are busy, CPU is idle and only that line
+stands in the way, trim lowers the limit by one step: the reload renews the workers, and the line is measured anew.
 
 While holding, a two-sided CUSUM (Page 1954) on the standardised log cost, and drift of the workload's signature
 (CPU and memory per request and worker), tell a changed workload from noise. An alarm forgets what was learned.
@@ -74,6 +79,7 @@ class State:
     worker_bytes: float = 0.0
     waited: int = 0
     pressing: int = 0
+    renewed: bool = False
     skip: bool = False
     direction: int = 0
     tried: frozenset[int] = frozenset()
@@ -140,6 +146,9 @@ class Trim:
         )
         if cause is not None:
             return self._press(state, window, m, cause)
+        stale = None if state.renewed else causes.stale_memory(r, m, fit, state.knob.domain)
+        if stale is not None:
+            return self._jump(state, stale, causes.evidence(window), "renew")
         state = replace(state, pressing=0)
         if window.aborted and state.phase == "probe" and state.incumbent not in (None, m):
             return self._back(state, f"{m} was cut short: {window.aborted}", causes.evidence(window))
@@ -176,8 +185,17 @@ class Trim:
         settled = state.phase in ("hold", "search", "probe") or (state.waited == 0 and state.incumbent is not None)
         if target > m and settled and state.pressing == 0:
             return replace(state, pressing=1), Move.hold(f"{why}; once more before moving", state.phase)
-        fresh = State(state.knob, state.sigma, incumbent=target, memory=state.memory, worker_bytes=state.worker_bytes)
-        return fresh, Move({state.knob.name: target}, why, causes.evidence(window), "jump")
+        return self._jump(state, cause, causes.evidence(window), "jump", state.worker_bytes)
+
+    def _jump(
+        self, state: State, cause: causes.Cause, facts: dict[str, float], phase: str, worker_bytes: float = 0.0
+    ) -> tuple[State, Move]:
+        """Goes where a cause points and forgets what was learned elsewhere; the reload renews all workers."""
+        knob, memory = state.knob, state.memory
+        fresh = State(
+            knob, state.sigma, incumbent=cause.target, memory=memory, worker_bytes=worker_bytes, renewed=True
+        )
+        return fresh, Move({knob.name: cause.target}, cause.why, facts, phase)
 
     # The phases.
 
@@ -203,8 +221,8 @@ class Trim:
             gain, why = causes.possible_gain(window.readings, m, target)
             if direction in state.tried or target == m or gain < self.worthwhile:
                 continue
-            state = replace(state, phase="probe", direction=direction, incumbent=m)
-            state = replace(state, visits=tuple(v for v in state.visits if v.value != target))
+            visits = tuple(v for v in state.visits if v.value != target)
+            state = replace(state, phase="probe", direction=direction, incumbent=m, visits=visits, skip=True)
             reason = f"{why}: trying {target} instead of {m}"
             return state, Move({state.knob.name: target}, reason, causes.evidence(window), "probe")
         return self._rest(state, m, "no move left that could gain enough")
@@ -213,6 +231,8 @@ class Trim:
         """Judges a probe against the incumbent by their log costs."""
         base = state.visit(state.incumbent if state.incumbent is not None else m)
         here = state.visit(m)
+        if here.count == 0:
+            return state, Move.hold(f"{m} is new: letting the change settle", "probe")
         error = state.sigma * math.sqrt(1 / here.count + 1 / max(1, base.count))
         gain = base.mean - here.mean
         facts = {"gain_ratio": 1 - math.exp(-gain), "standard_error": error, **causes.evidence(window)}

@@ -11,7 +11,7 @@ from typing import Any, cast
 from trimtab import discovery, host
 from trimtab.clock import SystemClock
 from trimtab.core import Guard, Objective, Plant, Sensor
-from trimtab.errors import PlantError, TrimtabError
+from trimtab.errors import TrimtabError
 from trimtab.events import Status
 from trimtab.guard import standard
 from trimtab.guard.domain import Domain
@@ -80,7 +80,7 @@ def run_arm(arm: Arm, context: Context) -> int:
     """Runs an arm on the real testbed and returns the number of its run in the store.
 
     Raises:
-        TrimtabError: the testbed could not be set up, or the server ended in mid-run.
+        TrimtabError: the testbed could not be set up, or it was stopped from outside.
     """
     spec = arm.setup.spec if arm.start is None else replace(arm.setup.spec, max_request_workers=arm.start)
     clock = SystemClock()
@@ -109,10 +109,9 @@ def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, s
         facts: what else is recorded of the machine.
 
     Returns:
-        The number of the run in the store.
+        The number of the run in the store; a run that the server did not survive is kept as it is.
 
     Raises:
-        PlantError: the server ended in mid-run.
         TrimtabError: it was stopped from outside.
     """
     objective = Objective()
@@ -137,8 +136,8 @@ def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, s
     guards: tuple[Guard, ...] = standard(objective) if arm.guarded else (Domain(),)
     loop = Loop(plant, knobs, controller, guards, writer, settings, context.stop, context.on_event)
     outcome = loop.run()
-    if outcome.status is Status.GONE:
-        raise PlantError(f"run {writer.run_id} ({arm.label}, seed {arm.seed}): {outcome.detail}")
+    if outcome.status is not Status.DONE and not context.stop:
+        context.say(f"run {writer.run_id} ({arm.label}, seed {arm.seed}) {outcome.status}: {outcome.detail}")
     if context.stop:
         raise TrimtabError(f"stopped by {context.stop.reason} in run {writer.run_id}")
     return writer.run_id

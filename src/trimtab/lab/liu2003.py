@@ -25,16 +25,16 @@ PARTS = {
     "sweep-static": "the same with static files (Table I, Fig. 6, 11)",
     "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
     "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
-    "switch": "fuzzy, saturation and trim when dynamic pages give way to static files in mid-run",
+    "switch": "saturation and trim when dynamic pages give way to static files in mid-run",
 }
-SWEEP_S = 14.0
-COMPARE_S = 80.0
-SWITCH_AT_S = 50.0
-SWITCH_S = 110.0
+SWEEP_S = 8.0
+COMPARE_S = 56.0
+SWITCH_AT_S = 34.0
+SWITCH_S = 76.0
 METHODS = {
     "compare-dynamic": ("static", "newton", "fuzzy", "saturation", "trim"),
     "compare-static": ("static", "fuzzy", "saturation", "trim"),
-    "switch": ("fuzzy", "saturation", "trim"),
+    "switch": ("saturation", "trim"),
 }
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
+from trimtab.plants import _apache_status
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_drain import drain
 from trimtab.plants._apache_limits import limits
 from trimtab.plants._apache_process import Generations, children
 from trimtab.plants._apache_reload import Patience, reload
 from trimtab.plants._apache_snippet import read, write
+
+_CROWD_PATIENCE_S = 0.2
+"""A status page that takes longer to reply waits for a worker: the server is crowded."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,18 @@ class Change:
             raise ApplyRefused(f"Apache does not read {self.path}")
 
     def _make_room(self, limit: int) -> tuple[str, ...]:
-        """Before prefork's limit shrinks: see `_apache_drain`."""
-        if self.apache.limits.mpm != "prefork" or limit >= self.apache.in_force["max_request_workers"]:
+        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `_apache_drain`."""
+        apache = self.apache
+        if apache.limits.mpm != "prefork":
             return ()
-        left = drain(self.apache.parent, self.clock, self.apache.status_url, limit, self.patience.shrink_s)
-        return (blocked(left),) if left else ()
+        shrinks = limit < apache.in_force["max_request_workers"]
+        board = _apache_status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
+        crowded = board is None or _apache_status.busy(board) > apache.in_force["max_request_workers"] / 2
+        if not shrinks and not crowded:
+            return ()
+        patience_s = self.patience.shrink_s if shrinks else self.patience.crowd_s
+        left = drain(apache.parent, self.clock, apache.status_url, 0 if crowded else limit, patience_s)
+        return (blocked(left),) if left and shrinks else ()
 
     def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Makes sure that what is in force is what was meant.

@@ -6,6 +6,13 @@ reload to a lower limit keep their places for ever: 8 -> 2 -> 8 leaves 2 usable 
 stopped and started. So the children in the places to be given up are asked to finish first, with the same signal that
 the parent sends them in a graceful reload, and the parent reloads once it has noticed that they are gone. worker
 and event do not have this defect.
+
+A crowded prefork has another: the parent replaces one for one the children that have ended when it has read its
+configuration again; a second later it starts what is missing in places that are free by then, and after that one
+process a second for ten seconds (`remaining_children_to_start` and `hold_off_on_exponential_spawning` in
+server/mpm/prefork/prefork.c). Children that finish a kept connection end in between and are not replaced: of 45
+workers 11 came. So on a crowded server all children are asked first, and new connections wait in the accept queue for
+as long as the last of them takes.
 """
 
 from __future__ import annotations

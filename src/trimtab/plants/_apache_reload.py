@@ -27,12 +27,14 @@ class Patience:
         serve_s: after that, for the first worker of the new generation.
         drain_s: after that, for the workers of the old one to finish.
         shrink_s: before prefork's limit is lowered, for the workers beyond it to finish.
+        crowd_s: before a crowded prefork is reloaded, for its workers to finish their connections.
     """
 
     reload_s: float = 20.0
     serve_s: float = 20.0
     drain_s: float = 3.0
     shrink_s: float = 8.0
+    crowd_s: float = 1.5
 
 
 def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:

@@ -88,6 +88,11 @@ def scoreboard(url: str, patience_s: float) -> str | None:
         return None
 
 
+def busy(board: str) -> int:
+    """Workers on a scoreboard that serve, or hold a connection open."""
+    return sum(1 for place in board if place not in "_.SI")
+
+
 def agrees(board: str, limit: int) -> bool:
     """Whether a server with this MaxRequestWorkers would show this scoreboard."""
     return len(board) >= limit and "." not in board[limit:]

@@ -82,7 +82,7 @@ DYNAMIC = Setup(
         time_scale=TIME_SCALE,
         rate_scale=0.85,
     ),
-    (2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 150, 256),
+    (4, 8, 16, 24, 32, 40, 48, 64, 150),
 )
 
 STATIC = Setup(
@@ -95,7 +95,7 @@ STATIC = Setup(
         time_scale=TIME_SCALE,
         rate_scale=11.0,
     ),
-    (16, 32, 64, 96, 150, 200, 256, 300, 400, 500, 600, 700),
+    (32, 64, 150, 200, 300, 450, 600, 700),
 )
 
 SETUPS = {s.name: s for s in (DYNAMIC, STATIC)}
