@@ -290,6 +290,8 @@ class Trim:
     def _noted(self, state: State, m: int, x: float) -> State:
         """The state with this window in the noise estimate and in the visit to m."""
         before, sigma = state.previous, state.sigma
+        if state.skip and state.phase != "settle":
+            return replace(state, skip=False, previous=None)  # the reload's cost is neither noise nor the setting's
         if before is not None and before[0] == m and state.phase != "settle":
             # E|x1 - x2| = 2 sigma / sqrt(pi) for normal x; a jump is not noise, so it counts for at most 3 sigma
             distance = min(abs(x - before[1]), 3.0 * sigma) * math.sqrt(math.pi) / 2
@@ -297,8 +299,8 @@ class Trim:
         if state.phase == "settle":
             return state
         state = replace(state, sigma=sigma, previous=(m, x))
-        if state.phase == "hold" or state.skip:
-            return replace(state, skip=False)
+        if state.phase == "hold":
+            return state
         return replace(state, visits=(*(v for v in state.visits if v.value != m), state.visit(m).seen(x)))
 
     def _probe_target(self, state: State, window: Window, m: int, direction: int) -> int:

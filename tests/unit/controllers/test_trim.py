@@ -49,6 +49,8 @@ UNTIL_PROBE = [calm(20, 0.1)] * 4
 """One window to arrive, one that settles, two more of reference: then trim probes upward."""
 PROBED = 27
 """20 * 1.35"""
+RELOADED = calm(PROBED, 5.0)
+"""The window right after the probe's reload, which pays for it and is not counted."""
 
 
 # Too many workers.
@@ -196,25 +198,26 @@ def test_a_reference_comes_before_the_first_probe() -> None:
 
 def test_a_probe_that_is_worse_goes_back_after_one_window_and_is_not_made_again() -> None:
     after = [calm(20, 0.1)] * 10
-    moves = fed(*UNTIL_PROBE, calm(PROBED, 0.2), *after)
-    assert moves[4].changes == {NAME: 20}
-    assert "worse" in moves[4].reason
-    assert not any(move.changes for move in moves[5:])
+    moves = fed(*UNTIL_PROBE, RELOADED, calm(PROBED, 0.2), *after)
+    assert moves[4].changes == {}
+    assert moves[5].changes == {NAME: 20}
+    assert "worse" in moves[5].reason
+    assert not any(move.changes for move in moves[6:])
 
 
-def test_a_probe_that_is_better_is_kept() -> None:
-    moves = fed(*UNTIL_PROBE, *[calm(PROBED, 0.05, accept_queue_delay_s=0.0)] * 10)
-    assert "50% better than 20: kept" in moves[5].reason
+def test_a_probe_that_is_better_is_kept_whatever_its_reload_cost() -> None:
+    moves = fed(*UNTIL_PROBE, RELOADED, *[calm(PROBED, 0.05, accept_queue_delay_s=0.0)] * 10)
+    assert "50% better than 20: kept" in moves[6].reason
     assert not any(move.changes for move in moves[4:])
 
 
 def test_one_good_window_does_not_keep_a_probe() -> None:
-    assert "undecided" in fed(*UNTIL_PROBE, calm(PROBED, 0.05))[-1].reason
+    assert "undecided" in fed(*UNTIL_PROBE, RELOADED, calm(PROBED, 0.05))[-1].reason
 
 
 def test_a_probe_that_stays_undecided_goes_back() -> None:
-    moves = fed(*UNTIL_PROBE, *[calm(PROBED, 0.099)] * 3)
-    assert [bool(move.changes) for move in moves[4:]] == [False, False, True]
+    moves = fed(*UNTIL_PROBE, RELOADED, *[calm(PROBED, 0.099)] * 3)
+    assert [bool(move.changes) for move in moves[4:]] == [False, False, False, True]
     assert moves[-1].changes == {NAME: 20}
     assert "not clearly better" in moves[-1].reason
 
@@ -230,7 +233,7 @@ def test_better_means_by_the_standard_errors_of_the_noise_that_was_seen() -> Non
             for window in noisy * 4:
                 state, _ = TRIM.step(state, replace(window, configuration={NAME: 20}))
             state = replace(state, phase="settle", previous=None)
-        for window in [*UNTIL_PROBE, *[calm(PROBED, 0.085)] * 3]:
+        for window in [*UNTIL_PROBE, RELOADED, *[calm(PROBED, 0.085)] * 3]:
             state, move = TRIM.step(state, window)
             reasons.append(move.reason)
         return any("kept" in reason for reason in reasons)
@@ -253,6 +256,33 @@ def test_a_downward_probe_that_starves_goes_back_at_once() -> None:
     moves = fed(*[pressed] * 4, starved)
     assert moves[3].changes == {NAME: 15}
     assert moves[4].changes == {NAME: 20}
+
+
+# Memory that past work has left.
+
+HEAVY = {"worker_memory_bytes": 6.0 * 2**20, "memory_limit_bytes": 256.0 * 2**20, "memory_bytes": 240.0 * 2**20}
+CROWDED = {"accept_queue_delay_s": 0.5, "accept_queue_length": 60.0, "busy_workers": 38.0, "idle_workers": 0.0}
+
+
+def stuck(**readings: float) -> list[Move]:
+    """A server at rest whose workload then changes: all 38 workers are busy, and no more fit as memory is."""
+    calm_before = [calm(38, 0.02, accept_queue_delay_s=0.0, memory_ratio=0.94, idle_workers=0.0, **HEAVY)] * 12
+    seen = {**CROWDED, **HEAVY, "memory_ratio": 0.94, "cpu_ratio": 0.1, **readings}
+    return fed(*calm_before, *[calm(38, 0.5, **seen)] * 6)[12:]
+
+
+def test_workers_whose_memory_is_of_past_work_are_renewed_once_by_the_smallest_step() -> None:
+    changes = [dict(move.changes) for move in stuck() if move.changes]
+    assert changes[0] == {NAME: 37}
+    assert len(changes) == 1, "the windows go on at 38 as if nothing had been done: no second attempt"
+
+
+def test_workers_are_not_renewed_where_cpu_is_short() -> None:
+    assert not any(move.changes for move in stuck(cpu_ratio=0.9))
+
+
+def test_workers_are_not_renewed_where_nothing_waits() -> None:
+    assert not any(move.phase == "renew" for move in stuck(accept_queue_length=0.0, accept_queue_delay_s=0.0))
 
 
 # At rest.
@@ -397,10 +427,11 @@ def test_what_is_maximised_is_climbed() -> None:
 def test_a_probe_that_lowers_what_is_maximised_goes_back() -> None:
     trim = Trim(Objective("request_rate_hz", minimize=False))
     rate = [calm(20, 0.1, request_rate_hz=100.0)] * 4
-    moves = fed(*rate, calm(PROBED, 0.1, request_rate_hz=50.0), trim=trim)
+    reloaded = calm(PROBED, 0.1, request_rate_hz=1.0)
+    moves = fed(*rate, reloaded, calm(PROBED, 0.1, request_rate_hz=50.0), trim=trim)
     assert moves[-1].changes == {NAME: 20}
     better = [calm(PROBED, 0.1, request_rate_hz=200.0, accept_queue_delay_s=0.0)] * 2
-    assert "kept" in fed(*rate, *better, trim=trim)[-1].reason
+    assert "kept" in fed(*rate, reloaded, *better, trim=trim)[-1].reason
 
 
 def test_nothing_in_it_is_random() -> None:
