@@ -157,7 +157,7 @@ class Trim:
         if x is None or why:
             return state, Move.hold(why or f"{self.objective.metric} is not positive", state.phase)
         if state.asked is not None and state.asked != m and state.phase != "settle":
-            state = replace(state, phase="settle", previous=None, waited=0)  # a guard or the operator chose
+            state = replace(state, phase="settle", previous=None, waited=0, skip=False)  # a guard or operator chose
         state = self._noted(state, m, x)
         match state.phase:
             case "settle":
