@@ -232,7 +232,7 @@ def test_better_means_by_the_standard_errors_of_the_noise_that_was_seen() -> Non
         for _ in range(3):  # the noise is learned before the workload changes its cost
             for window in noisy * 4:
                 state, _ = TRIM.step(state, replace(window, configuration={NAME: 20}))
-            state = replace(state, phase="settle", previous=None)
+            state = replace(state, phase="settle", previous=None, skip=False)
         for window in [*UNTIL_PROBE, RELOADED, *[calm(PROBED, 0.085)] * 3]:
             state, move = TRIM.step(state, window)
             reasons.append(move.reason)
