@@ -99,7 +99,7 @@ def test_a_baseline_against_three_repeats(store: Store) -> None:
 def test_no_improvement_is_said_on_the_page(store: Store) -> None:
     ids = [write_run(store, name, always(whole(1.0 + s))) for name in "ab" for s in (1, 2, 3)]
     text = render(store, ids)
-    assert "No improvement: response time with b is 1 times as good as with a" in text
+    assert "No improvement shown: response time with b is 1 times as good as with a" in text
     assert 'class="headline "' in text, "and not in green"
 
 

@@ -50,14 +50,14 @@ def test_worse_is_said_with_its_factor(minimize: bool, metric: str) -> None:
 def test_an_interval_that_holds_1_is_no_improvement() -> None:
     verdict = against([1.0, 2.0, 0.5], [0.8, 1.6, 0.5])
     assert not verdict.improved
-    assert verdict.headline.startswith("No improvement: ")
+    assert verdict.headline.startswith("No improvement shown: ")
 
 
 @pytest.mark.parametrize("factor", [0.97, 0.96, 1.04])
 def test_less_than_five_percent_is_no_improvement_however_sure(factor: float) -> None:
     verdict = against([1.0, 1.0001, 0.9999], [factor, factor * 1.0001, factor * 0.9999])
     assert not verdict.improved
-    assert verdict.headline.startswith("No improvement: ")
+    assert verdict.headline.startswith("No improvement shown: ")
 
 
 def test_six_percent_that_is_sure_is_an_improvement() -> None:
@@ -66,7 +66,7 @@ def test_six_percent_that_is_sure_is_an_improvement() -> None:
 
 @pytest.mark.parametrize(
     ("tuned", "start", "improved"),
-    [(0.1, "Response time is 10 times better", True), (3.0, "Worse: ", False), (0.99, "No improvement: ", False)],
+    [(0.1, "Response time is 10 times better", True), (3.0, "Worse: ", False), (0.99, "No improvement shown: ", False)],
 )
 def test_single_runs_are_judged_without_an_interval_and_that_is_said(
     tuned: float, start: str, improved: bool
