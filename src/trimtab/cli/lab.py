@@ -26,23 +26,31 @@ ROOM = "trimtab.lab"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the list, the cleaning and the run of an experiment."""
+    """Adds the list, the cleaning, the run of an experiment and the writing of its results."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("list", help="the experiments and their parts", allow_abbrev=False)
     actions.add_parser("clean", help="remove what testbeds of dead processes have left behind", allow_abbrev=False)
     runner = actions.add_parser("run", help="run an experiment", allow_abbrev=False)
-    runner.add_argument("experiment", metavar="NAME", help="its name, from 'trimtab lab list'")
+    writer = actions.add_parser("write", help="write the results of stored runs", allow_abbrev=False)
+    writer.add_argument("--runs", required=True, help="numbers from 'trimtab runs list', such as 1-27,30")
     runner.add_argument(
         "--part", action="append", default=[], metavar="NAME", help="a part of it; may be repeated (default all)"
     )
     runner.add_argument("--seeds", default="1,2,3", help="one repeat for each (default 1,2,3)")
+    runner.add_argument("--quiet", action="store_true", help="say which run is under way, not each window")
+    runner.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
+    for one in (runner, writer):
+        _add_common(one)
+
+
+def _add_common(runner: argparse.ArgumentParser) -> None:
+    """Adds what running and writing share."""
+    runner.add_argument("experiment", metavar="NAME", help="its name, from 'trimtab lab list'")
     runner.add_argument("--results", type=Path, metavar="FOLDER", help="write raw data, figures and a summary there")
     runner.add_argument("--report", type=Path, metavar="FILE", help="write a report, where the experiment has one")
     runner.add_argument(
         "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
     )
-    runner.add_argument("--quiet", action="store_true", help="say which run is under way, not each window")
-    runner.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,7 +69,30 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "clean":
         print("\n".join(clean()) or "nothing was left behind")
         return 0
+    if args.action == "write":
+        lab = discovery.load(ROOM, args.experiment).LAB
+        store = Store(args.store or default_path(), create=False)
+        try:
+            lab.write(_numbers(args.runs), Context(store, args.results, args.report, say=print))
+        finally:
+            store.close()
+        return 0
     return _run(args)
+
+
+def _numbers(text: str) -> list[int]:
+    """Run numbers from a list with ranges.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise UsageError(f"--runs {text!r}: write numbers and ranges with commas, such as 1-27,30")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ what was stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -59,6 +59,18 @@ class Lab(Protocol):
         Raises:
             UsageError: there is no such part, or the context asks for what the experiment does not write.
             TrimtabError: the testbed could not be set up, or an experiment broke off.
+        """
+        ...
+
+    def write(self, run_ids: Sequence[int], context: Context) -> None:
+        """Writes what `run` writes, from stored runs.
+
+        Args:
+            run_ids: their numbers.
+            context: where they are, and where results go.
+
+        Raises:
+            UsageError: there is no such run, or nowhere to write.
         """
         ...
 

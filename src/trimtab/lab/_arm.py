@@ -26,6 +26,8 @@ from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.setups import Setup
 from trimtab.workloads._population import Population
 
+FIXED = "fixed"
+"""Label of the arms that stay at the best setting: what the methods are compared with."""
 WARM_S = 4.0
 """Load before the first window, so that it finds a server at work."""
 LAST_CHANGE_S = 60.0

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.report.track import Estimate, Track, estimate
 
+SETTLED = 10
+"""The first window that counts as settled: what the methods are given to get there."""
 SMOOTHED = 5
 """Windows in a running mean: one window holds too few pages to be compared with a mean."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A method's repeats against the best value of a sweep.
+    """A method's repeats against the reference of their seeds.
 
     Args:
         label: the method.
-        settled_s: mean response time from `reach` windows on, over repeats.
-        times_best: the same as a multiple of the sweep's best, over repeats.
+        settled_s: mean response time of the settled windows, over repeats.
+        times_best: the same as a multiple of the reference of the repeat's own seed, over repeats.
         windows_to: windows until the running mean first came within a tolerance of the best, by repeat;
             None where it never did.
         ends: setting at the end, by repeat.
@@ -37,31 +39,40 @@ class Score:
     spread_ratio: float
 
 
-def score(label: str, repeats: Sequence[Track], best_s: float, tolerance: float, since: int = 10) -> Score:
+def settled_s(track: Track, since: int = SETTLED) -> float | None:
+    """Mean response time of a run from a window on, in seconds; None when not measured."""
+    times = [w.readings["response_time_s"] for w in track.windows[since:] if "response_time_s" in w.readings]
+    return statistics.fmean(times) if times else None
+
+
+def score(
+    label: str, repeats: Sequence[Track], best_s: Mapping[int, float], tolerance: float, since: int = SETTLED
+) -> Score:
     """Scores a method.
 
     Args:
         label: its name.
         repeats: its runs.
-        best_s: response time of the sweep's best setting, in seconds.
+        best_s: response time of the reference by seed, in seconds; a run of another seed is left out.
         tolerance: what counts as there, as a ratio above the best, such as 0.1.
         since: first window that counts as settled.
 
     Raises:
         ValueError: no run measured a response time from that window on.
     """
-    settled = [statistics.fmean(values) for t in repeats if (values := _times(t, since))]
-    if not settled:
+    known = [t for t in repeats if t.run.plan.settings.seed in best_s]
+    pairs = [(v, best_s[t.run.plan.settings.seed]) for t in known if (v := settled_s(t, since)) is not None]
+    if not pairs:
         raise ValueError(f"{label}: no response time from window {since} on")
-    half = [len(t.windows) // 2 for t in repeats]
+    half = [len(t.windows) // 2 for t in known]
     return Score(
         label,
-        estimate(settled),
-        estimate([s / best_s for s in settled]),
-        tuple(reached(t, best_s * (1 + tolerance)) for t in repeats),
-        tuple(t.windows[-1].configuration.get(t.knob, 0) for t in repeats if t.windows),
-        tuple(sum(m.index >= h for m in t.changes()) for t, h in zip(repeats, half, strict=True)),
-        max(settled) / min(settled),
+        estimate([v for v, _ in pairs]),
+        estimate([v / best for v, best in pairs]),
+        tuple(reached(t, best_s[t.run.plan.settings.seed] * (1 + tolerance)) for t in known),
+        tuple(t.windows[-1].configuration.get(t.knob, 0) for t in known if t.windows),
+        tuple(sum(m.index >= h for m in t.changes()) for t, h in zip(known, half, strict=True)),
+        max(v for v, _ in pairs) / min(v for v, _ in pairs),
     )
 
 
@@ -81,7 +92,3 @@ def reached(track: Track, goal_s: float, since: int = 0) -> int | None:
         if statistics.fmean(times[i : i + SMOOTHED]) <= goal_s:
             return i
     return None
-
-
-def _times(track: Track, since: int) -> list[float]:
-    return [w.readings["response_time_s"] for w in track.windows[since:] if "response_time_s" in w.readings]

@@ -8,7 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from trimtab.lab import _liu2003_figures as figures
-from trimtab.lab._convergence import Score, reached, score
+from trimtab.lab._arm import FIXED
+from trimtab.lab._convergence import SETTLED, SMOOTHED, Score, reached, score, settled_s
 from trimtab.lab._liu2003_model import predicted
 from trimtab.lab._results import write_raw
 from trimtab.report.figures import plain, seconds, trajectories
@@ -127,15 +128,19 @@ def _comparison(folder: Path, name: str, labels: Mapping[str, Sequence[Track]], 
         picture = trajectories(drawn, "response_time_s")
         (folder / f"trajectories-{name}-{number + 1}.svg").write_text(picture, encoding="utf-8")
     heading = [f"## Methods, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
-    if best_s is None:
-        return [*heading, "No sweep in these results, so there is no best value to compare with.", ""]
-    scores = [score(label, r, best_s, TOLERANCES.get(label, 0.10)) for label, r in labels.items()]
+    seeds = {t.run.plan.settings.seed for r in labels.values() for t in r}
+    fixed = {t.run.plan.settings.seed: s for t in labels.get(FIXED, ()) if (s := settled_s(t)) is not None}
+    reference = fixed or ({} if best_s is None else dict.fromkeys(seeds, best_s))
+    if not reference:
+        return [*heading, "Neither a sweep nor a fixed reference in these results, so nothing to compare with.", ""]
+    what = "the sweep's best setting, fixed, with the same seed and for as long" if fixed else "the sweep's best"
+    scores = [score(label, r, reference, TOLERANCES.get(label, 0.10)) for label, r in labels.items()]
     shipped = next((s for s in scores if s.label == "static"), None)
     lines = [
         *heading,
-        f"Against the sweep's best, {seconds(best_s)}; settled means from window 10 on. Windows to: first window "
-        "from which the running mean of 5 is within 10 % of it (25 % for fuzzy and saturation), "
-        "by repeat. Changes: those of the second half.",
+        f"Against {what}; settled means from window {SETTLED} on. Windows to: first window from which the running "
+        f"mean of {SMOOTHED} is within 10 % of it (25 % for fuzzy and saturation), by repeat. Changes: those of the "
+        "second half.",
         "",
         "| method | settled RT (95 %) | times best (95 %) | default / this | windows to | end | changes | spread |",
         "|---|---:|---:|---:|---|---|---|---:|",

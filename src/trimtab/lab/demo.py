@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.errors import UsageError
@@ -53,10 +53,16 @@ class Demo:
                 arm = Arm("demo", label, DYNAMIC, controller, seed, duration_s, WINDOW_S)
                 ids.append(_run_simulated(arm, context) if why else run_arm(arm, context))
         if context.report is not None:
-            from trimtab.lab._demo_report import page  # loads the plotting library, which a run does not need
+            self.write(ids, context)
 
-            context.report.write_text(page(context.store, ids), encoding="utf-8")
-            context.say(f"report: {context.report}")
+    def write(self, run_ids: Sequence[int], context: Context) -> None:
+        """Writes the report of stored runs."""
+        from trimtab.lab._demo_report import page  # loads the plotting library, which a run does not need
+
+        if context.report is None:
+            raise UsageError("demo writes a report: name it with '--report FILE'")
+        context.report.write_text(page(context.store, run_ids), encoding="utf-8")
+        context.say(f"report: {context.report}")
 
 
 def _unreal() -> str:

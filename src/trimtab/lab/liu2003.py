@@ -9,13 +9,13 @@ made from what was stored; a part that was not run is not in them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.lab import Context, chosen
-from trimtab.lab._arm import WARM_S, Arm, run_arm
+from trimtab.lab._arm import FIXED, WARM_S, Arm, run_arm
 from trimtab.lab._results import new_folder
 from trimtab.testbed import setups
 from trimtab.testbed.setups import Setup
@@ -23,7 +23,9 @@ from trimtab.testbed.setups import Setup
 PARTS = {
     "sweep-dynamic": "response time against MaxRequestWorkers, dynamic pages (Table I, Fig. 4, 6, 10)",
     "sweep-static": "the same with static files (Table I, Fig. 6, 11)",
+    "fixed-dynamic": "the best of the sweep for as long as the methods run: what they are compared with",
     "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
+    "fixed-static": "the same with static files",
     "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
     "switch": "saturation and trim when dynamic pages give way to static files in mid-run",
 }
@@ -53,16 +55,26 @@ class Liu2003:
         if not shutil.which("apache2"):
             raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
         folder: Path | None = new_folder(context.results) if context.results is not None else None
-        ids = []
-        for number, arm in enumerate(arms, 1):
-            at = f" from {arm.start}" if arm.start is not None else ""
-            context.say(f"[{number}/{len(arms)}] {arm.group}: {arm.label}{at}, seed {arm.seed}, {arm.duration_s:g} s")
-            ids.append(run_arm(arm, context))
-        if folder is not None:
-            from trimtab.lab._liu2003_summary import write  # loads the plotting library, which no run needs
+        ids: list[int] = []
+        try:
+            for number, arm in enumerate(arms, 1):
+                at = f" from {arm.start}" if arm.start is not None else ""
+                context.say(
+                    f"[{number}/{len(arms)}] {arm.group}: {arm.label}{at}, seed {arm.seed}, {arm.duration_s:g} s"
+                )
+                ids.append(run_arm(arm, context))
+        finally:
+            if ids and folder is not None:
+                self.write(ids, context)
 
-            write(folder, context.store, ids, SWITCH_AT_S - WARM_S)
-            context.say(f"results: {folder}")
+    def write(self, run_ids: Sequence[int], context: Context) -> None:
+        """Writes raw data, figures and summary of stored runs into the results folder."""
+        from trimtab.lab._liu2003_summary import write  # loads the plotting library, which no run needs
+
+        if context.results is None:
+            raise UsageError("liu2003 writes into a folder: name it with '--results FOLDER'")
+        write(new_folder(context.results), context.store, run_ids, SWITCH_AT_S - WARM_S)
+        context.say(f"results: {context.results}")
 
     def arms(self, part: str, seeds: tuple[int, ...]) -> list[Arm]:
         """The runs of a part; repeats are interleaved, so that a slow drift of the machine meets all alike.
@@ -74,6 +86,12 @@ class Liu2003:
         kind, _, name = part.partition("-")
         if kind == "sweep":
             return _sweep(part, setups.setup(name), seeds)
+        if kind == "fixed":
+            setup = setups.setup(name)
+            return [
+                Arm(f"compare-{name}", FIXED, setup, "static", seed, COMPARE_S, start=setup.reference, guarded=False)
+                for seed in seeds
+            ]
         if kind == "switch":
             populations = setups.switch(SWITCH_AT_S)
             return [

@@ -112,7 +112,10 @@ def _say(here: str, there: str, metric: str, gain: Estimate | None) -> tuple[str
     name = metric.removesuffix("_s").removesuffix("_hz").replace("_", " ")
     sure = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high
     if not sure or 1 / WORTHWHILE < gain.mean < WORTHWHILE:
-        return f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}", False
+        return (
+            f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}",
+            False,
+        )
     if gain.mean < 1:
         loss = _inverse(gain)
         return f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}", False

@@ -36,12 +36,14 @@ class Setup:
         spec: the server; `max_request_workers` is the shipped default.
         workload: who asks.
         sweep: values of MaxRequestWorkers from end to end, for a sweep.
+        reference: a value from the middle of the valley that the sweep shows, with which methods are compared.
     """
 
     name: str
     spec: ApacheSpec
     workload: Wagon
     sweep: tuple[int, ...]
+    reference: int
 
 
 def server_cpus() -> tuple[int, ...] | None:
@@ -83,6 +85,7 @@ DYNAMIC = Setup(
         rate_scale=0.85,
     ),
     (4, 8, 16, 24, 32, 40, 48, 64, 150),
+    32,
 )
 
 STATIC = Setup(
@@ -96,6 +99,7 @@ STATIC = Setup(
         rate_scale=11.0,
     ),
     (32, 64, 150, 200, 300, 450, 600, 700),
+    450,
 )
 
 SETUPS = {s.name: s for s in (DYNAMIC, STATIC)}

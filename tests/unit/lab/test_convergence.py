@@ -42,10 +42,10 @@ def test_a_window_without_a_response_time_is_not_there() -> None:
 
 
 def test_a_score_by_hand() -> None:
-    """Settled at 1.1 and 1.3 s; the sweep's best is 1 s."""
+    """Settled at 1.1 and 1.3 s; the reference of their seed is 1 s."""
     moves = [(2, 40, MoveState.APPLIED), (20, 41, MoveState.APPLIED), (25, 40, MoveState.REFUSED)]
     repeats = [run(falling(3, 1.1), moves=moves), run(falling(5, 1.3), moves=moves[:1])]
-    s = score("trim", repeats, best_s=1.0, tolerance=0.2)
+    s = score("trim", repeats, best_s={1: 1.0}, tolerance=0.2)
     assert s.settled_s.mean == pytest.approx(1.2)
     assert s.times_best.mean == pytest.approx(1.2)
     assert s.times_best.low is not None and s.times_best.high is not None
@@ -59,8 +59,16 @@ def test_a_score_by_hand() -> None:
 
 def test_a_method_that_measured_nothing_once_settled_has_no_score() -> None:
     with pytest.raises(ValueError, match="trim: no response time from window 10 on"):
-        score("trim", [run(lambda i, m: {"response_time_s": 1.0} if i < 10 else {})], 1.0, 0.1)
+        score("trim", [run(lambda i, m: {"response_time_s": 1.0} if i < 10 else {})], {1: 1.0}, 0.1)
 
 
 def test_a_single_repeat_has_no_interval() -> None:
-    assert score("trim", [run(always({"response_time_s": 2.0}))], 1.0, 0.1).times_best.low is None
+    assert score("trim", [run(always({"response_time_s": 2.0}))], {1: 1.0}, 0.1).times_best.low is None
+
+
+def test_each_repeat_is_measured_against_the_reference_of_its_own_seed() -> None:
+    """A busier seed is slower at every setting: 2 s against 2 s is as good as 1 s against 1 s."""
+    repeats = [run(always({"response_time_s": float(seed)}), seed=seed) for seed in (1, 2, 3)]
+    s = score("trim", repeats, {1: 1.0, 2: 2.0}, 0.1)
+    assert (s.times_best.mean, s.times_best.count) == (1.0, 2), "the third has no reference and is left out"
+    assert s.windows_to == (0, 0)

@@ -66,7 +66,11 @@ def test_six_percent_that_is_sure_is_an_improvement() -> None:
 
 @pytest.mark.parametrize(
     ("tuned", "start", "improved"),
-    [(0.1, "Response time is 10 times better", True), (3.0, "Worse: ", False), (0.99, "No improvement shown: ", False)],
+    [
+        (0.1, "Response time is 10 times better", True),
+        (3.0, "Worse: ", False),
+        (0.99, "No improvement shown: ", False),
+    ],
 )
 def test_single_runs_are_judged_without_an_interval_and_that_is_said(
     tuned: float, start: str, improved: bool
