@@ -115,8 +115,12 @@ class Change:
         crowded = board is None or _apache_status.busy(board) > apache.in_force["max_request_workers"] / 2
         if not shrinks and not crowded:
             return ()
-        patience_s = self.patience.shrink_s if shrinks else self.patience.crowd_s
-        left = drain(apache.parent, self.clock, apache.status_url, 0 if crowded else limit, patience_s)
+        left = 0
+        if crowded:
+            # Nobody accepts meanwhile, so one long request must not hold this up for long.
+            left = drain(apache.parent, self.clock, apache.status_url, 0, self.patience.crowd_s)
+        if shrinks and (left or not crowded):
+            left = drain(apache.parent, self.clock, apache.status_url, limit, self.patience.shrink_s)
         return (blocked(left),) if left and shrinks else ()
 
     def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:
