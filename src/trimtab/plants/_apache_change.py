@@ -118,7 +118,7 @@ class Change:
         left = 0
         if crowded:
             # Nobody accepts meanwhile, so one long request must not hold this up for long.
-            left = drain(apache.parent, self.clock, apache.status_url, 0, self.patience.crowd_s)
+            left = drain(apache.parent, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=shrinks)
         if shrinks and (left or not crowded):
             left = drain(apache.parent, self.clock, apache.status_url, limit, self.patience.shrink_s)
         return (blocked(left),) if left and shrinks else ()

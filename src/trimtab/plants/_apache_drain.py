@@ -35,7 +35,7 @@ _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
 
-def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s: float) -> int:
+def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s: float, noticed: bool = True) -> int:
     """Empties the places from `limit` on: asks their workers to finish.
 
     The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
@@ -51,6 +51,8 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         status_url: the status page.
         limit: number of places that remain.
         patience_s: how long to wait, in seconds.
+        noticed: False when a child that has ended counts as gone before the parent has noticed; the parent then
+            starts another in its place as soon as it has reloaded.
 
     Returns:
         How many processes are still there that may be beyond the limit.
@@ -68,6 +70,8 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
     while True:
         now_s = clock.now_s()
         running = set(_apache_process.children(parent.pid)) - helpers
+        if not noticed:
+            running = {child for child in running if _apache_process.program_of(child) is not None}
         keep &= running
         for child in sorted(running - keep):
             if child not in asked:
