@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests._noise import noisy
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import closed_port, sessions, summary
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Connection, ConstantRate, Population, Step, Url, zipf
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, noisy]
 
 
 def test_every_request_counted_is_one_that_the_server_saw() -> None:

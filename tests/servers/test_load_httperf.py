@@ -16,13 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests._noise import noisy
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import start
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import ConstantRate, Population, Step, Url
 from trimtab.workloads.wagon import Wagon
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, noisy]
 
 RATE_HZ = 6.0
 SESSIONS = 18

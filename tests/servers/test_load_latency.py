@@ -10,13 +10,14 @@ import time
 import pytest
 from hdrh.histogram import HdrHistogram
 
+from tests._noise import noisy
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import sessions, start, summary
 from trimtab.load_reports import Latency
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Closed, Population, Url
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, noisy]
 
 
 def measured(latency: Latency) -> tuple[float, float, float]:

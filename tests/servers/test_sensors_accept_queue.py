@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests._noise import noisy
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Namespace, Ports
 from trimtab.sensors.accept_queue import AcceptQueue, probe
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, noisy]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: perf counters, namespaces")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests._noise import noisy
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
 from trimtab.sensors._eq1 import eq1
@@ -17,7 +18,7 @@ from trimtab.testbed.apache_config import Mpm
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Closed, Connection, Population, Url
 
-pytestmark = [pytest.mark.server, pytest.mark.apache]
+pytestmark = [pytest.mark.server, pytest.mark.apache, noisy]
 
 WORKERS = 8
 PAGES = 80

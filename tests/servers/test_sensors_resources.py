@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._noise import noisy
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
 from trimtab.sensors.resources import Resources, probe
@@ -20,6 +21,7 @@ from trimtab.testbed.cgroup import Confinement, Limits
 pytestmark = [
     pytest.mark.server,
     pytest.mark.root,
+    noisy,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: control groups"),
 ]
 

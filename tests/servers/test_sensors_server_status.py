@@ -13,6 +13,7 @@ from contextlib import closing
 
 import pytest
 
+from tests._noise import noisy
 from trimtab.clock import SystemClock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
@@ -20,7 +21,7 @@ from trimtab.sensors.server_status import ServerStatus, probe
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.apache_config import Mpm
 
-pytestmark = [pytest.mark.server, pytest.mark.apache]
+pytestmark = [pytest.mark.server, pytest.mark.apache, noisy]
 
 SERVICE_S = 0.05
 
