@@ -175,7 +175,7 @@ def test_methods_without_a_sweep_are_not_measured_against_anything(tmp_path: Pat
 
 def test_a_fixed_reference_of_the_same_seed_goes_before_the_sweep(tmp_path: Path) -> None:
     store = Store(None)
-    ids = swept(store, "dynamic") + [method(store, "trim", "compare-dynamic", 0.21, 1)]
+    ids = [*swept(store, "dynamic"), method(store, "trim", "compare-dynamic", 0.21, 1)]
     ids.append(method(store, "fixed", "compare-dynamic", 0.2, 1))
     rows = [line for line in summary(tmp_path, store, ids) if line.startswith("| trim |")]
     assert rows[0].split("|")[3].strip() == "1.05"
