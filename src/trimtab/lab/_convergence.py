@@ -40,8 +40,9 @@ class Score:
 
 
 def settled_s(track: Track, since: int = SETTLED) -> float | None:
-    """Mean response time of a run from a window on, in seconds; None when not measured."""
-    times = [w.readings["response_time_s"] for w in track.windows[since:] if "response_time_s" in w.readings]
+    """Mean response time of a run from a window on, or of its second half where that is more; None when not measured."""
+    first = min(since, len(track.windows) // 2)
+    times = [w.readings["response_time_s"] for w in track.windows[first:] if "response_time_s" in w.readings]
     return statistics.fmean(times) if times else None
 
 
@@ -58,12 +59,12 @@ def score(
         since: first window that counts as settled.
 
     Raises:
-        ValueError: no run measured a response time from that window on.
+        ValueError: no run measured a response time once it had settled.
     """
     known = [t for t in repeats if t.run.plan.settings.seed in best_s]
     pairs = [(v, best_s[t.run.plan.settings.seed]) for t in known if (v := settled_s(t, since)) is not None]
     if not pairs:
-        raise ValueError(f"{label}: no response time from window {since} on")
+        raise ValueError(f"{label}: no response time once settled")
     half = [len(t.windows) // 2 for t in known]
     return Score(
         label,

@@ -58,7 +58,7 @@ def test_a_score_by_hand() -> None:
 
 
 def test_a_method_that_measured_nothing_once_settled_has_no_score() -> None:
-    with pytest.raises(ValueError, match="trim: no response time from window 10 on"):
+    with pytest.raises(ValueError, match="trim: no response time once settled"):
         score("trim", [run(lambda i, m: {"response_time_s": 1.0} if i < 10 else {})], {1: 1.0}, 0.1)
 
 
@@ -72,3 +72,8 @@ def test_each_repeat_is_measured_against_the_reference_of_its_own_seed() -> None
     s = score("trim", repeats, {1: 1.0, 2: 2.0}, 0.1)
     assert (s.times_best.mean, s.times_best.count) == (1.0, 2), "the third has no reference and is left out"
     assert s.windows_to == (0, 0)
+
+
+def test_a_run_of_few_windows_is_judged_by_its_second_half() -> None:
+    short = track_of(Store(None), "fuzzy", falling(4, 2.0), windows=8)
+    assert score("fuzzy", [short], {1: 1.0}, 0.1).settled_s.mean == 2.0
