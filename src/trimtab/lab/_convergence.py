@@ -40,7 +40,7 @@ class Score:
 
 
 def settled_s(track: Track, since: int = SETTLED) -> float | None:
-    """Mean response time of a run from a window on, or of its second half where that is more; None when not measured."""
+    """Mean response time of a run from a window on, or of its second half where that is more; None if unknown."""
     first = min(since, len(track.windows) // 2)
     times = [w.readings["response_time_s"] for w in track.windows[first:] if "response_time_s" in w.readings]
     return statistics.fmean(times) if times else None

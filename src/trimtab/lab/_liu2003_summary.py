@@ -139,8 +139,8 @@ def _comparison(folder: Path, name: str, labels: Mapping[str, Sequence[Track]], 
     lines = [
         *heading,
         f"Against {what}; settled means from window {SETTLED} on, or of the second half of a run of few windows. "
-        f"Windows to: first window from which the running mean of {SMOOTHED} is within 10 % of it (25 % for fuzzy and saturation), by repeat. Changes: those of the "
-        "second half.",
+        f"Windows to: first window from which the running mean of {SMOOTHED} is within 10 % of it (25 % for fuzzy "
+        "and saturation), by repeat. Changes: those of the second half.",
         "",
         "| method | settled RT (95 %) | times best (95 %) | default / this | windows to | end | changes | spread |",
         "|---|---:|---:|---:|---|---|---|---:|",
