@@ -27,7 +27,7 @@ PARTS = {
     "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
     "fixed-static": "the same with static files",
     "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
-    "switch": "saturation and trim when dynamic pages give way to static files in mid-run",
+    "switch": "trim when dynamic pages give way to static files in mid-run",
 }
 SWEEP_S = 8.0
 COMPARE_S = 56.0
@@ -36,7 +36,7 @@ SWITCH_S = 76.0
 METHODS = {
     "compare-dynamic": ("static", "newton", "fuzzy", "saturation", "trim"),
     "compare-static": ("static", "fuzzy", "saturation", "trim"),
-    "switch": ("saturation", "trim"),
+    "switch": ("trim",),
 }
 
 
