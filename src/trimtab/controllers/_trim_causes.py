@@ -13,6 +13,8 @@ from trimtab.core import Domain, Readings, Window
 CPU_FULL = 0.95
 """CPU utilisation from which more workers cannot use more of it."""
 
+MEMORY_TIGHT = 0.95
+"""Memory demand, of its limit, from which workers that do nothing cost something: they push out file pages."""
 CPU_IDLE = 0.5
 """CPU utilisation below which a crowded server is not short of CPU."""
 
@@ -108,7 +110,7 @@ def unbound(r: Readings, m: int) -> bool:
 
 def possible_gain(r: Readings, m: int, target: int) -> tuple[float, str]:
     """The most that going from m to target could gain, as a share of the response time, and why."""
-    if unbound(r, m):
+    if unbound(r, m) and (target > m or r.get("memory_ratio", 0.0) < MEMORY_TIGHT):
         return 0.0, "the limit does not bind"
     if target > m:
         share = queue_share(r)

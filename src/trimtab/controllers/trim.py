@@ -98,7 +98,7 @@ class Trim:
 
     Args:
         objective: what to make least or greatest.
-        margin: share of the memory limit that workers may fill.
+        margin: share of the memory limit that workers may fill; the rest is for file pages, the program's own too.
         worthwhile: smallest relative gain that is worth a change.
         confidence: standard errors by which a probe must be better to be kept.
         probe_ratio: factor between a setting and its probe.
@@ -112,7 +112,7 @@ class Trim:
     """
 
     objective: Objective
-    margin: float = 0.9
+    margin: float = 0.85
     worthwhile: float = 0.1
     confidence: float = 1.64
     probe_ratio: float = 1.35

@@ -94,7 +94,7 @@ def run_arm(arm: Arm, context: Context) -> int:
             _warm(load)
             plant = cast(Plant, _WithClient(apache, LoadGenerator(load, clock)))
             try:
-                return through_loop(arm, context, plant, {"confinement": bed.confinement})
+                return through_loop(arm, context, plant, {"server": apache.server, "confinement": bed.confinement})
             finally:
                 for sensor in plant.sensors():
                     sensor.close()

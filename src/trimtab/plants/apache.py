@@ -96,6 +96,11 @@ class Apache:
         return Apache(clock, Attached(_apache_process.find(pid), status_url), chosen)
 
     @property
+    def server(self) -> str:
+        """What it is, such as "Apache 2.4.66 prefork"."""
+        return f"Apache {'.'.join(map(str, self._apache.origin.version))} {self._apache.limits.mpm}"
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this Apache, one line each."""
         return tuple(self._apache.notes)

@@ -16,7 +16,7 @@ from trimtab.core import Move, Objective, Window
 from trimtab.guard import review_all, standard
 
 OBJECTIVE = Objective()
-TRIM = Trim(OBJECTIVE)
+TRIM = Trim(OBJECTIVE, margin=0.9)
 DYNAMIC_FIT = 40
 """(0.9 * 200 - 20) / 4"""
 STATIC_FIT = 266
@@ -418,14 +418,14 @@ def test_a_guard_that_shortens_a_jump_does_not_confuse_it() -> None:
 
 def test_what_is_maximised_is_climbed() -> None:
     """Pages per second of a closed loop: they grow with the limit until memory ends."""
-    trim = Trim(Objective("request_rate_hz", minimize=False))
+    trim = Trim(Objective("request_rate_hz", minimize=False), margin=0.9)
     for start in (4, 150):
         course = Course(trim, DYNAMIC, limit=start).run(30)
         assert DYNAMIC.readings(course.limit)["request_rate_hz"] == pytest.approx(160.0)
 
 
 def test_a_probe_that_lowers_what_is_maximised_goes_back() -> None:
-    trim = Trim(Objective("request_rate_hz", minimize=False))
+    trim = Trim(Objective("request_rate_hz", minimize=False), margin=0.9)
     rate = [calm(20, 0.1, request_rate_hz=100.0)] * 4
     reloaded = calm(PROBED, 0.1, request_rate_hz=1.0)
     moves = fed(*rate, reloaded, calm(PROBED, 0.1, request_rate_hz=50.0), trim=trim)
