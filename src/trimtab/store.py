@@ -9,6 +9,7 @@ own change (for Apache, in its snippet), so an fsync for every window would cost
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 import time
@@ -84,7 +85,7 @@ class Store:
             self._db = sqlite3.connect(name, timeout=10.0, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot open the run store {name}: {error}") from error
-        with self._errors():
+        with self._errors(), _alone(name):
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("PRAGMA foreign_keys=ON")
@@ -254,6 +255,17 @@ class RunWriter:
     def finish(self, outcome: Outcome) -> None:
         """Writes how the run ended."""
         self.store.finish(self.run_id, outcome)
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Keeps others out while a store is opened: a change to WAL does not wait for them, whatever the time-out."""
+    if name == ":memory:":
+        yield
+        return
+    with open(name, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # SQLite's own locks are of another kind
+        yield
 
 
 def _make_private(path: Path) -> None:

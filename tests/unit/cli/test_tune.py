@@ -47,7 +47,7 @@ def test_options_of_the_controller_are_used_and_stored(trimtab: Trimtab, store: 
     trimtab("tune", "memory", "--option", "worthwhile=0.5", "--duration", "10s")
     options = Store(store).run(1).plan.controller_options
     assert options["worthwhile"] == 0.5
-    assert options["margin"] == 0.9
+    assert options["margin"] == 0.85
 
 
 def test_a_knob_and_an_objective_that_are_asked_for_are_used(trimtab: Trimtab, store: Path) -> None:
