@@ -13,6 +13,8 @@ from trimtab.core import Domain, Readings, Window
 CPU_FULL = 0.95
 """CPU utilisation from which more workers cannot use more of it."""
 
+MEMORY_EDGE = 0.93
+"""Memory demand, of its limit, from which a limit of a tenth more workers than fit is one too many."""
 MEMORY_TIGHT = 0.95
 """Memory demand, of its limit, from which workers that do nothing cost something: they push out file pages."""
 CPU_IDLE = 0.5
@@ -30,7 +32,7 @@ class Cause:
 def too_many(r: Readings, m: int, fit: int | None, worker_bytes: float, margin: float) -> Cause | None:
     """The number of workers that fits into memory, when m do not.
 
-    A limit far beyond what fits is taken down before the cliff, a near one only past it.
+    A limit far beyond what fits is taken down before the cliff, a nearer one at its edge, the nearest only past it.
 
     Args:
         r: the window's readings.
@@ -40,7 +42,10 @@ def too_many(r: Readings, m: int, fit: int | None, worker_bytes: float, margin: 
         margin: share of the memory limit that workers may fill.
     """
     ratio = r.get("memory_ratio", 0.0)
-    if fit is None or fit >= m or ratio <= (1.0 if m < 1.25 * fit else margin):
+    if fit is None or fit >= m:
+        return None
+    over = m / max(1, fit)
+    if ratio <= (margin if over >= 1.25 else MEMORY_EDGE if over >= 1.1 else 1.0):
         return None
     return Cause(
         fit,

@@ -51,7 +51,8 @@ def write(folder: Path, store: Store, run_ids: Sequence[int], switch_at_s: float
         name = part.removeprefix("compare-")
         text += _comparison(folder, name, groups[part], bests.get(name))
     if "switch" in groups:
-        text += _switch(folder, groups["switch"], bests.get("static"), switch_at_s)
+        goals = _reference(groups.get("compare-static", {}), bests.get("static"), groups["switch"])
+        text += _switch(folder, groups["switch"], goals, switch_at_s)
     (folder / "summary.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
@@ -128,9 +129,8 @@ def _comparison(folder: Path, name: str, labels: Mapping[str, Sequence[Track]], 
         picture = trajectories(drawn, "response_time_s")
         (folder / f"trajectories-{name}-{number + 1}.svg").write_text(picture, encoding="utf-8")
     heading = [f"## Methods, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
-    seeds = {t.run.plan.settings.seed for r in labels.values() for t in r}
-    fixed = {t.run.plan.settings.seed: s for t in labels.get(FIXED, ()) if (s := settled_s(t)) is not None}
-    reference = fixed or ({} if best_s is None else dict.fromkeys(seeds, best_s))
+    fixed = FIXED in labels
+    reference = _reference(labels, best_s, labels)
     if not reference:
         return [*heading, "Neither a sweep nor a fixed reference in these results, so nothing to compare with.", ""]
     what = "the sweep's best setting, fixed, with the same seed and for as long" if fixed else "the sweep's best"
@@ -146,6 +146,16 @@ def _comparison(folder: Path, name: str, labels: Mapping[str, Sequence[Track]], 
         "|---|---:|---:|---:|---|---|---|---:|",
     ]
     return [*lines, *(_row(s, shipped) for s in scores), ""]
+
+
+def _reference(
+    labels: Mapping[str, Sequence[Track]], best_s: float | None, judged: Mapping[str, Sequence[Track]]
+) -> dict[int, float]:
+    """Response time to compare with, by seed: of the fixed best setting, else of the sweep; empty without both."""
+    fixed = {t.run.plan.settings.seed: s for t in labels.get(FIXED, ()) if (s := settled_s(t)) is not None}
+    if fixed or best_s is None:
+        return fixed
+    return {t.run.plan.settings.seed: best_s for repeats in judged.values() for t in repeats}
 
 
 def _row(s: Score, shipped: Score | None) -> str:
@@ -168,7 +178,7 @@ def _span(e: Estimate, shown: Callable[[float], str]) -> str:
 
 
 def _switch(
-    folder: Path, labels: Mapping[str, Sequence[Track]], best_s: float | None, switch_at_s: float
+    folder: Path, labels: Mapping[str, Sequence[Track]], best_s: Mapping[int, float], switch_at_s: float
 ) -> list[str]:
     """Windows until a method is back at the new best after the workload has changed."""
     for number in range(max(len(r) for r in labels.values())):
@@ -176,20 +186,21 @@ def _switch(
         picture = trajectories(drawn, "response_time_s")
         (folder / f"trajectories-switch-{number + 1}.svg").write_text(picture, encoding="utf-8")
     heading = ["## Switch from dynamic to static", ""]
-    if best_s is None:
-        return [*heading, "No static sweep in these results, so there is no new best to compare with.", ""]
-    goal_s = best_s * (1 + SWITCH_TOLERANCE)
+    if not best_s:
+        return [*heading, "Neither a static sweep nor a fixed reference here, so there is no new best.", ""]
+    what = ", ".join(seconds(value) for value in dict.fromkeys(best_s.values()))
     lines = [
         *heading,
-        f"At {switch_at_s:g} s. Windows after it until the running mean of 5 is within 15 % of the static sweep's "
-        f"best ({seconds(best_s)}), and the settings before it and at the end, by repeat.",
+        f"At {switch_at_s:g} s. Windows after it until the running mean of {SMOOTHED} is within 15 % of the static "
+        f"best of the same seed where there is one ({what}), and the settings before it and at the end, by repeat.",
         "",
         "| method | windows | before | end |",
         "|---|---|---|---|",
     ]
     for label, repeats in labels.items():
         after = [next((w.index for w in t.windows if w.start_s >= switch_at_s), len(t.windows)) for t in repeats]
-        found = [reached(t, goal_s, since) for t, since in zip(repeats, after, strict=True)]
+        goals = [best_s[t.run.plan.settings.seed] * (1 + SWITCH_TOLERANCE) for t in repeats]
+        found = [reached(t, goal, since) for t, goal, since in zip(repeats, goals, after, strict=True)]
         windows = ", ".join("never" if w is None else str(w) for w in found)
         before = ", ".join(str(t.windows[i - 1].configuration[t.knob]) for t, i in zip(repeats, after, strict=True))
         ends = ", ".join(str(t.windows[-1].configuration[t.knob]) for t in repeats)

@@ -86,6 +86,15 @@ def test_a_limit_near_what_fits_is_left_alone_before_the_cliff() -> None:
     assert not any(move.changes for move in fed(*[half_used(42)] * 10))
 
 
+def test_a_limit_a_tenth_beyond_what_fits_is_taken_down_at_the_edge() -> None:
+    """100 MB and 46 workers of 1.93 MB are 94.5 % of 200 MB; 41 of them fit into 90 %."""
+    readings = {**DYNAMIC.window(0, 46, 0).readings, "memory_ratio": 0.945, "memory_bytes": 189.0 * 2**20}
+    window = replace(DYNAMIC.window(0, 46, 0), readings={**readings, "worker_memory_bytes": 1.93 * 2**20})
+    first = next(move for move in fed(*[window] * 4) if move.changes)
+    assert first.changes == {NAME: 41}
+    assert "fit into" in first.reason
+
+
 def test_what_fits_is_a_member_of_the_domain() -> None:
     knob = worker_knob(minimum=25, maximum=1000, step=25)
     _, move = TRIM.step(TRIM.start((knob,), 0), DYNAMIC.window(0, 150, 0))
@@ -260,14 +269,14 @@ def test_a_downward_probe_that_starves_goes_back_at_once() -> None:
 
 # Memory that past work has left.
 
-HEAVY = {"worker_memory_bytes": 6.0 * 2**20, "memory_limit_bytes": 256.0 * 2**20, "memory_bytes": 240.0 * 2**20}
+HEAVY = {"worker_memory_bytes": 6.0 * 2**20, "memory_limit_bytes": 256.0 * 2**20, "memory_bytes": 232.0 * 2**20}
 CROWDED = {"accept_queue_delay_s": 0.5, "accept_queue_length": 60.0, "busy_workers": 38.0, "idle_workers": 0.0}
 
 
 def stuck(**readings: float) -> list[Move]:
     """A server at rest whose workload then changes: all 38 workers are busy, and no more fit as memory is."""
-    calm_before = [calm(38, 0.02, accept_queue_delay_s=0.0, memory_ratio=0.94, idle_workers=0.0, **HEAVY)] * 12
-    seen = {**CROWDED, **HEAVY, "memory_ratio": 0.94, "cpu_ratio": 0.1, **readings}
+    calm_before = [calm(38, 0.02, accept_queue_delay_s=0.0, memory_ratio=0.91, idle_workers=0.0, **HEAVY)] * 12
+    seen = {**CROWDED, **HEAVY, "memory_ratio": 0.91, "cpu_ratio": 0.1, **readings}
     return fed(*calm_before, *[calm(38, 0.5, **seen)] * 6)[12:]
 
 
