@@ -263,9 +263,13 @@ def _alone(name: str) -> Iterator[None]:
     if name == ":memory:":
         yield
         return
-    with open(name, "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # SQLite's own locks are of another kind
+    # The directory, because closing any other descriptor of the file would drop the locks that SQLite holds on it.
+    directory = os.open(os.path.dirname(name) or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(directory)
 
 
 def _make_private(path: Path) -> None:
