@@ -79,6 +79,8 @@ def test_interrupting_it_still_gives_the_summary_and_leaves_no_generator() -> No
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A test run in the background of a shell ignores SIGINT, and so would all that it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         assert process.stdout is not None
         process.stdout.readline()
