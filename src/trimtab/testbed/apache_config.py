@@ -151,6 +151,24 @@ def text(
         f"KeepAliveTimeout {spec.keep_alive_timeout_ms}ms",
         *processing(spec),
         "ExtendedStatus On",
+        *_pages(quoted),
+    ]
+    if spec.mpm != "prefork":
+        lines.append(f'ScriptSock {quoted}/run/cgid.sock"')
+    if spec.php:
+        lines += [f'PHPIniDir {quoted}/php"', '<FilesMatch "\\.php$">', "    SetHandler application/x-httpd-php"]
+        lines.append("</FilesMatch>")
+    lines.append(f'IncludeOptional {quoted}/conf-enabled/*.conf"')
+    return "\n".join(lines) + "\n"
+
+
+def _pages(quoted: str) -> list[str]:
+    """Who may see what: the static files, the CGI programs and the status page.
+
+    Args:
+        quoted: the server root, behind an opening quotation mark.
+    """
+    return [
         "<Directory />",
         "    AllowOverride None",
         "    Require all denied",
@@ -172,10 +190,3 @@ def text(
         "    Require local",
         "</Location>",
     ]
-    if spec.mpm != "prefork":
-        lines.append(f'ScriptSock {quoted}/run/cgid.sock"')
-    if spec.php:
-        lines += [f'PHPIniDir {quoted}/php"', '<FilesMatch "\\.php$">', "    SetHandler application/x-httpd-php"]
-        lines.append("</FilesMatch>")
-    lines.append(f'IncludeOptional {quoted}/conf-enabled/*.conf"')
-    return "\n".join(lines) + "\n"
