@@ -76,7 +76,10 @@ def text() -> str:
     parts += options("trimtab.workloads", "WORKLOAD", ())
     for title, package in (("Plants", "trimtab.plants"), ("Sensors", "trimtab.sensors"), ("Lab", "trimtab.lab")):
         parts.append(f"## {title}\n\n" + "\n".join(described(package)) + "\n")
-    rows = "\n".join(f"| `{m.name}` | {m.unit} | {m.symbol or '-'} | {m.description} |" for m in METRICS.values())
+    rows = "\n".join(
+        f"| `{m.name}{'@CLASS' if m.per_class else ''}` | {m.unit} | {m.symbol or '-'} | {m.description} |"
+        for m in METRICS.values()
+    )
     parts.append(f"## Metrics\n\n| name | unit | symbol | what it is |\n|---|---|---|---|\n{rows}\n")
     return "\n".join(parts)
 

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Iterable
 from random import Random
 
-from trimtab.core.metric import METRICS
+from trimtab.core.metric import metric
 from trimtab.core.plant import Plant, Sensor
 from trimtab.core.window import Configuration, Readings, Window
-from trimtab.errors import NotMeasured, TrimtabError
+from trimtab.errors import NotMeasured, TrimtabError, UsageError
 
 LONGEST_SLEEP_S = 0.5
 """A request to stop is heeded after this time at the latest."""
@@ -169,8 +169,10 @@ def _merge(readings: dict[str, float], new: Readings, source: str, problems: lis
         TrimtabError: a reading's name is not a metric.
     """
     for name, value in new.items():
-        if name not in METRICS:
-            raise TrimtabError(f"{source} gave a reading {name!r}, which is no metric of trimtab")
+        try:
+            metric(name)
+        except UsageError as error:
+            raise TrimtabError(f"{source} gave a reading that is no metric of trimtab: {error}") from None
         if math.isfinite(value):
             readings[name] = value
         else:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
-from trimtab.core.metric import METRICS
+from trimtab.core.metric import METRICS, metric
 from trimtab.core.window import Configuration, Window
 from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, WindowDone
 from trimtab.observer import Stop
@@ -91,11 +91,11 @@ class Lines:
 
     def readings(self, window: Window) -> None:
         """Prints every reading of a window, with its symbol and what it is."""
-        for name in (name for name in METRICS if name in window.readings):
-            symbol = f" ({METRICS[name].symbol})" if METRICS[name].symbol else ""
-            self._print(
-                f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {METRICS[name].description}"
-            )
+        order = list(METRICS)
+        for name in sorted(window.readings, key=lambda name: order.index(name.partition("@")[0])):
+            known = metric(name)
+            symbol = f" ({known.symbol})" if known.symbol else ""
+            self._print(f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {known.description}")
 
     def _note(self, note: Note) -> None:
         if self._pending is not None:
@@ -120,7 +120,7 @@ def shown(name: str, value: float | None) -> str:
     """A reading with its unit, short enough for a column."""
     if value is None:
         return "-"
-    unit = METRICS[name].unit
+    unit = metric(name).unit
     if unit == "s":
         return f"{value:.2f}s" if value >= 1 else f"{value * 1e3:.1f}ms"
     if unit == "ratio":
@@ -149,7 +149,7 @@ def _what(event: MoveDone) -> str:
 
 
 def _title(name: str) -> str:
-    return _TITLES.get(name) or METRICS[name].symbol or name
+    return _TITLES.get(name) or metric(name).symbol or name
 
 
 def _width(name: str) -> int:

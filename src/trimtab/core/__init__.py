@@ -4,7 +4,7 @@ from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
 from trimtab.core.knob import Domain, How, Knob
-from trimtab.core.metric import METRICS, Metric, metric
+from trimtab.core.metric import METRICS, Metric, metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Applied, Clock, Plant, Sensor
@@ -29,4 +29,5 @@ __all__ = [
     "Sensor",
     "Window",
     "metric",
+    "of_class",
 ]

@@ -1,7 +1,8 @@
 """The metrics: every reading that a sensor may give, with its unit and meaning.
 
 Sensors, objectives, the store and the report all take names and units from `METRICS`; a reading whose name is
-not here is refused by the loop.
+not here is refused by the loop. What is measured for each class of clients carries the class after an `@`:
+`connection_delay_s@premium`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Metric:
     unit: str
     description: str
     symbol: str = ""
+    per_class: bool = False
+    """True when it is measured for every class of clients by itself."""
 
 
 METRICS: dict[str, Metric] = {
@@ -52,6 +55,15 @@ METRICS: dict[str, Metric] = {
         Metric("cpu_pressure_ratio", "ratio", "share of time in which some task waited for CPU"),
         Metric("memory_pressure_ratio", "ratio", "share of time in which some task waited for memory"),
         Metric("worker_memory_bytes", "bytes", "memory demand that one more worker adds"),
+        Metric("connection_delay_s", "s", "mean time from accepted to given to a worker", "C_k", True),
+        Metric("connection_delay_p95_s", "s", "95th percentile of the connection delay", "", True),
+        Metric("oldest_wait_s", "s", "how long the first connection of the queue has waited", "", True),
+        Metric("queue_length", "connections", "time average of connections queued in the gate", "", True),
+        Metric("in_service", "connections", "time average of connections held by workers", "R_k", True),
+        Metric("arrival_rate_hz", "Hz", "connections accepted by the gate per second", "", True),
+        Metric("dispatch_rate_hz", "Hz", "connections given to workers per second", "", True),
+        Metric("refused_rate_hz", "Hz", "connections refused per second because the queue was full", "", True),
+        Metric("aborted_rate_hz", "Hz", "connections per second whose client gave up in the queue", "", True),
         Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
         Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
         Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),
@@ -65,12 +77,21 @@ METRICS: dict[str, Metric] = {
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name.
+    """The metric of a reading, `METRIC` or `METRIC@CLASS`.
 
     Raises:
         UsageError: there is none; the message offers the nearest.
     """
-    if name not in METRICS:
-        close = difflib.get_close_matches(name, METRICS, 1) or [", ".join(sorted(METRICS))]
+    base, at, class_name = name.partition("@")
+    if base not in METRICS:
+        close = difflib.get_close_matches(base, METRICS, 1) or [", ".join(sorted(METRICS))]
         raise UsageError(f"unknown metric {name!r}; did you mean {close[0]}?")
-    return METRICS[name]
+    if METRICS[base].per_class != bool(class_name) or (at and not class_name):
+        wanted = f"{base}@CLASS" if METRICS[base].per_class else base
+        raise UsageError(f"unknown metric {name!r}: it is written {wanted}")
+    return METRICS[base]
+
+
+def of_class(name: str, class_name: str) -> str:
+    """The name that a metric or a knob has for one class of clients, such as `process_budget@premium`."""
+    return f"{name}@{class_name}"

@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from trimtab.core import METRICS
+from trimtab.core import metric as metric_of
 from trimtab.report.track import Track
 
 INK, GRID = "#1f2933", "#d9dee4"
@@ -124,7 +124,7 @@ def trajectories(tracks: Sequence[Track], metric: str) -> str:
 
 def _axis_label(metric: str) -> str:
     """A metric's name with its unit; a time has its unit at the ticks."""
-    known = METRICS[metric].unit
+    known = metric_of(metric).unit
     words = metric.removesuffix("_s").removesuffix("_hz").replace("_", " ")
     return words if known == "s" else f"{words} in {known}"
 
