@@ -189,20 +189,25 @@ def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(
 
 
 class Interrupting(SystemClock):
-    """Time in which something happens at the first wait."""
+    """Time in which something happens once a file is there, at the second look at the clock.
 
-    def __init__(self, happens: BaseException) -> None:
-        self.happens: BaseException | None = happens
+    A reload may be over before anything had to sleep, but not before its deadlines were taken from the clock: the
+    first before the signal, the second after it.
+    """
 
-    def sleep(self, duration_s: float) -> None:
-        if self.happens is not None:
-            happens, self.happens = self.happens, None
-            raise happens
-        super().sleep(duration_s)
+    def __init__(self, happens: BaseException, once: Path) -> None:
+        self.happens, self.once, self.looks = happens, once, 0
+
+    def now_s(self) -> float:
+        self.looks += self.once.exists()
+        if self.looks == 2:
+            self.looks += 1
+            raise self.happens
+        return super().now_s()
 
 
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
-    apache = bed.attach(Interrupting(KeyboardInterrupt()))
+    apache = bed.attach(Interrupting(KeyboardInterrupt(), bed.snippet))
     with pytest.raises(KeyboardInterrupt):
         apache.apply({"max_request_workers": 12 * bed.threads})
     assert not bed.snippet.exists()

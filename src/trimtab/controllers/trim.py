@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Readings, Window
 from trimtab.core.memory import MemoryLine, not_above
 
 
@@ -77,6 +77,8 @@ class State:
     asked: int | None = None
     memory: MemoryLine = field(default_factory=MemoryLine)
     worker_bytes: float = 0.0
+    at: int | None = None
+    age: int = 0
     waited: int = 0
     pressing: int = 0
     renewed: bool = False
@@ -108,7 +110,8 @@ class Trim:
         alarm: CUSUM threshold, in standard deviations.
         slack: CUSUM allowance per window, in standard deviations.
         min_samples: requests below which a window is not judged.
-        forget: what is kept per window of the largest memory per worker: fresh workers look small.
+        forget: what is kept per window of the largest memory per worker while the workers are young.
+        young_windows: windows after a change in which fresh workers may look smaller than they will be.
     """
 
     objective: Objective
@@ -123,6 +126,7 @@ class Trim:
     slack: float = 0.75
     min_samples: int = 20
     forget: float = 0.8
+    young_windows: int = 1
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> State:
         """The state before the first window; see `Controller.start`. Nothing in it is random."""
@@ -133,8 +137,10 @@ class Trim:
         m = window.configuration.get(state.knob.name)
         if m is None:
             return state, Move.hold(f"the value of {state.knob.name} in force is not known", state.phase)
-        worker = max(window.readings.get("worker_memory_bytes", 0.0), self.forget * state.worker_bytes)
-        state = replace(state, worker_bytes=worker, memory=state.memory.learned(window.readings, m))
+        age = state.age + 1 if state.at == m else 0
+        worker = self._worker_bytes(state, window.readings, age)
+        memory = state.memory.learned(window.readings, m)
+        state = replace(state, at=m, age=age, worker_bytes=worker, memory=memory)
         state, move = self._decide(state, window, m)
         return replace(state, asked=move.changes.get(state.knob.name, m)), move
 
@@ -168,6 +174,11 @@ class Trim:
                 return self._probe(state, window, m)
             case _:
                 return self._hold(state, window, m, x)
+
+    def _worker_bytes(self, state: State, readings: Readings, age: int) -> float:
+        """Memory per worker: as measured, but of young workers not far below what it was before the reload."""
+        now = readings.get("worker_memory_bytes", 0.0)
+        return now if now and age >= self.young_windows else max(now, self.forget * state.worker_bytes)
 
     def _fit(self, state: State, window: Window) -> int | None:
         """How many workers fit into memory; None when that cannot be told."""

@@ -2,9 +2,10 @@
 
 The guards of every run, in the order in which a move passes them, and why in this order:
 
-1. `early_abort` may put another move, the return, in place of the controller's; all others see that one.
-2. `domain` brings values into their domains, so that all others compute with possible ones.
-3. `not_binding` may take an increase away.
+1. `not_binding` may take an increase away that the controller wants.
+2. `early_abort` may put another move, the return, in place of what is left; the return is a promise, so nothing
+   before it may have a say in it, and all others see it.
+3. `domain` brings values into their domains, so that those after it compute with possible ones.
 4. `largest_step` cuts what is left to one bounded step.
 5. `feasibility` only lowers, and comes last, so that nothing after it can ask for more memory again; its
    lowering is not limited to a step, because what does not fit has to go at once.
@@ -26,7 +27,7 @@ from trimtab.guard.not_binding import NotBinding
 
 def standard(objective: Objective) -> tuple[Guard, ...]:
     """The guards of every run, in their order."""
-    return EarlyAbort(objective), Domain(), NotBinding(), LargestStep(), Feasibility()
+    return NotBinding(), EarlyAbort(objective), Domain(), LargestStep(), Feasibility()
 
 
 def review_all(

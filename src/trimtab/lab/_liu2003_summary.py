@@ -47,9 +47,8 @@ def write(folder: Path, store: Store, run_ids: Sequence[int], switch_at_s: float
         lines, best_s = _sweep(folder, name, sweep)
         bests[name] = best_s
         text += lines
-    for part in (p for p in groups if p.startswith("compare-")):
-        name = part.removeprefix("compare-")
-        text += _comparison(folder, name, groups[part], bests.get(name))
+    for part in (p for p in groups if p.startswith(("compare-", "long-"))):
+        text += _comparison(folder, part, groups[part], bests.get(part.partition("-")[2]))
     if "switch" in groups:
         goals = _reference(groups.get("compare-static", {}), bests.get("static"), groups["switch"])
         text += _switch(folder, groups["switch"], goals, switch_at_s)
@@ -66,7 +65,8 @@ def _conditions(found: Sequence[Track]) -> list[str]:
         "",
         f"    trimtab lab run liu2003 --seeds {','.join(map(str, seeds))} --results FOLDER",
         "",
-        f"- windows of {plan.settings.window_s:g} s; seeds {', '.join(map(str, seeds))}; {len(found)} runs",
+        f"- windows of {plan.settings.window_s:g} s where nothing else is said; "
+        f"seeds {', '.join(map(str, seeds))}; {len(found)} runs",
         *(f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items()),
     ]
 
@@ -122,13 +122,17 @@ def _mean(repeats: Sequence[Track], metric: str) -> str:
     return f"{mean:.0%}" if metric.endswith("_ratio") else plain(mean)
 
 
-def _comparison(folder: Path, name: str, labels: Mapping[str, Sequence[Track]], best_s: float | None) -> list[str]:
+def _comparison(folder: Path, part: str, labels: Mapping[str, Sequence[Track]], best_s: float | None) -> list[str]:
     """Fig. 13 to 15 and Table IV in figures."""
+    kind, _, name = part.partition("-")
+    shown = name if kind == "compare" else part
     for number in range(max(len(r) for r in labels.values())):
         drawn = [r[number] for r in labels.values() if number < len(r)]
         picture = trajectories(drawn, "response_time_s")
-        (folder / f"trajectories-{name}-{number + 1}.svg").write_text(picture, encoding="utf-8")
-    heading = [f"## Methods, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
+        (folder / f"trajectories-{shown}-{number + 1}.svg").write_text(picture, encoding="utf-8")
+    window_s = next(iter(labels.values()))[0].run.plan.settings.window_s
+    title = "Methods" if kind == "compare" else f"With time, windows of {window_s:g} s"
+    heading = [f"## {title}, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
     fixed = FIXED in labels
     reference = _reference(labels, best_s, labels)
     if not reference:

@@ -27,10 +27,14 @@ PARTS = {
     "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
     "fixed-static": "the same with static files",
     "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
+    "long-dynamic": "fuzzy in windows of 8 s, against the fixed best for as long: it is slow, as the paper says",
+    "long-static": "the same with static files",
     "switch": "trim when dynamic pages give way to static files in mid-run",
 }
 SWEEP_S = 8.0
 COMPARE_S = 56.0
+LONG_S, LONG_WINDOW_S = 168.0, 8.0
+"""fuzzy compares neighbouring windows, so a window has to be longer than the backlog of a change takes to drain."""
 SWITCH_AT_S = 34.0
 SWITCH_S = 76.0
 METHODS = {
@@ -91,6 +95,14 @@ class Liu2003:
             return [
                 Arm(f"compare-{name}", FIXED, setup, "static", seed, COMPARE_S, start=setup.reference, guarded=False)
                 for seed in seeds
+            ]
+        if kind == "long":
+            setup = setups.setup(name)
+            methods = ((FIXED, "static", setup.reference), ("fuzzy", "fuzzy", None))
+            return [
+                Arm(part, label, setup, method, seed, LONG_S, LONG_WINDOW_S, start, guarded=False)
+                for seed in seeds
+                for label, method, start in methods
             ]
         if kind == "switch":
             populations = setups.switch(SWITCH_AT_S)

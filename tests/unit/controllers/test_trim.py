@@ -286,6 +286,16 @@ def test_workers_whose_memory_is_of_past_work_are_renewed_once_by_the_smallest_s
     assert len(changes) == 1, "the windows go on at 38 as if nothing had been done: no second attempt"
 
 
+def test_renewed_workers_that_stay_light_let_the_limit_grow_at_full_pace() -> None:
+    """After two windows at the new limit their memory counts as it is, so the factor of four binds: 37 to 148."""
+    before = [calm(38, 0.02, accept_queue_delay_s=0.0, memory_ratio=0.91, idle_workers=0.0, **HEAVY)] * 12
+    crowded = {**CROWDED, "memory_ratio": 0.91, "cpu_ratio": 0.1}
+    light = {**HEAVY, "worker_memory_bytes": 2.0**20, "memory_bytes": 40.0 * 2**20, "memory_ratio": 0.16}
+    pressed = [calm(38, 0.5, **{**crowded, **HEAVY})]
+    moves = fed(*before, *pressed, *[calm(37, 0.5, **{**crowded, **light, "busy_workers": 37.0})] * 2)
+    assert [dict(m.changes) for m in moves if m.changes] == [{NAME: 37}, {NAME: 148}]
+
+
 def test_workers_are_not_renewed_where_cpu_is_short() -> None:
     assert not any(move.changes for move in stuck(cpu_ratio=0.9))
 

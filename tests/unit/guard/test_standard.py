@@ -50,3 +50,12 @@ def test_what_does_not_fit_goes_at_once_however_large_the_step() -> None:
         idle_workers=0.0,
     )
     assert passed(90, window).changes == {NAME: 12}
+
+
+def test_the_return_from_a_bad_window_is_made_although_the_limit_does_not_bind() -> None:
+    guards = standard(Objective())
+    states: tuple[Any, ...] = tuple(guard.start((worker_knob(),)) for guard in guards)
+    calm = {"busy_workers": 5.0, "idle_workers": 20.0, "accept_queue_length": 0.0}
+    good, bad = seen(32, response_time_s=0.02, **calm), seen(24, response_time_s=0.9, **calm)
+    states, _ = review_all(guards, states, good, Move({NAME: 24}, "probe"))
+    assert review_all(guards, states, bad, Move.hold("why"))[1].changes == {NAME: 32}
