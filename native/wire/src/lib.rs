@@ -1,9 +1,14 @@
 //! What crosses the border between Python and Rust: message types, one module per conversation.
 //!
-//! Every message is one line of JSON. Unknown keys are errors on both sides.
+//! Every message between Python and Rust is one line of JSON; unknown keys are errors on both sides. The gate and the shim, both
+//! Rust, share a mapped file ([`shared`], which Python reads too) and pass descriptors with small fixed structs ([`handoff`]).
 
+pub mod gate;
+pub mod handoff;
 pub mod load;
 pub mod sample;
+pub mod shared;
+mod shared_file;
 pub mod sim;
 pub mod workload;
 

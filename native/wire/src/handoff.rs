@@ -1,0 +1,299 @@
+//! The hand-off: fixed little-endian structs and descriptors over SOCK_SEQPACKET Unix sockets, between the shim and the gate.
+//!
+//! At `handoff.sock` a process says [`Hello`] first, once for each connection:
+//!
+//! - as LISTENER with the listening TCP socket; the gate answers [`Welcome`] with the worker end of the dispatch socket pair of that
+//!   listener (the same pair for every process that shows the same listener), and the conversation ends;
+//! - as WORKER without a descriptor; it is not answered. The connection stays open: its end tells the gate that the process
+//!   has died, and the gate may send [`Reclaim`] on it. A worker reads it only while `FLAG_PREEMPTIVE` is set in the mapped file.
+//!
+//! On the dispatch socket pair the gate sends [`Dispatch`] with the connection, whose O_NONBLOCK it leaves clear; the workers send
+//! single wake bytes. A Hello with another token or a message of another length is answered by closing.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Result;
+use rustix::net::{
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+const HELLO: u32 = 0x7401;
+const WELCOME: u32 = 0x7402;
+const DISPATCH: u32 = 0x7403;
+const RECLAIM: u32 = 0x7404;
+
+/// Room for any message.
+pub const LONGEST: usize = Dispatch::LEN;
+
+/// What a process at the hand-off socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It passes a listening socket.
+    Listener,
+    /// It takes connections.
+    Worker,
+}
+
+/// The first message of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// From the mapped file.
+    pub token: [u8; 16],
+    /// Process id as the process sees it.
+    pub pid: u32,
+    /// What it is.
+    pub role: Role,
+    /// Port of the listener; 0 for a worker.
+    pub port: u16,
+    /// The generation of the gate that it means to reach.
+    pub generation: u32,
+}
+
+/// The answer to a LISTENER; carries the worker end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// The gate's generation.
+    pub generation: u32,
+}
+
+/// A connection for whichever worker takes it; carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Its slot, or `NO_SLOT`.
+    pub slot: u32,
+    /// Index of its class.
+    pub class: u32,
+    /// The use of the slot.
+    pub sequence: u64,
+    /// When the gate accepted it, CLOCK_MONOTONIC.
+    pub arrival_ns: u64,
+    /// The client's address, a `sockaddr` as accept(2) gives it.
+    pub peer: [u8; 28],
+    /// How much of it is used.
+    pub peer_len: u32,
+}
+
+/// The wish to end an idle connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reclaim {
+    /// Its slot.
+    pub slot: u32,
+    /// The use of the slot that is meant.
+    pub sequence: u64,
+}
+
+impl Hello {
+    /// Bytes on the wire.
+    pub const LEN: usize = 36;
+
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        let role = match self.role {
+            Role::Listener => 1_u32,
+            Role::Worker => 2,
+        };
+        let words = [HELLO, role, self.pid, self.generation, u32::from(self.port)];
+        put(
+            &mut out,
+            words.iter().flat_map(|w| w.to_le_bytes()).chain(self.token),
+        );
+        out
+    }
+
+    /// Reads one; None when it is not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut read = Reader::new(bytes, Self::LEN, HELLO)?;
+        let role = match read.u32()? {
+            1 => Role::Listener,
+            2 => Role::Worker,
+            _ => return None,
+        };
+        let (pid, generation) = (read.u32()?, read.u32()?);
+        let port = u16::try_from(read.u32()?).ok()?;
+        let token = read.array()?;
+        Some(Self {
+            token,
+            pid,
+            role,
+            port,
+            generation,
+        })
+    }
+}
+
+impl Welcome {
+    /// Bytes on the wire.
+    pub const LEN: usize = 8;
+
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        put(
+            &mut out,
+            [WELCOME, self.generation]
+                .iter()
+                .flat_map(|w| w.to_le_bytes()),
+        );
+        out
+    }
+
+    /// Reads one; None when it is not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let generation = Reader::new(bytes, Self::LEN, WELCOME)?.u32()?;
+        Some(Self { generation })
+    }
+}
+
+impl Dispatch {
+    /// Bytes on the wire.
+    pub const LEN: usize = 60;
+
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        let words = [DISPATCH, self.slot, self.class, self.peer_len];
+        let longs = [self.sequence, self.arrival_ns];
+        let head = words.iter().flat_map(|w| w.to_le_bytes());
+        put(
+            &mut out,
+            head.chain(longs.iter().flat_map(|w| w.to_le_bytes()))
+                .chain(self.peer),
+        );
+        out
+    }
+
+    /// Reads one; None when it is not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut read = Reader::new(bytes, Self::LEN, DISPATCH)?;
+        let (slot, class, peer_len) = (read.u32()?, read.u32()?, read.u32()?);
+        let (sequence, arrival_ns) = (read.u64()?, read.u64()?);
+        let peer = read.array()?;
+        (peer_len as usize <= peer.len()).then_some(Self {
+            slot,
+            class,
+            sequence,
+            arrival_ns,
+            peer,
+            peer_len,
+        })
+    }
+}
+
+impl Reclaim {
+    /// Bytes on the wire.
+    pub const LEN: usize = 16;
+
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        let words = [RECLAIM, self.slot];
+        put(
+            &mut out,
+            words
+                .iter()
+                .flat_map(|w| w.to_le_bytes())
+                .chain(self.sequence.to_le_bytes()),
+        );
+        out
+    }
+
+    /// Reads one; None when it is not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut read = Reader::new(bytes, Self::LEN, RECLAIM)?;
+        let (slot, sequence) = (read.u32()?, read.u64()?);
+        Some(Self { slot, sequence })
+    }
+}
+
+/// Sends one message, with a descriptor or without; never raises SIGPIPE.
+///
+/// # Errors
+/// As sendmsg(2).
+pub fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    passed: Option<BorrowedFd<'_>>,
+    flags: SendFlags,
+) -> Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let rights = passed.as_slice();
+    if !rights.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(rights));
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(bytes)],
+        &mut control,
+        flags | SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives one message: its length (0 at the end of the conversation) and the descriptor that came with it.
+///
+/// # Errors
+/// As recvmsg(2).
+pub fn receive(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
+    let mut passed = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            // There is room for one; should there be another, it is closed here.
+            passed = descriptors.last().or(passed);
+        }
+    }
+    Ok((received.bytes, passed))
+}
+
+fn put(out: &mut [u8], bytes: impl Iterator<Item = u8>) {
+    for (to, from) in out.iter_mut().zip(bytes) {
+        *to = from;
+    }
+}
+
+/// Takes little-endian fields off a message.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], len: usize, kind: u32) -> Option<Self> {
+        let mut read = Self(bytes);
+        (bytes.len() == len && read.u32()? == kind).then_some(read)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+#[path = "handoff_tests.rs"]
+mod tests;

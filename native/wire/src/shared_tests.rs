@@ -1,0 +1,202 @@
+use std::collections::BTreeSet;
+use std::mem::offset_of;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn with_file(name: &str, check: impl FnOnce(&std::path::Path, &Shared)) {
+    let path = std::env::temp_dir().join(format!("trimtab-shared-{}-{name}", std::process::id()));
+    let shared = Shared::create(&path).expect("made");
+    check(&path, &shared);
+    std::fs::remove_file(path).expect("removed");
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"))
+}
+
+#[test]
+fn the_layout_is_the_golden_one() {
+    with_file("golden", |path, shared| {
+        let header = &shared.header;
+        for (word, value) in [
+            (&header.generation, 11),
+            (&header.gate_pid, 12),
+            (&header.wake_source, 13),
+            (&header.flags, 14),
+            (&header.gate_waiting, 15),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+        header.released_head.store(16, Ordering::Relaxed);
+        let sense = &header.sense;
+        for (word, value) in [
+            (&sense.connections, 21),
+            (&sense.accept_delay_ns_sum, 22),
+            (&sense.requests, 23),
+            (&sense.service_ns_sum, 24),
+            (&sense.bytes_written, 25),
+            (&sense.clipped, 26),
+            (&shared.accept_delay[1], 31),
+            (&shared.service_time[2], 32),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+        let slot = &shared.slots[3];
+        for (word, value) in [(&slot.state, 41), (&slot.class, 42), (&slot.pid, 43)] {
+            word.store(value, Ordering::Relaxed);
+        }
+        slot.fd.store(44, Ordering::Relaxed);
+        for (word, value) in [
+            (&slot.arrival_ns, 45),
+            (&slot.dispatched_ns, 46),
+            (&slot.received_ns, 47),
+            (&slot.idle_since_ns, 48),
+            (&slot.sequence, 51),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+        slot.next.store(49, Ordering::Relaxed);
+        slot.requests.store(50, Ordering::Relaxed);
+
+        let bytes = std::fs::read(path).expect("readable");
+        assert_eq!(bytes.len(), 12_288 + 64 * 65_536);
+        assert_eq!(&bytes[..8], b"TRIMTAB\0");
+        let words: Vec<u32> = (8..24).step_by(4).map(|at| u32_at(&bytes, at)).collect();
+        assert_eq!(words, [1, 12_288, 65_536, 64]);
+        assert_eq!(bytes[24..40], shared.token());
+        let words: Vec<u32> = (40..56).step_by(4).map(|at| u32_at(&bytes, at)).collect();
+        assert_eq!(words, [11, 12, 13, 14]);
+        assert_eq!((u64_at(&bytes, 64), u32_at(&bytes, 128)), (16, 15));
+        let words: Vec<u64> = (192..240).step_by(8).map(|at| u64_at(&bytes, at)).collect();
+        assert_eq!(words, [21, 22, 23, 24, 25, 26]);
+        assert_eq!(
+            (u64_at(&bytes, 4096 + 8), u64_at(&bytes, 8192 + 16)),
+            (31, 32)
+        );
+        let base = 12_288 + 3 * 64;
+        let words: Vec<u32> = (0..16)
+            .step_by(4)
+            .map(|at| u32_at(&bytes, base + at))
+            .collect();
+        assert_eq!(words, [41, 42, 43, 44]);
+        let words: Vec<u64> = (16..48)
+            .step_by(8)
+            .map(|at| u64_at(&bytes, base + at))
+            .collect();
+        assert_eq!(words, [45, 46, 47, 48]);
+        assert_eq!(
+            (u32_at(&bytes, base + 48), u32_at(&bytes, base + 52)),
+            (49, 50)
+        );
+        assert_eq!(u64_at(&bytes, base + 56), 51);
+    });
+    assert_eq!(offset_of!(Layout, slots), 12_288);
+}
+
+#[test]
+fn who_comes_second_sees_the_same_file_and_another_version_is_refused() {
+    with_file("second", |path, first| {
+        let second = Shared::create(path).expect("opened");
+        assert_eq!(first.token(), second.token());
+        assert_ne!(first.token(), [0; 16]);
+        first.header.generation.store(7, Ordering::Relaxed);
+        assert_eq!(second.header.generation.load(Ordering::Relaxed), 7);
+        assert_eq!(
+            first.header.wake_source.load(Ordering::Relaxed) >> 23,
+            0x7f80_0000 >> 23
+        );
+
+        first.header.version.store(VERSION + 1, Ordering::Relaxed);
+        let refused = Shared::open(path).err().expect("another version");
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidData);
+    });
+}
+
+#[test]
+fn a_slot_is_closed_by_one_party_and_only_when_a_worker_holds_it() {
+    with_file("close", |_, shared| {
+        let slot = shared.slot(0).expect("slot");
+        for (state, closes) in [
+            (FREE, false),
+            (DISPATCHED, false),
+            (HELD, true),
+            (IDLE, true),
+            (CLOSED, false),
+        ] {
+            slot.state.store(state, Ordering::Relaxed);
+            assert_eq!(slot.close(), closes, "state {state}");
+            assert_eq!(slot.close(), false);
+        }
+        assert!(shared.slot(SLOTS as u32).is_none() && shared.slot(NO_SLOT).is_none());
+    });
+}
+
+#[test]
+fn a_close_waits_for_the_end_of_a_cut() {
+    with_file("cut", |_, shared| {
+        let slot = shared.slot(9).expect("slot");
+        slot.state.store(CUTTING, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(|| slot.close());
+            std::thread::yield_now();
+            assert_eq!(slot.state.load(Ordering::Relaxed), CUTTING);
+            assert!(slot.advance(CUTTING, HELD));
+            assert!(closer.join().expect("ended"));
+        });
+    });
+}
+
+#[test]
+fn the_gate_gets_each_released_slot_once_whoever_releases_it() {
+    with_file("stack", |_, shared| {
+        let mut taken = Vec::new();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4_u32)
+                .map(|w| {
+                    scope.spawn(move || {
+                        for i in 0..2000 {
+                            shared.release(w * 2000 + i);
+                        }
+                    })
+                })
+                .collect();
+            while workers.iter().any(|w| !w.is_finished()) {
+                taken.extend(shared.take_released());
+            }
+        });
+        taken.extend(shared.take_released());
+        assert_eq!(taken.len(), 8000);
+        assert_eq!(taken.into_iter().collect::<BTreeSet<_>>().len(), 8000);
+    });
+}
+
+#[test]
+fn one_wake_byte_is_owed_to_a_gate_that_waits_and_none_to_one_that_does_not() {
+    with_file("wake", |_, shared| {
+        assert!(!shared.release(1));
+        assert!(!shared.announce_wait(), "a slot lies on the stack");
+        assert_eq!(shared.take_released().collect::<Vec<_>>(), [1]);
+        assert!(shared.announce_wait());
+        assert!(shared.release(2));
+        assert!(!shared.release(3));
+        assert_eq!(shared.take_released().collect::<Vec<_>>(), [3, 2]);
+    });
+}
+
+proptest! {
+    #[test]
+    fn a_duration_lies_between_the_floors_of_its_bucket_and_the_next(ns in any::<u64>(), shift in 0..64_u32) {
+        let ns = ns >> shift;
+        let index = bucket(ns);
+        prop_assert!(index < BUCKETS);
+        prop_assert!(bucket_floor_ns(index) <= ns);
+        prop_assert!(ns < bucket_floor_ns(index + 1) || bucket_floor_ns(index + 1) == u64::MAX);
+        prop_assert!(bucket_floor_ns(index + 1) - bucket_floor_ns(index) <= 1 + bucket_floor_ns(index) / 8 || ns > 1 << 62);
+    }
+}
