@@ -23,25 +23,27 @@ from trimtab.testbed.setups import Setup
 PARTS = {
     "sweep-dynamic": "response time against MaxRequestWorkers, dynamic pages (Table I, Fig. 4, 6, 10)",
     "sweep-static": "the same with static files (Table I, Fig. 6, 11)",
-    "fixed-dynamic": "the best of the sweep for as long as the methods run: what they are compared with",
-    "compare-dynamic": "default, newton, fuzzy, saturation and trim, dynamic pages (Fig. 13, 14, Table IV)",
-    "fixed-static": "the same with static files",
-    "compare-static": "default, fuzzy, saturation and trim, static files (Fig. 15, Table IV)",
+    "compare-dynamic": "default, newton, fuzzy, saturation, best fixed, trim: dynamic pages (Fig. 13, 14, Table IV)",
+    "compare-static": "default, fuzzy, saturation, best fixed, trim: static files (Fig. 15, Table IV)",
     "long-dynamic": "fuzzy in windows of 8 s, against the fixed best for as long: it is slow, as the paper says",
     "long-static": "the same with static files",
     "switch": "trim when dynamic pages give way to static files in mid-run",
 }
 SWEEP_S = 8.0
-COMPARE_S = 56.0
+COMPARE_S, COMPARE_WINDOW_S = 56.0, 2.0
 LONG_S, LONG_WINDOW_S = 168.0, 8.0
 """fuzzy compares neighbouring windows, so a window has to be longer than the backlog of a change takes to drain."""
 SWITCH_AT_S = 34.0
 SWITCH_S = 76.0
 METHODS = {
-    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", "trim"),
-    "compare-static": ("static", "fuzzy", "saturation", "trim"),
+    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", FIXED, "trim"),
+    "compare-static": ("static", "fuzzy", "saturation", FIXED, "trim"),
+    "long-dynamic": (FIXED, "fuzzy"),
+    "long-static": (FIXED, "fuzzy"),
     "switch": ("trim",),
 }
+"""Labels in their order. `FIXED` is the best setting of the sweep, held: what the others are compared with, so it
+runs among them, next to trim."""
 
 
 @dataclass(frozen=True)
@@ -90,20 +92,6 @@ class Liu2003:
         kind, _, name = part.partition("-")
         if kind == "sweep":
             return _sweep(part, setups.setup(name), seeds)
-        if kind == "fixed":
-            setup = setups.setup(name)
-            return [
-                Arm(f"compare-{name}", FIXED, setup, "static", seed, COMPARE_S, start=setup.reference, guarded=False)
-                for seed in seeds
-            ]
-        if kind == "long":
-            setup = setups.setup(name)
-            methods = ((FIXED, "static", setup.reference), ("fuzzy", "fuzzy", None))
-            return [
-                Arm(part, label, setup, method, seed, LONG_S, LONG_WINDOW_S, start, guarded=False)
-                for seed in seeds
-                for label, method, start in methods
-            ]
         if kind == "switch":
             populations = setups.switch(SWITCH_AT_S)
             return [
@@ -111,11 +99,23 @@ class Liu2003:
                 for seed in seeds
                 for m in METHODS[part]
             ]
-        return [
-            Arm(part, m, setups.setup(name), m, seed, COMPARE_S, guarded=m == "trim")
-            for seed in seeds
-            for m in METHODS[part]
-        ]
+        times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)
+        return [_arm(part, m, setups.setup(name), seed, times) for seed in seeds for m in METHODS[part]]
+
+
+def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, float]) -> Arm:
+    """One arm of a comparison: a method from the shipped default, or the reference.
+
+    Args:
+        part: the comparison.
+        label: a method, or `FIXED`.
+        setup: server and workload.
+        seed: source of all randomness.
+        times: (length of the run, length of a window), in seconds.
+    """
+    if label == FIXED:
+        return Arm(part, label, setup, "static", seed, *times, start=setup.reference, guarded=False)
+    return Arm(part, label, setup, label, seed, *times, guarded=label == "trim")
 
 
 def _sweep(part: str, setup: Setup, seeds: tuple[int, ...]) -> list[Arm]:
