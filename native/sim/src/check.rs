@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 
 use trimtab_wire::sim::Server;
 
+use crate::gate::Gate;
 use crate::system::Configuration;
 
 /// Most workers; far beyond any server's limit.
 const MAX_WORKERS: i64 = 1 << 22;
+
+/// Name of the knob that is a class's process budget, before the class.
+pub const BUDGET: &str = "process_budget@";
 
 /// Checks a server.
 ///
@@ -27,19 +31,36 @@ pub fn server(server: &Server) -> Result<(), String> {
     at_least("swap_cost", server.swap_cost, 0.0)?;
     at_least("other_s", server.other_s, 0.0)?;
     at_least("reload_s", server.reload_s, 0.0)?;
-    workers(i64::from(server.max_request_workers)).map(|_| ())
+    workers(i64::from(server.max_request_workers))?;
+    for (index, class) in server.classes.iter().enumerate() {
+        let name = &class.name;
+        if name.trim().is_empty() || server.classes[..index].iter().any(|c| c.name == *name) {
+            return Err(format!(
+                "server: class {name:?} must have a name of its own"
+            ));
+        }
+        budget(name, i64::from(class.budget))?;
+    }
+    Ok(())
 }
 
-/// The configuration with these changes.
+/// The configuration with these changes, and the new budgets by index of the class.
 ///
 /// # Errors
 /// An unknown knob or a value outside its domain.
 pub fn changed(
     before: Configuration,
+    gate: &Gate,
     changes: &BTreeMap<String, i64>,
-) -> Result<Configuration, String> {
+) -> Result<(Configuration, Vec<(usize, u32)>), String> {
     let mut after = before;
+    let mut budgets = Vec::new();
     for (name, &value) in changes {
+        let class = name.strip_prefix(BUDGET).and_then(|name| gate.find(name));
+        if let Some(class) = class {
+            budgets.push((class, budget(name, value)?));
+            continue;
+        }
         match name.as_str() {
             "max_request_workers" => after.max_request_workers = workers(value)?,
             "keep_alive_timeout_ms" => {
@@ -48,13 +69,24 @@ pub fn changed(
                 })?;
             }
             _ => {
+                let known: String = gate
+                    .budgets()
+                    .map(|(name, _)| format!(", {BUDGET}{name}"))
+                    .collect();
                 return Err(format!(
-                    "unknown knob {name:?}: there are keep_alive_timeout_ms, max_request_workers"
-                ))
+                    "unknown knob {name:?}: there are keep_alive_timeout_ms, max_request_workers{known}"
+                ));
             }
         }
     }
-    Ok(after)
+    Ok((after, budgets))
+}
+
+fn budget(name: &str, value: i64) -> Result<u32, String> {
+    u32::try_from(value)
+        .ok()
+        .filter(|_| value <= MAX_WORKERS)
+        .ok_or_else(|| format!("budget {value} of {name} is outside 0..{MAX_WORKERS}"))
 }
 
 fn workers(value: i64) -> Result<u32, String> {

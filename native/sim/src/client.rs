@@ -126,8 +126,14 @@ impl System {
         self.census.failed += 1;
         session.abandoned = true;
         let population = u32::from(session.population);
-        // Without a connection nothing of it is left; else the server finds out when it has served the request.
-        if session.stage == Stage::Retrying {
+        let queued_at_gate = session.stage == Stage::Queued && self.gate.is_there();
+        if queued_at_gate {
+            let class = self.clients[population as usize].class;
+            self.gate.abort(now_s, class, slot);
+        }
+        // Without a connection nothing of it is left, and a gate sees who leaves it; else the server finds out when it has
+        // served the request.
+        if session.stage == Stage::Retrying || queued_at_gate {
             self.sessions.remove(slot);
         }
         self.depart(population)

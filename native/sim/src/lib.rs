@@ -7,6 +7,8 @@ mod calendar;
 mod check;
 mod client;
 mod cores;
+mod delays;
+mod gate;
 mod meter;
 mod population;
 mod session;
@@ -80,19 +82,14 @@ fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> 
 
 fn done(system: &System) -> Answer {
     let configuration = system.configuration();
+    let knobs = [
+        ("max_request_workers", configuration.max_request_workers),
+        ("keep_alive_timeout_ms", configuration.keep_alive_timeout_ms),
+    ];
+    let knobs = knobs.map(|(name, value)| (name.to_owned(), i64::from(value)));
+    let budgets = system.budgets();
     Answer::Done {
         now_s: system.now_s(),
-        configuration: [
-            (
-                "max_request_workers",
-                i64::from(configuration.max_request_workers),
-            ),
-            (
-                "keep_alive_timeout_ms",
-                i64::from(configuration.keep_alive_timeout_ms),
-            ),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into(),
+        configuration: budgets.chain(knobs).collect(),
     }
 }

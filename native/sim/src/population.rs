@@ -10,6 +10,8 @@ pub const MAX_SESSIONS: u32 = 1 << 22;
 /// A population with its distributions prepared and its state.
 #[derive(Debug)]
 pub struct Clients {
+    /// Index of its class; 0 where there are none.
+    pub class: usize,
     /// How sessions arrive.
     pub arrivals: Arrivals,
     /// Pages in a session.
@@ -80,6 +82,7 @@ impl Clients {
             return Err(named("timeout_s", error));
         }
         Ok(Self {
+            class: 0,
             arrivals: population.arrivals,
             session_pages: sampler("session_pages", &population.session_pages)?,
             burst_requests: sampler("burst_requests", &population.burst_requests)?,

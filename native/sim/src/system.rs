@@ -12,6 +12,7 @@ use trimtab_wire::workload::Population;
 use crate::calendar::{Calendar, Event, Kind};
 use crate::check;
 use crate::cores::Cores;
+use crate::gate::Gate;
 use crate::meter::{Levels, Meter};
 use crate::population::Clients;
 use crate::session::Slab;
@@ -53,7 +54,9 @@ pub struct System {
     pub(crate) calendar: Calendar,
     pub(crate) cores: Cores,
     pub(crate) sessions: Slab,
+    /// The accept queue; empty where there is a gate.
     pub(crate) queue: VecDeque<u32>,
+    pub(crate) gate: Gate,
     pub(crate) busy: u32,
     pub(crate) resident: u32,
     pub(crate) in_force: Configuration,
@@ -73,6 +76,14 @@ impl System {
         for (index, population) in (0..=u32::from(u16::MAX)).zip(populations) {
             clients.push(Clients::new(population, index, seed, server.other_s)?);
         }
+        let gate = Gate::new(&server.classes);
+        if gate.is_there() {
+            for (clients, population) in clients.iter_mut().zip(populations) {
+                clients.class = gate.find(&population.class).ok_or_else(|| {
+                    format!("population {:?} belongs to no class", population.class)
+                })?;
+            }
+        }
         if clients.len() != populations.len() {
             return Err(format!("{} populations, at most 65536", populations.len()));
         }
@@ -91,6 +102,7 @@ impl System {
             calendar: Calendar::default(),
             sessions: Slab::default(),
             queue: VecDeque::new(),
+            gate,
             busy: 0,
             resident: 0,
             ordered: VecDeque::new(),
@@ -108,13 +120,26 @@ impl System {
         Ok(system)
     }
 
-    /// Orders a change; it comes into force when `reload_s` has passed.
+    /// Orders a change; it comes into force when `reload_s` has passed. What the gate decides, its budgets and the worker
+    /// limit, is in force at once.
     ///
     /// # Errors
     /// An unknown knob or a value outside its domain; nothing is ordered.
     pub fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), String> {
         let last = self.ordered.back().unwrap_or(&self.in_force);
-        let wanted = check::changed(*last, changes)?;
+        let (wanted, budgets) = check::changed(*last, &self.gate, changes)?;
+        if self.gate.is_there() {
+            for (class, budget) in budgets {
+                self.gate.set_budget(class, budget);
+            }
+            for one in self.ordered.iter_mut().chain([&mut self.in_force]) {
+                one.max_request_workers = wanted.max_request_workers;
+            }
+            self.accept();
+            if !changes.contains_key("keep_alive_timeout_ms") {
+                return Ok(());
+            }
+        }
         self.ordered.push_back(wanted);
         self.schedule(self.server.reload_s, Kind::Reload, 0, 0);
         if self.server.reload_s == 0.0 {
@@ -156,6 +181,7 @@ impl System {
     /// Starts a new measuring interval.
     pub fn begin(&mut self) {
         self.meter = Meter::default();
+        self.gate.begin(self.now_s);
     }
 
     /// What was measured since `begin`.
@@ -165,7 +191,12 @@ impl System {
 
     /// Readings since `begin` by metric name.
     pub fn readings(&self) -> BTreeMap<String, f64> {
-        self.meter.readings(&self.server)
+        let mut readings = self.meter.readings(&self.server);
+        if !readings.is_empty() {
+            let elapsed_s = self.meter.elapsed_s;
+            self.gate.read(self.now_s, elapsed_s, &mut readings);
+        }
+        readings
     }
 
     /// Virtual time.
@@ -181,6 +212,17 @@ impl System {
     /// The configuration in force.
     pub fn configuration(&self) -> Configuration {
         self.in_force
+    }
+
+    /// Process budgets by knob name.
+    pub fn budgets(&self) -> impl Iterator<Item = (String, i64)> + '_ {
+        let named = |(name, budget)| (format!("{}{name}", check::BUDGET), i64::from(budget));
+        self.gate.budgets().map(named)
+    }
+
+    /// Connections that workers hold, by class in order of priority.
+    pub fn in_service(&self) -> Vec<u32> {
+        self.gate.in_service().collect()
     }
 
     /// Sessions by what became of them; the active ones are counted, not inferred.
@@ -200,7 +242,12 @@ impl System {
             .queue
             .iter()
             .map(|&slot| now_s - sessions.at(slot).since_s);
-        waits.sum()
+        waits.sum::<f64>() + self.gate.waiting_s(now_s).sum::<f64>()
+    }
+
+    /// The same for the queue of each class, in order of priority.
+    pub fn waiting_by_class_s(&self) -> Vec<f64> {
+        self.gate.waiting_s(self.now_s).collect()
     }
 
     /// Enters an event that is due after this time.
@@ -216,7 +263,7 @@ impl System {
     fn pass(&mut self, until_s: f64) {
         let elapsed_s = until_s - self.now_s;
         let levels = Levels {
-            waiting: self.queue.len() as f64,
+            waiting: (self.queue.len() + self.gate.waiting()) as f64,
             busy: f64::from(self.busy),
             resident: f64::from(self.resident),
             cores: self.cores.busy(),

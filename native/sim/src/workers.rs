@@ -1,4 +1,4 @@
-//! The server's side: accept queue, workers, keep-alive, memory, reload.
+//! The server's side: accept queue or connection scheduler, workers, keep-alive, memory, reload.
 //!
 //! Memory is that of the resident workers, busy or idle, as with Apache's prefork: a worker is spawned when a connection needs
 //! one (at once; Apache doubles its spawning rate each second up to 32) and stays until more than `spare_workers` are idle, when one of them
@@ -20,6 +20,10 @@ const MAX_DOUBLINGS: u8 = 16;
 impl System {
     /// The client asks for a connection.
     pub(crate) fn connect(&mut self, slot: u32) {
+        if self.gate.is_there() {
+            self.queue_up(slot);
+            return;
+        }
         let full = self.queue.len() >= self.server.accept_queue as usize;
         let idle = self.queue.is_empty() && self.busy < self.in_force.max_request_workers;
         let now_s = self.now_s;
@@ -41,10 +45,26 @@ impl System {
         self.accept();
     }
 
-    /// Free workers take connections from the head of the queue.
+    /// The gate takes the connection at once, whatever waits already.
+    fn queue_up(&mut self, slot: u32) {
+        let now_s = self.now_s;
+        let session = self.sessions.at(slot);
+        session.since_s = now_s;
+        session.stage = Stage::Queued;
+        let class = self.clients[session.population as usize].class;
+        self.meter.entered += 1;
+        self.gate.enqueue(now_s, class, slot);
+        self.accept();
+    }
+
+    /// Free workers take connections from the head of the queue, or from where the gate says.
     pub(crate) fn accept(&mut self) {
         while self.busy < self.in_force.max_request_workers {
-            let Some(slot) = self.queue.pop_front() else {
+            let next = match self.gate.is_there() {
+                true => self.gate.dispatch(self.now_s),
+                false => self.queue.pop_front(),
+            };
+            let Some(slot) = next else {
                 return;
             };
             self.busy += 1;
@@ -137,7 +157,12 @@ impl System {
         }
         session.connected = false;
         let ends = session.closing;
+        let population = session.population;
         self.busy -= 1;
+        if self.gate.is_there() {
+            let class = self.clients[population as usize].class;
+            self.gate.leave(self.now_s, class);
+        }
         if ends {
             self.set_resident(self.resident - 1);
         }

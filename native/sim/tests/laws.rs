@@ -30,6 +30,7 @@ prop_compose! {
             other_s,
             exponential_service: exponential,
             reload_s,
+            classes: vec![],
         }
     }
 }

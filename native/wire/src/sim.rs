@@ -8,6 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::Population;
 
+/// A class of clients: the populations of its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Process budget B_k at the start: most of its connections that workers hold at once.
+    pub budget: u32,
+}
+
 /// The simulated server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +46,10 @@ pub struct Server {
     pub exponential_service: bool,
     /// Time a change takes to come into force.
     pub reload_s: f64,
+    /// Classes of clients in order of priority, highest first: a connection scheduler with a queue for each stands in place of
+    /// the accept queue. With none the workers accept for themselves.
+    #[serde(default)]
+    pub classes: Vec<Class>,
 }
 
 /// An order.

@@ -4,24 +4,31 @@ It gives a controller the queue, the workers, the keep-alive and the memory clif
 on any machine and without permissions. Its readings carry the names of the real sensors; they are those of a
 model, never of a server.
 
-Not modelled: the network, disks, workers that take time to spawn, requests that cost memory of their own.
+With classes of clients the connection scheduler of lu2001 (Section 4.1, not preemptive) stands in place of the
+accept queue: a queue for each class, process budgets and the worker limit as live knobs, readings for each class.
+
+Not modelled: the network, disks, workers that take time to spawn, requests that cost memory of their own, queues of
+classes that refuse.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, How, Knob, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
 from trimtab.options import options_of, values
+from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
 from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
-from trimtab.plants._simulated_server import PAGE, SimulatedServer, Traffic, costed, default_traffic
-from trimtab.workloads._choice import workload
+from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic
+from trimtab.workloads._choice import populations_in, workload
+from trimtab.workloads._population import Population
 
-__all__ = ["PLANT", "Simulated", "SimulatedServer", "default_traffic", "probe"]
+__all__ = ["PLANT", "Simulated", "SimulatedClass", "SimulatedServer", "default_traffic", "probe"]
 
 
 class Simulated:
@@ -32,6 +39,8 @@ class Simulated:
         populations: its clients; none for `default_traffic`. A URL without `cpu_s` costs
             the server's `request_cpu_s`.
         seed: source of all randomness: the same seed gives the same run.
+        classes: classes of clients in order of priority, highest first; each has the populations of its name, and
+            every population needs one. None: the workers accept for themselves.
 
     Raises:
         UsageError: the simulator refuses the server or the populations.
@@ -41,17 +50,25 @@ class Simulated:
     name = "simulated"
 
     def __init__(
-        self, server: SimulatedServer | None = None, populations: Sequence[Traffic] = (), seed: int = 0
+        self,
+        server: SimulatedServer | None = None,
+        populations: Sequence[Traffic] = (),
+        seed: int = 0,
+        classes: Sequence[SimulatedClass] = (),
     ) -> None:
         self.server = server or SimulatedServer()
-        self._knobs = {knob.name: knob for knob in self.server.knobs()}
-        for name, knob in self._knobs.items():
-            knob.validated(getattr(self.server, name))
+        for knob in self.server.knobs():
+            knob.validated(getattr(self.server, knob.name))
+        if classes and not populations:
+            raise UsageError("simulated server: classes of clients need populations")
+        self.classes = started(classes, self.server.max_request_workers)
+        self._knobs = {knob.name: knob for knob in gated(self.server.knobs(), self.classes)}
         self._link = Link()
         traffic = [
             costed(p.to_wire(), self.server.request_cpu_s) for p in populations or default_traffic(self.server)
         ]
-        start = {"type": "start", "server": self.server.to_wire(), "populations": traffic, "seed": seed}
+        wire = {**self.server.to_wire(), "classes": to_wire(self.classes)}
+        start = {"type": "start", "server": wire, "populations": traffic, "seed": seed}
         try:
             self._original = _configuration(self._link.ask(start))
         except Refused as refused:
@@ -64,7 +81,7 @@ class Simulated:
         self._sensor = SimulatedSensor(self._link)
 
     def knobs(self) -> tuple[Knob, ...]:
-        """The worker limit and the keep-alive time."""
+        """The worker limit and the keep-alive time, then the process budgets of the classes."""
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
@@ -84,7 +101,7 @@ class Simulated:
         return {}
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
-        """Orders the changes, lets the reload time pass and reads back.
+        """Orders the changes, lets the reload time pass if one of them needs it, and reads back.
 
         Raises:
             ApplyRefused: an unknown knob or a value outside its domain; nothing changed.
@@ -97,7 +114,8 @@ class Simulated:
             self._link.ask({"type": "apply", "changes": wanted})
         except Refused as refused:
             raise ApplyRefused(str(refused)) from None
-        self.clock.sleep(self.server.reload_s)
+        if any(self._knobs[name].how is How.RELOAD for name in wanted):
+            self.clock.sleep(self.server.reload_s)
         in_force = self.configuration()
         wrong = [
             f"{name} is {in_force.get(name)}, not {value}"
@@ -147,6 +165,21 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--workload", metavar="NAME", help="its traffic (default: WAGON at 70 %% of the cores)")
     parser.add_argument("--rate-scale", metavar="FACTOR", help="multiplies the session rate of the workload")
     parser.add_argument("--time-scale", metavar="FACTOR", help="divides the think times of the workload")
+    parser.add_argument(
+        "--users", metavar="N", help="users of a workload that has users, of each class where there are some"
+    )
+    parser.add_argument(
+        "--class",
+        dest="classes",
+        action="append",
+        default=[],
+        metavar="NAME[=BUDGET]",
+        help="a class of clients, the highest priority first, with its process budget at the start (default: an "
+        "equal share); each has the workload, or the populations of its name; may be repeated",
+    )
+    parser.add_argument(
+        "--populations", type=Path, metavar="FILE", help="its traffic as a JSON list, as 'trimtab load' reads it"
+    )
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
@@ -163,12 +196,25 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
         if not equals or name not in known:
             raise UsageError(f"--server {pair!r}: write NAME=VALUE; there are {', '.join(known)}")
         texts[name] = text
-    scales = {"rate_scale": args.rate_scale, "time_scale": args.time_scale}
-    given = {name: text for name, text in scales.items() if text is not None}
-    populations: Sequence[Traffic] = ()
-    if args.workload is not None or given:
-        populations = workload(args.workload or "wagon", {"urls": [PAGE.path], **given}).populations()
-    return Simulated(SimulatedServer(**values(SimulatedServer, texts)), populations, args.seed)
+    classes = tuple(parse_class(text) for text in args.classes)
+    server = SimulatedServer(**values(SimulatedServer, texts))
+    return Simulated(server, _traffic(args, classes), args.seed, classes)
+
+
+def _traffic(args: argparse.Namespace, classes: Sequence[SimulatedClass]) -> tuple[Population, ...]:
+    """The populations that the command line describes; none where it says nothing of them."""
+    scales = {"rate_scale": args.rate_scale, "time_scale": args.time_scale, "users": args.users}
+    given: dict[str, Any] = {name: text for name, text in scales.items() if text is not None}
+    if args.populations is not None:
+        if given or args.workload is not None:
+            raise UsageError("--populations brings its own workloads: give it without other workload options")
+        return populations_in(args.populations)
+    if not classes and not given and args.workload is None:
+        return ()
+    name = args.workload or ("surge" if classes or args.users else "wagon")
+    if not classes:
+        return workload(name, given).populations()
+    return tuple(p for one in classes for p in workload(name, {**given, "class_name": one.name}).populations())
 
 
 def probe() -> tuple[Finding, ...]:

@@ -23,6 +23,7 @@ pub fn server(workers: u32, cores: f64) -> Server {
         other_s: 0.0,
         exponential_service: true,
         reload_s: 0.0,
+        classes: vec![],
     }
 }
 
