@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -134,6 +134,26 @@ def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> 
             raise UsageError(f"--option {pair!r}: write NAME=VALUE; {name} has {', '.join(sorted(known)) or 'none'}")
         texts[option] = text.strip()
     controller: Controller = kind(objective, **values(kind, texts))
+    return controller
+
+
+def stored_controller(name: str, objective: Objective, options: Mapping[str, Any]) -> Controller:
+    """The controller that a stored run had.
+
+    Args:
+        name: its registered name.
+        objective: what it strove for.
+        options: as `options_in_force` gave them, through JSON.
+
+    Raises:
+        UsageError: there is no such controller any more, or it has not this option any more.
+    """
+    kind: Any = discovery.load(CONTROLLERS, name).CONTROLLER
+    known = {option.name for option in options_of(kind)}
+    if unknown := sorted(set(options) - known):
+        raise UsageError(f"{name} has no option {unknown[0]!r} any more: it has {', '.join(sorted(known))}")
+    given = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
+    controller: Controller = kind(objective, **given)
     return controller
 
 

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trimtab import cli
-from trimtab.cli._plant import Lasting, attached, chosen_controller, writable
+from trimtab.cli._plant import Lasting, attached, stored_controller, writable
 from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._summary import summary
 from trimtab.cli.tune import tune
@@ -144,8 +144,7 @@ def _replay(store: Store, run: Run) -> int:
     if not moves:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
     objective: Objective = plan.settings.objective
-    options = [f"{name}={value}" for name, value in plan.controller_options.items()]
-    controller = chosen_controller(plan.controller, objective, options)
+    controller = stored_controller(plan.controller, objective, plan.controller_options)
     replay = Replay(controller, standard(objective), plan.knobs, plan.settings.seed)
     result = replay.through(store.windows(run.id), moves, store.notes(run.id))
     if isinstance(result, Difference):

@@ -17,9 +17,9 @@ from trimtab.core import Knob, Move, Objective, Window
 
 @dataclass(frozen=True)
 class StaticState:
-    """The knob that is left alone."""
+    """The knobs that are left alone; one of them at least."""
 
-    knob: Knob
+    knobs: tuple[Knob, ...]
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,17 @@ class Static:
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> StaticState:
         """The state before the first window; the seed is not used."""
-        return StaticState(integer_knob(knobs, "static"))
+        integer_knob(knobs, "static")
+        return StaticState(knobs)
 
     def step(self, state: StaticState, window: Window) -> tuple[StaticState, Move]:
         """The same state, and a move that changes nothing."""
-        missing = unjudged(self.objective, window, state.knob, self.min_samples)
-        if missing:
-            return state, Move.hold(f"static: {missing}")
+        for knob in state.knobs:
+            if missing := unjudged(self.objective, window, knob, self.min_samples):
+                return state, Move.hold(f"static: {missing}")
         value = window.readings[self.objective.metric]
-        reason = f"static: {state.knob.name} stays at {window.configuration[state.knob.name]}"
+        names = [knob.name for knob in state.knobs]
+        reason = "static: " + ", ".join(f"{name} stays at {window.configuration[name]}" for name in names)
         return state, Move({}, reason, {self.objective.metric: value}, "hold")
 
 

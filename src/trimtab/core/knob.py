@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from trimtab.errors import UsageError
 
+PROCESS_BUDGET = "process_budget"
+"""What a class of clients may hold of the workers is the knob of this name, an `@` and the class."""
+
 
 class How(StrEnum):
     """How a new value comes into force."""

@@ -1,0 +1,115 @@
+"""Every controller that moves the process budgets of classes, through one kit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests._classes import TWO, budget_knobs, class_window
+from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
+from trimtab.cli._plant import chosen_controller, options_in_force, stored_controller
+from trimtab.core import METRICS, Move, Objective, Window, of_class
+from trimtab.records import dumps
+
+WORKERS = 128
+OBJECTIVE = Objective("connection_delay_s@premium")
+BUDGETS = [name for name in NAMES if not on_limits(name) or name == STILL]
+
+every = pytest.mark.parametrize("name", BUDGETS)
+guarantees = pytest.mark.parametrize(
+    "name", [n for n in BUDGETS if "desired" in {f.name for f in dataclasses.fields(module(n).CONTROLLER)}]
+)
+values = st.floats(0, 1e9, allow_subnormal=False)
+readings = st.dictionaries(
+    st.builds(of_class, st.sampled_from(sorted(n for n, m in METRICS.items() if m.per_class)), st.sampled_from(TWO)),
+    values,
+    max_size=12,
+)
+
+
+def build(name: str) -> Any:
+    """The controller for two classes; what guarantees nothing has no desired values."""
+    kind = module(name).CONTROLLER
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(OBJECTIVE, **({"desired": (10.0, 30.0)} if "desired" in known else {}))
+
+
+def seen(index: int, budgets: dict[str, int], given: dict[str, float] | None = None) -> Window:
+    """A window that leaves nothing to be desired, or with the given readings."""
+    full = {of_class("connection_delay_s", "premium"): 8.0 + index % 5, of_class("connection_delay_s", "basic"): 40.0}
+    return class_window(budgets, full if given is None else given, index, WORKERS)
+
+
+def after(budgets: dict[str, int], move: Move) -> dict[str, int]:
+    """The budgets once a move is applied."""
+    return {name: move.changes.get(of_class("process_budget", name), value) for name, value in budgets.items()}
+
+
+def test_the_kit_finds_the_papers_controllers() -> None:
+    assert {"absolute-delay", "relative-delay", "hybrid-delay", "static"} <= set(BUDGETS)
+
+
+@every
+def test_its_state_is_a_frozen_record(name: str) -> None:
+    state = build(name).start(budget_knobs(), 0)
+    assert vars(type(state))["__dataclass_params__"].frozen
+
+
+@every
+def test_the_same_windows_give_the_same_moves_again(name: str) -> None:
+    controller, budgets = build(name), {"premium": 64, "basic": 64}
+    state = controller.start(budget_knobs(), 3)
+    for index in range(40):
+        window = seen(index, budgets)
+        again = controller.step(state, window)
+        state, move = controller.step(state, window)
+        assert again == (state, move), "one step, two results"
+        assert move.reason and move.phase
+        budgets = after(budgets, move)
+
+
+@guarantees
+def test_it_holds_with_a_reason_when_nothing_was_measured(name: str) -> None:
+    controller, budgets = build(name), {"premium": 100, "basic": 28}
+    state = controller.start(budget_knobs(), 0)
+    for index in range(5):
+        state, move = controller.step(state, seen(index, budgets, {}))
+        assert not move.changes
+        assert "no connection" in move.reason
+
+
+@every
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_readings_lead_it_outside_the_domains(name: str, data: st.DataObject) -> None:
+    controller = build(name)
+    knobs = budget_knobs(TWO, WORKERS)
+    state = controller.start(knobs, 0)
+    first = data.draw(st.integers(1, WORKERS - 1))
+    budgets = {"premium": first, "basic": WORKERS - first}
+    for index in range(12):
+        state, move = controller.step(state, seen(index, budgets, data.draw(readings)))
+        assert set(move.changes) <= {knob.name for knob in knobs}
+        budgets = after(budgets, move)
+        assert all(1 <= budget <= WORKERS for budget in budgets.values()), move.reason
+        assert sum(budgets.values()) <= WORKERS, move.reason
+
+
+@every
+def test_it_can_be_built_again_from_what_the_store_keeps_of_it(name: str) -> None:
+    controller = build(name)
+    kept = json.loads(dumps(options_in_force(controller)))
+    assert stored_controller(name, OBJECTIVE, kept) == controller
+
+
+@guarantees
+def test_it_can_be_built_from_what_a_user_types(name: str) -> None:
+    typed = ["classes=premium,basic", "desired=10s, 30s", "minimum=2,3", "metrics=connection_delay_p95_s"]
+    controller: Any = chosen_controller(name, OBJECTIVE, typed)
+    assert (controller.classes, controller.desired, controller.minimum) == (TWO, (10.0, 30.0), (2, 3))
+    assert controller.metrics == ("connection_delay_p95_s",)
