@@ -1,8 +1,12 @@
-"""Starts the native program and speaks newline-delimited JSON with it."""
+"""Starts the native program and speaks newline-delimited JSON with it, and knows where the shim is.
+
+`TRIMTAB_NATIVE` and `TRIMTAB_SHIM` in the environment name another build of the program and of the shim.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import json
 import os
 import shutil
@@ -15,6 +19,7 @@ from typing import Any
 from trimtab.errors import NativeError
 
 PROGRAM = "trimtab-native"
+SHIM = "libtrimtab_shim"
 
 
 def program() -> Path:
@@ -23,11 +28,39 @@ def program() -> Path:
     Raises:
         NativeError: it is in neither place.
     """
+    if named := os.environ.get("TRIMTAB_NATIVE"):
+        return _named("TRIMTAB_NATIVE", named)
     beside = Path(sys.executable).parent / PROGRAM
     found = str(beside) if beside.exists() else shutil.which(PROGRAM)
     if not found:
         raise NativeError(f"{PROGRAM} is not installed beside {sys.executable}; run 'make setup'")
     return Path(found)
+
+
+def shim_path() -> Path:
+    """Where the library is that is loaded into servers: in this package, where the wheel puts it.
+
+    Raises:
+        NativeError: it is not there.
+    """
+    if named := os.environ.get("TRIMTAB_SHIM"):
+        return _named("TRIMTAB_SHIM", named)
+    here = Path(__file__).parent
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        if (here / f"{SHIM}{suffix}").exists():
+            return here / f"{SHIM}{suffix}"
+    raise NativeError(f"{SHIM} is not installed in {here}; run 'make setup'")
+
+
+def _named(variable: str, path: str) -> Path:
+    """The file that a variable of the environment names.
+
+    Raises:
+        NativeError: there is none.
+    """
+    if not Path(path).is_file():
+        raise NativeError(f"{variable} is {path!r}, and there is no such file")
+    return Path(path).absolute()
 
 
 class Native:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests._fake_gate import FakeGate
 from tests.servers._private_apache import private
 from trimtab import discovery
 from trimtab.clock import SystemClock
-from trimtab.core import METRICS, Plant
+from trimtab.core import Plant, metric
 from trimtab.errors import ApplyRefused, NotMeasured
+from trimtab.gate import place as places
 
 ROOM = "trimtab.plants"
 
@@ -33,13 +35,19 @@ def plant(name: str, *words: str) -> Plant:
         for name in discovery.names(ROOM)
     ],
 )
-def subject(request: pytest.FixtureRequest) -> Iterator[Plant]:
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
     """A plant of each kind; one of a new kind that needs a server adds a branch here."""
     if request.param == "apache":
         with private("prefork") as bed:
             made = plant("apache", "--pid", str(bed.testbed.pid), "--status-url", bed.testbed.status_url)
             yield made
             made.restore()
+            made.close()
+    elif request.param == "gate":
+        with pytest.MonkeyPatch.context() as patch, FakeGate(tmp_path_factory.mktemp("gate") / "fake") as gate:
+            patch.setattr(places, "base", lambda: gate.place.directory.parent)
+            made = plant("gate", "--name", "fake")
+            yield made
             made.close()
     else:
         made = plant(request.param)
@@ -130,7 +138,7 @@ def test_its_sensors_give_only_known_metrics(subject: Plant) -> None:
         except NotMeasured as why:
             assert str(why)
     assert readings
-    assert {*readings, *subject.derive(readings)} <= set(METRICS)
+    assert all(metric(name) for name in {*readings, *subject.derive(readings)})
 
 
 def test_its_undo_script_is_a_shell_script(subject: Plant) -> None:

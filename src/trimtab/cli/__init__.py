@@ -14,6 +14,7 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 import traceback
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
-        if "--verbose" in arguments:
+        if "--verbose" in _ours(arguments):
             traceback.print_exc()
         known = isinstance(error, TrimtabError | OSError)
         text = " ".join(str(error).split())
@@ -97,7 +98,8 @@ def parser_of(verb: str, arguments: Sequence[str] = ()) -> tuple[ModuleType, Par
 
 def _dispatch(arguments: list[str]) -> int:
     """Runs the verb that the arguments name."""
-    rest = [a for a in arguments if a != "--verbose"]
+    ours = _ours(arguments)
+    rest = [a for a in ours if a != "--verbose"] + arguments[len(ours) :]
     if not rest or rest[0] in ("-h", "--help"):
         print(_help())
         return 0
@@ -108,6 +110,11 @@ def _dispatch(arguments: list[str]) -> int:
     module, args = parsed([verb, *arguments])
     code: int = module.run(args)
     return code
+
+
+def _ours(arguments: Sequence[str]) -> list[str]:
+    """The arguments before `--`: what follows belongs to another program."""
+    return list(itertools.takewhile(lambda argument: argument != "--", arguments))
 
 
 def parsed(command: Sequence[str]) -> tuple[ModuleType, argparse.Namespace]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.errors import UsageError
 from trimtab.gate import _rules
@@ -62,7 +63,7 @@ class ClientClass:
     @property
     def budget_knob(self) -> str:
         """The knob of its budget, such as `process_budget@premium`."""
-        return of_class("process_budget", self.name)
+        return of_class(PROCESS_BUDGET, self.name)
 
     def to_wire(self) -> dict[str, Any]:
         """The class as the gate reads it."""

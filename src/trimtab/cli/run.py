@@ -1,0 +1,180 @@
+"""Start an unmodified server with the shim in it, and with --gate under a gate that schedules its connections.
+
+The server's program and arguments follow after --; it runs in the foreground, gets the signals that this process
+gets, and its exit code is this one's. Without --gate the shim only measures: accept-queue delays and service times
+of the connections to --ports, for 'trimtab tune apache' and 'trimtab observe apache'. With --gate the SPEC says which
+ports are gated, who belongs to which class and what each may use; 'trimtab tune gate' and 'trimtab guarantee' steer
+it live. A server that goes to the background is followed until its last process has ended.
+
+example: trimtab run --gate classes.toml -- apache2 -DFOREGROUND
+example: trimtab run --ports 8080 -- nginx -g 'daemon off;'
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trimtab import native
+from trimtab.clock import SystemClock
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.gate import place as places
+from trimtab.gate import program, spec
+from trimtab.gate.pair import Pair
+from trimtab.gate.place import DEFAULT_NAME, SHARED_VARIABLE, Place, claim
+from trimtab.gate.server import processes_of
+from trimtab.gate.spawn import ended, spawn
+from trimtab.sensors import _shared_file
+from trimtab.testbed.processes import Process
+
+PASSED_ON = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT),
+)
+TICK_S = 0.5
+_FROM_KERNEL = 0x80
+"""si_code of a signal that the kernel sends, such as Ctrl-C, which a terminal sends to the server too."""
+_LOADER_SEPARATORS = " :"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb."""
+    parser.add_argument("--name", default=DEFAULT_NAME, help=f"name of this run (default {DEFAULT_NAME})")
+    parser.add_argument("--gate", type=Path, metavar="SPEC", help="classes and budgets, a TOML file")
+    parser.add_argument("--ports", metavar="PORT,...", help="without --gate: ports whose connections are measured")
+    parser.add_argument("server", nargs="*", metavar="-- SERVER ARGS", help="the server's program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs a server and gives its exit code.
+
+    Raises:
+        UsageError: an argument is wrong, the name is in use, or the shim cannot be loaded; nothing was started.
+        TrimtabError: the gate did not start.
+    """
+    if not args.server:
+        raise UsageError("no server: write its program and arguments after --, such as -- apache2 -DFOREGROUND")
+    if args.gate is not None and args.ports is not None:
+        raise UsageError("--ports has no meaning with --gate: the SPEC's listen names the ports")
+    places.place(args.name)
+    wanted = None if args.gate is None else spec.load(args.gate)
+    ports = _ports(args.ports) if wanted is None else wanted.listen
+    server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
+    program.require_allowed(ports)
+    shim = loadable(native.shim_path())
+    signals = {*PASSED_ON, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    place = claim(args.name)
+    clock, pair = SystemClock(), None
+    try:
+        _shared_file.create(place.shared)
+        if wanted is not None:
+            line = wanted.start(place.directory)
+            place.write_start_line(line)
+            pair = Pair(place, line, clock, _say)
+        environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
+        return _serve(place, _started(server, environment), pair, signals)
+    finally:
+        if pair is not None:
+            pair.stop()
+        place.release()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def loadable(shim: Path) -> str:
+    """The shim's path, as LD_PRELOAD can name it.
+
+    Raises:
+        TrimtabError: it has a character at which the loader would part it.
+    """
+    text = os.fspath(shim)
+    if any(separator in text for separator in _LOADER_SEPARATORS):
+        raise TrimtabError(f"the loader cannot read a path with a space or a colon: {text}")
+    return text
+
+
+def preloaded(
+    environment: Mapping[str, str], shim: str, place: Place, ports: Sequence[int], gated: bool
+) -> dict[str, str]:
+    """The environment of a server with the shim.
+
+    Args:
+        environment: that of this process.
+        shim: path of the library.
+        place: the run directory.
+        ports: ports that are gated, or whose connections are measured.
+        gated: whether there is a gate.
+    """
+    ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports))}
+    if gated:
+        ours["TRIMTAB_HANDOFF"] = os.fspath(place.handoff)
+    others = {name: value for name, value in environment.items() if not name.startswith("TRIMTAB_")}
+    preload = " ".join(filter(None, (shim, environment.get("LD_PRELOAD"))))
+    return {**others, **ours, "LD_PRELOAD": preload}
+
+
+def _started(server: list[str], environment: dict[str, str]) -> int:
+    """The process id of the server.
+
+    Raises:
+        TrimtabError: it cannot be started.
+    """
+    try:
+        return spawn(server, environment)
+    except OSError as error:
+        raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
+
+
+def _serve(place: Place, server: int, pair: Pair | None, signals: set[signal.Signals]) -> int:
+    """Waits until the server has ended, and gives its exit code."""
+    code: int | None = None
+    left: list[Process] = []
+    while True:
+        got = signal.sigtimedwait(signals, TICK_S)
+        if pair is not None:
+            pair.watch()
+        if code is None:
+            code = ended(server)
+            if code is None:
+                _pass_on(got, server)
+                continue
+            left = processes_of(place)
+            if left:
+                _say(f"the server went to the background; following its process {left[0].pid}")
+        left = [one for one in left if one.alive()] or processes_of(place)
+        if not left:
+            return code
+        _pass_on(got, left[0].pid)
+
+
+def _pass_on(got: signal.struct_siginfo | None, pid: int) -> None:
+    """Gives a signal to the server, unless the terminal has given it the same one."""
+    if got is None or got.si_signo == signal.SIGCHLD or got.si_code == _FROM_KERNEL:
+        return
+    try:
+        os.kill(pid, got.si_signo)
+    except ProcessLookupError:
+        return
+
+
+def _ports(text: str | None) -> tuple[int, ...]:
+    """The ports of `--ports`.
+
+    Raises:
+        UsageError: they are none.
+    """
+    if text is None:
+        raise UsageError("nothing to measure: name the server's ports with --ports 8080, or a SPEC with --gate")
+    ports = tuple(int(part) if part.isdecimal() else 0 for part in text.split(","))
+    if not all(0 < port < 65_536 for port in ports) or len(set(ports)) < len(ports):
+        raise UsageError(f"--ports {text!r}: write different ports of 1 to 65535 with commas, such as 8080,8443")
+    return ports
+
+
+def _say(text: str) -> None:
+    """One line on standard error."""
+    print(f"trimtab run: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,191 @@
+"""The conversation with a running gate over its control socket: one line of JSON for each order and each answer.
+
+A gate that dies is started anew within a moment, by its guardian or by `trimtab run`, and then has another socket. So
+an order whose conversation breaks is given again on a new one until the patience ends; every order says what is to
+be, not by how much to change it, so that giving it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.core.plant import Clock
+from trimtab.errors import ApplyRefused, PlantGone, UsageError
+from trimtab.gate.place import Place
+
+PATIENCE_S = 5.0
+_AGAIN_S = 0.05
+_LONGEST_ANSWER_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class State:
+    """What is in force in a gate.
+
+    Args:
+        configuration: knob name to value.
+        mode: "budgets", or "open" when the controller's lease ran out.
+        policy: "non_preemptive" or "preemptive".
+        generation: starts of a gate so far.
+    """
+
+    configuration: dict[str, int]
+    mode: str
+    policy: str
+    generation: int
+
+
+class Link:
+    """A conversation with the gate of one run.
+
+    Args:
+        place: its run directory.
+        clock: for the waits.
+        patience_s: how long to wait for an answer, in seconds, new attempts included.
+    """
+
+    def __init__(self, place: Place, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+        self._place = place
+        self._clock = clock
+        self._patience_s = patience_s
+        self._socket: socket.socket | None = None
+        self._rest = b""
+        self._lease: dict[str, Any] | None = None
+
+    def apply(self, changes: Mapping[str, int]) -> State:
+        """Brings changes into force at one instant; none asks what is in force.
+
+        Raises:
+            ApplyRefused: the gate refused them; nothing changed.
+            PlantGone: it does not answer.
+        """
+        return self._state(self._ask({"type": "apply", "changes": dict(changes)}))
+
+    def policy(self, policy: str | None = None, borrow: bool | None = None) -> State:
+        """Changes how budgets are kept; None leaves it.
+
+        Raises:
+            ApplyRefused: the gate refused; nothing changed.
+            PlantGone: it does not answer.
+        """
+        order = {"type": "policy", "policy": policy, "borrow": borrow}
+        return self._state(self._ask({key: value for key, value in order.items() if value is not None}))
+
+    def lease(self, timeout_s: float | None = None) -> State:
+        """Says that a controller is in charge as long as orders come over this link.
+
+        Args:
+            timeout_s: how long without one, in seconds; None for what the gate was started with.
+
+        Raises:
+            ApplyRefused: the gate refused.
+            PlantGone: it does not answer.
+        """
+        order: dict[str, Any] = {"type": "lease"} if timeout_s is None else {"type": "lease", "timeout_s": timeout_s}
+        state = self._state(self._ask(order))
+        self._lease = order
+        return state
+
+    def readings(self) -> dict[str, Any]:
+        """The gate's counters so far, as it sends them.
+
+        Raises:
+            PlantGone: it does not answer.
+        """
+        answer = self._ask({"type": "read"})
+        if answer["type"] != "readings":
+            raise self._nonsense(f"an answer of type {answer['type']!r} to a reading")
+        return answer
+
+    def stop(self) -> None:
+        """Ends the gate; the server's workers then accept for themselves.
+
+        Raises:
+            PlantGone: it does not answer.
+        """
+        self._ask({"type": "stop"})
+
+    def close(self) -> None:
+        """Ends the conversation, which lets a lease run out; may be called twice."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._rest = b""
+
+    def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to an order."""
+        deadline = self._clock.now_s() + self._patience_s
+        while True:
+            try:
+                if self._socket is None:
+                    self._connect(deadline)
+                    if self._lease is not None:
+                        self._exchange(self._lease, deadline)
+                return self._exchange(order, deadline)
+            except PermissionError:
+                self.close()
+                raise UsageError(f"no permission to give orders at {self._place.control}: run as root") from None
+            except (OSError, EOFError) as error:
+                self.close()
+                if self._clock.now_s() + _AGAIN_S >= deadline:
+                    why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
+                    name = self._place.name
+                    raise PlantGone(f"no gate for the run {name!r} within {self._patience_s:g} s: {why}") from None
+            self._clock.sleep(_AGAIN_S)
+
+    def _connect(self, deadline: float) -> None:
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            control.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
+            control.connect(os.fspath(self._place.control))
+        except BaseException:
+            control.close()
+            raise
+        self._socket = control
+
+    def _exchange(self, order: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+        """Sends one line and reads one.
+
+        Raises:
+            OSError: the conversation broke, or no answer came in time.
+            EOFError: the gate ended it.
+            ApplyRefused: it refused.
+            PlantGone: what came is not its protocol.
+        """
+        assert self._socket is not None
+        self._socket.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
+        self._socket.sendall(json.dumps(order).encode() + b"\n")
+        while b"\n" not in self._rest:
+            self._socket.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
+            part = self._socket.recv(1 << 16)
+            if not part:
+                raise EOFError("it ended the conversation")
+            self._rest += part
+            if len(self._rest) > _LONGEST_ANSWER_BYTES:
+                raise self._nonsense("an answer without an end")
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer = None
+        with contextlib.suppress(ValueError):
+            answer = json.loads(line)
+        if not isinstance(answer, dict) or not isinstance(answer.get("type"), str):
+            raise self._nonsense(f"{line[:80]!r}")
+        if answer["type"] == "refused":
+            raise ApplyRefused(f"the gate refused: {answer.get('message', 'it gave no reason')}")
+        return answer
+
+    def _state(self, answer: Mapping[str, Any]) -> State:
+        try:
+            configuration = {str(name): int(value) for name, value in answer["configuration"].items()}
+            return State(configuration, str(answer["mode"]), str(answer["policy"]), int(answer["generation"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._nonsense(f"an answer of type {answer['type']!r} without what is in force") from None
+
+    def _nonsense(self, what: str) -> PlantGone:
+        self.close()
+        return PlantGone(f"{self._place.control} is not the control socket of a gate: it sent {what}")

@@ -1,0 +1,165 @@
+"""The gate's two processes as `trimtab run` sees them: started, watched, started anew when both have died, and ended.
+
+Guardian and gate share the descriptors of all connections, and the one starts the other anew without a loss. Only
+when both are gone do the server's workers accept for themselves; a new pair then takes over again. Restarts are
+bounded: a gate that dies each time it starts must not keep the server from serving.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from trimtab import native
+from trimtab.core.plant import Clock
+from trimtab.errors import PlantError, PlantGone, TrimtabError
+from trimtab.gate.link import Link
+from trimtab.gate.place import Place
+from trimtab.gate.spawn import ended, spawn
+
+START_PATIENCE_S = 10.0
+END_PATIENCE_S = 7.0
+MOST_RESTARTS = 5
+WITHIN_S = 60.0
+_STEP_S = 0.02
+
+
+class Pair:
+    """The gate of one run.
+
+    Args:
+        place: the run directory, with the mapped file in it.
+        line: the start line.
+        clock: for the waits.
+        say: told what the gate says and what becomes of it, one line at a time.
+
+    Raises:
+        NativeError: the native program is not installed.
+        TrimtabError: the gate did not start.
+    """
+
+    def __init__(self, place: Place, line: dict[str, Any], clock: Clock, say: Callable[[str], None]) -> None:
+        self._place, self._line, self._clock, self._say = place, line, clock, say
+        self._program = os.fspath(native.program())
+        self._pid = 0
+        self._stdin = -1
+        self._said: deque[str] = deque(maxlen=3)
+        self._listener: threading.Thread | None = None
+        self._starts: list[float] = []
+        self._running = False
+        self._start()
+
+    def watch(self) -> None:
+        """Starts a new pair when both processes have died; to be called now and then."""
+        if self._pid == 0 or ended(self._pid) is None:
+            return
+        self._forget()
+        if self._place.gated():
+            self._say("the gate's guardian has ended; the gate goes on")
+            return
+        now_s = self._clock.now_s()
+        self._starts = [at_s for at_s in self._starts if now_s - at_s < WITHIN_S]
+        if len(self._starts) > MOST_RESTARTS:
+            self._say(
+                f"the gate has ended {len(self._starts)} times in {WITHIN_S:g} s; the server goes on without it"
+            )
+            return
+        self._say("the gate has ended; starting it anew")
+        try:
+            self._start()
+        except TrimtabError as error:
+            self._say(f"{error}; the server goes on without it")
+
+    def stop(self) -> None:
+        """Ends both processes; may be called twice."""
+        if self._pid == 0 and not self._place.gated():
+            return
+        link = Link(self._place, self._clock, patience_s=1.0)
+        with contextlib.suppress(PlantError):
+            link.stop()
+        link.close()
+        if self._pid == 0:
+            return
+        os.close(self._stdin)
+        self._stdin = -1
+        if not self._ends(END_PATIENCE_S):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGKILL)
+            self._ends(END_PATIENCE_S)
+        self._forget()
+
+    def _start(self) -> None:
+        """Starts both processes and returns when orders are taken.
+
+        Raises:
+            TrimtabError: they ended or did not answer; the message carries what they said.
+        """
+        self._starts.append(self._clock.now_s())
+        theirs, self._stdin = os.pipe()
+        errors, their_errors = os.pipe()
+        try:
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            files = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((theirs, null, their_errors))]
+            self._pid = spawn([self._program, "gate"], os.environ, files, own_group=True)
+        finally:
+            for fd in (theirs, null, their_errors):
+                os.close(fd)
+        self._listener = threading.Thread(target=self._listen, args=(errors,), name="trimtab-gate", daemon=True)
+        self._listener.start()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._stdin, json.dumps(self._line).encode() + b"\n")
+        deadline = self._clock.now_s() + START_PATIENCE_S
+        while not self._answers():
+            code = ended(self._pid)
+            if code is not None or self._clock.now_s() > deadline:
+                why = f"ended with {code}" if code is not None else f"did not answer within {START_PATIENCE_S:g} s"
+                if code is None:
+                    os.killpg(self._pid, signal.SIGKILL)
+                    self._ends(END_PATIENCE_S)
+                self._forget()
+                raise TrimtabError(f"the gate {why}: {' '.join(self._said) or 'it said nothing'}")
+            self._clock.sleep(_STEP_S)
+        self._running = True
+
+    def _answers(self) -> bool:
+        link = Link(self._place, self._clock, patience_s=_STEP_S)
+        try:
+            link.apply({})
+        except PlantGone:
+            return False
+        finally:
+            link.close()
+        return True
+
+    def _ends(self, patience_s: float) -> bool:
+        """Whether the child has ended in that time."""
+        deadline = self._clock.now_s() + patience_s
+        while ended(self._pid) is None:
+            if self._clock.now_s() > deadline:
+                return False
+            self._clock.sleep(_STEP_S)
+        return True
+
+    def _forget(self) -> None:
+        """Gives back what belongs to a child that has ended."""
+        self._pid, self._running = 0, False
+        if self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+        if self._listener is not None:
+            self._listener.join(timeout=1.0)
+            self._listener = None
+
+    def _listen(self, errors: int) -> None:
+        """Passes on what the gate says until it and its guardian have closed their standard error."""
+        with os.fdopen(errors, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._said.append(line.strip())
+                if self._running:
+                    self._say(line.strip())

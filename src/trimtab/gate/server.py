@@ -1,0 +1,48 @@
+"""The processes of a server that was started with the shim, found by the environment that they were given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trimtab.gate.place import SHARED_VARIABLE, Place
+from trimtab.testbed.processes import Process, identify
+
+_PROC = Path("/proc")
+
+
+def shared_of(pid: int) -> Path | None:
+    """The mapped file of the shim in a process; None when it was started without, or may not be looked into."""
+    try:
+        raw = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    wanted = f"{SHARED_VARIABLE}=".encode()
+    found = next((item for item in raw.split(b"\0") if item.startswith(wanted)), None)
+    return None if found is None else Path(os.fsdecode(found[len(wanted) :]))
+
+
+def processes_of(place: Place) -> list[Process]:
+    """The processes of the server of one run that may be looked into, its first process first."""
+    members = {int(e): _parent(int(e)) for e in os.listdir(_PROC) if e.isdigit() and _is_of(int(e), place)}
+    first = sorted(members, key=lambda pid: (members[pid] in members, pid))
+    return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
+
+
+def server_of(place: Place) -> int | None:
+    """The first process of the server of one run, the parent of its workers; None when it cannot be found."""
+    found = processes_of(place)
+    return found[0].pid if found else None
+
+
+def _is_of(pid: int, place: Place) -> bool:
+    return shared_of(pid) == place.shared
+
+
+def _parent(pid: int) -> int:
+    """The parent of a process; 0 when it is gone."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return 0
+    return int(fields.rpartition(b")")[2].split()[1])

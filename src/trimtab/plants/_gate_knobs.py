@@ -1,0 +1,58 @@
+"""The knobs of a gate, from its start line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.core import Domain, How, Knob
+from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.core.metric import of_class
+
+LIMIT = "max_request_workers"
+
+
+def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
+    """The knobs of a gate: M, then the budget of each class in order of priority.
+
+    Args:
+        line: its start line.
+    """
+    limit, classes = int(line["limit"]), line["classes"]
+    least = sum(int(one["minimum"]) for one in classes)
+    more = f"the SPEC's workers = {limit} is what the server can hold; more needs a larger one and a restart"
+    cost = "nothing: connections in service stay"
+    workers = Knob(
+        LIMIT,
+        "workers",
+        "connections",
+        Domain(min(least, limit), limit, 1, more),
+        limit,
+        How.LIVE,
+        cost,
+        "Connections that the server may hold at once; those beyond it wait in the gate.",
+    )
+    budgets = [
+        Knob(
+            of_class(PROCESS_BUDGET, str(one["name"])),
+            "budget",
+            "connections",
+            Domain(int(one["minimum"]), limit, 1, more),
+            int(one["budget"]),
+            How.LIVE,
+            cost,
+            f"Connections of the class {one['name']} that the server may hold at once.",
+        )
+        for one in classes
+    ]
+    return (workers, *budgets)
+
+
+def at_start(line: Mapping[str, Any]) -> dict[str, int]:
+    """Knob name to the value that a gate was started with.
+
+    Args:
+        line: its start line.
+    """
+    budgets = {of_class(PROCESS_BUDGET, str(one["name"])): int(one["budget"]) for one in line["classes"]}
+    return {LIMIT: int(line["limit"]), **budgets}

@@ -1,0 +1,247 @@
+"""The gate in front of an unmodified server as a plant: classes of clients, their budgets, and M.
+
+A change is one order, which the gate carries out at one instant and without a reload: connections in service stay,
+and only who is given to a worker next is decided anew. `max_request_workers` is M, the connections that the server
+may hold at once, so Apache's MaxClients becomes a knob that moves live; `process_budget@CLASS` is B_k of lu2001. On
+a server with a process or a thread for each connection they count these, on one that is driven by events connections.
+
+The server's own limits stay as they are: M moves below what the server was configured to hold, and the SPEC's
+`workers` is the largest M.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from trimtab.clock import SystemClock
+from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Readings, Sensor
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.gate import place as places
+from trimtab.gate.link import Link, State
+from trimtab.gate.place import Place
+from trimtab.gate.server import server_of
+from trimtab.plants._gate_knobs import at_start, knobs
+from trimtab.plants._gate_undo import script
+from trimtab.sensors._eq1 import eq1
+from trimtab.sensors.gate import Gate as GateSensor
+from trimtab.sensors.resources import Resources
+from trimtab.sensors.shim import Shim
+
+
+class Gate:
+    """A running gate.
+
+    Args:
+        clock: for the waits of the conversation.
+        place: its run directory.
+
+    Attributes:
+        clock: as given.
+        place: as given.
+        link: the conversation with it.
+        classes: names of its classes in order of priority, highest first.
+
+    Raises:
+        UsageError: the run has no gate, or it may not be steered from here.
+        PlantGone: the gate does not answer.
+    """
+
+    name = "gate"
+
+    def __init__(self, clock: Clock, place: Place) -> None:
+        self.clock = clock
+        self.place = place
+        line = place.start_line()
+        if line is None:
+            raise UsageError(f"the run {place.name!r} has no gate: start it with 'trimtab run --gate SPEC'")
+        self.link = Link(place, clock)
+        self.classes = tuple(str(one["name"]) for one in line["classes"])
+        self._knobs = {knob.name: knob for knob in knobs(line)}
+        self._at_start = at_start(line)
+        self._set: dict[str, int] = {}
+        self._down: set[str] = set()
+        state = self.link.apply({})
+        self._original, self._generation = state.configuration, state.generation
+        server = server_of(place)
+        resources = () if server is None else (Resources(server, clock),)
+        self._sensors: tuple[Sensor, ...] = (GateSensor(self.link), *resources, Shim(place.shared, clock))
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """M, then the budget of each class in order of priority."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The gate's counters, the server's resources where its processes can be found, and the shim's counters."""
+        return self._sensors
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return eq1(readings)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: the gate does not answer.
+        """
+        state = self._state()
+        for name, value in self._wanted().items():
+            if state.configuration.get(name) != value:
+                raise self._edited(name, state)
+        return {name: state.configuration[name] for name in self._knobs}
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that orders are taken from here.
+
+        Raises:
+            UsageError: they are not.
+            PlantGone: the gate does not answer.
+        """
+        self.link.apply({})
+
+    def lease(self, timeout_s: float) -> None:
+        """Says that a controller is in charge: the gate opens when no order came for that long.
+
+        Args:
+            timeout_s: the time in seconds.
+
+        Raises:
+            ApplyRefused: the gate refused.
+            PlantGone: the gate does not answer.
+        """
+        self.link.lease(timeout_s)
+
+    def apply(self, changes: Mapping[str, int]) -> Applied:
+        """Brings the changes into force at one instant: all of them or none.
+
+        Raises:
+            ApplyRefused: not valid; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            OperatorEdit: somebody else has set one of the knobs; nothing changed.
+            PlantGone: the gate does not answer.
+        """
+        wanted = {name: self._validated(name, value) for name, value in changes.items()}
+        before = self._state()
+        for name in wanted:
+            now = before.configuration.get(name)
+            if name in self._down or now != self._set.get(name, now):
+                raise self._edited(name, before)
+        began_s = self.clock.now_s()
+        self.link.apply(wanted)
+        state = self.link.apply({})
+        wrong = [n for n, value in wanted.items() if state.configuration.get(n) != value]
+        if wrong:
+            self.link.apply({name: before.configuration[name] for name in wanted})
+            read = ", ".join(f"{name} is {state.configuration.get(name)}, not {wanted[name]}" for name in wrong)
+            raise ApplyFailed(f"{read}; what was before is restored")
+        self._set |= wanted
+        self._generation = state.generation
+        opened = "the gate is open, because its controller's lease ran out: budgets wait for the next lease"
+        notes = () if state.mode == "budgets" else (opened,)
+        return Applied({n: state.configuration[n] for n in self._knobs}, self.clock.now_s() - began_s, notes)
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice.
+
+        Raises:
+            PlantGone: the gate does not answer.
+        """
+        ours = {name: self._original[name] for name in self._wanted()}
+        if ours:
+            self.link.apply(ours)
+        self._set = {}
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        now = self.link.apply({}).configuration
+        other = [f"{n} is {now.get(n)}, not {value}" for n, value in self._at_start.items() if now.get(n) != value]
+        return f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
+
+    def undo_leftover(self) -> None:
+        """Puts back what the gate was started with.
+
+        Raises:
+            PlantGone: the gate does not answer.
+        """
+        self.link.apply(self._at_start)
+        self._set, self._original = {}, dict(self._at_start)
+
+    def close(self) -> None:
+        """Ends the conversation and gives back the sensors, without changing the gate; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+        self.link.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        return script(self.place.control, self._original)
+
+    def _validated(self, name: str, value: int) -> int:
+        if name not in self._knobs:
+            raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(self._knobs)}")
+        try:
+            return self._knobs[name].validated(value)
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+
+    def _wanted(self) -> dict[str, int]:
+        """What we have set and nobody else has set since."""
+        return {name: value for name, value in self._set.items() if name not in self._down}
+
+    def _state(self) -> State:
+        """What is in force; a gate that was started anew since has what we had set again."""
+        state = self.link.apply({})
+        if state.generation != self._generation:
+            # A new gate may begin with its start line, so what differs now is nobody's edit.
+            self._generation = state.generation
+            state = self.link.apply(self._wanted())
+        return state
+
+    def _edited(self, name: str, state: State) -> OperatorEdit:
+        """Stands a knob down."""
+        self._down.add(name)
+        now = state.configuration.get(name)
+        return OperatorEdit(name, f"{name} is {now} in the gate, where trimtab had set {self._set.get(name)}")
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a gate."""
+    parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Gate:
+    """The gate that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it may not be steered from here.
+        PlantGone: the gate does not answer.
+    """
+    return Gate(clock, places.chosen(args.name))
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each run that is alive."""
+    alive = places.running()
+    if not alive:
+        how = "start a server with 'trimtab run --gate SPEC -- SERVER ...'"
+        return (Finding("gate", False, "no server runs under trimtab", how),)
+    return tuple(_finding(one) for one in alive)
+
+
+def _finding(place: Place) -> Finding:
+    """What can be done with one run."""
+    subject = f"gate {place.name}"
+    try:
+        gate = Gate(SystemClock(), place)
+    except UsageError as error:
+        return Finding(subject, False, str(error), "run as the user who started it, with a gate")
+    except PlantGone as error:
+        return Finding(subject, False, str(error), "start the server anew with 'trimtab run --gate SPEC'")
+    now = ", ".join(f"{name} {value}" for name, value in gate.configuration().items())
+    gate.close()
+    return Finding(subject, True, f"{now}; moved live over {place.control}")
+
+
+PLANT = Gate

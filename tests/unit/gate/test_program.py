@@ -1,0 +1,86 @@
+"""Programs into which the shim cannot be loaded are refused before anything is started."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.gate import program
+
+ELF = struct.Struct("<16sHHIQQQIHHH")
+PT_LOAD, PT_INTERP = 1, 3
+
+
+def elf(path: Path, *kinds: int, bits: int = 2) -> Path:
+    """A program of nothing but its headers."""
+    head = ELF.pack(b"\x7fELF" + bytes([bits, 1, 1]) + bytes(9), 3, 62, 1, 0, ELF.size, 0, 0, 64, 56, len(kinds))
+    path.write_bytes(head + b"".join(struct.pack("<I", kind) + bytes(52) for kind in kinds))
+    path.chmod(0o755)
+    return path
+
+
+def refused(name: object) -> str:
+    with pytest.raises(UsageError) as error:
+        program.found(str(name))
+    return str(error.value)
+
+
+def test_a_dynamically_linked_program_is_found_in_path_and_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = elf(tmp_path / "server", PT_LOAD, PT_INTERP)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program.found("server") == program.found(str(made)) == made
+    assert program.found(sys.executable)
+
+
+def test_what_is_not_there_or_not_executable_is_no_program(tmp_path: Path) -> None:
+    assert refused("no-such-server") == "no such program: 'no-such-server' is not an executable file in PATH"
+    (tmp_path / "text").write_text("hello")
+    assert refused(tmp_path / "text") == f"no such program: '{tmp_path}/text' is not an executable file"
+
+
+def test_a_static_program_is_refused(tmp_path: Path) -> None:
+    assert "is statically linked, so the shim cannot be loaded" in refused(elf(tmp_path / "static", PT_LOAD))
+
+
+def test_a_program_of_32_bits_is_refused(tmp_path: Path) -> None:
+    assert "is not a 64-bit" in refused(elf(tmp_path / "old", PT_INTERP, bits=1))
+
+
+def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "ctl"
+    script.write_text(f"#!{sys.executable} -u\n")
+    script.chmod(0o755)
+    assert program.found(str(script)) == script
+    script.write_text(f"#!{elf(tmp_path / 'static', PT_LOAD)}\n")
+    assert "static is statically linked" in refused(script)
+    script.write_text("#!/no/such/shell\n")
+    assert "is a script for '/no/such/shell', which is no program" in refused(script)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a program to another user")
+def test_a_program_that_changes_its_user_is_refused(tmp_path: Path) -> None:
+    made = elf(tmp_path / "server", PT_INTERP)
+    os.chown(made, 65534, 65534)
+    made.chmod(0o4755)
+    assert "changes its user when it starts" in refused(made)
+
+
+def test_a_privileged_port_needs_the_capability(tmp_path: Path) -> None:
+    def proc(capabilities: int) -> Path:
+        (tmp_path / "sys/net/ipv4").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "self").mkdir(exist_ok=True)
+        (tmp_path / "sys/net/ipv4/ip_unprivileged_port_start").write_text("1024\n")
+        (tmp_path / "self/status").write_text(f"Name:\tx\nCapEff:\t{capabilities:016x}\n")
+        return tmp_path
+
+    program.require_allowed([80], proc(1 << 10))
+    program.require_allowed([1024, 8080], proc(0))
+    with pytest.raises(UsageError, match=r"port 443 is privileged \(below 1024\): run as root"):
+        program.require_allowed([8080, 443], proc(1 << 9))
