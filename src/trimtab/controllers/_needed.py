@@ -21,6 +21,9 @@ import math
 
 from trimtab.core import Window, of_class
 
+MOST = 1e6
+"""A larger number is no answer but a window that says nothing, such as one of a single dispatch."""
+
 
 def processes(window: Window, class_name: str, desired_s: float) -> int | None:
     """Processes with which a class would meet its delay.
@@ -36,8 +39,9 @@ def processes(window: Window, class_name: str, desired_s: float) -> int | None:
     names = ("queue_length", "in_service", "dispatch_rate_hz")
     found = [window.readings.get(of_class(name, class_name)) for name in names]
     queued, in_service, dispatched_hz = (value or 0.0 for value in found)
-    if in_service <= 0 or dispatched_hz <= 0:
+    hold_s = in_service / dispatched_hz if dispatched_hz > 0 else math.inf
+    if in_service <= 0 or hold_s == math.inf:
         return None
-    hold_s = in_service / dispatched_hz
     arriving_hz = window.readings.get(of_class("arrival_rate_hz", class_name), dispatched_hz)
-    return math.ceil(max(arriving_hz * hold_s, (queued + in_service) / (1 + desired_s / hold_s)) - 1e-9)  # Eq. (L1)
+    needed = max(arriving_hz * hold_s, (queued + in_service) / (1 + desired_s / hold_s))  # Eq. (L1)
+    return math.ceil(needed - 1e-9) if needed < MOST else None
