@@ -1,0 +1,1 @@
+"""Finds the difference equation that a running server follows: excitation, least squares, order selection."""

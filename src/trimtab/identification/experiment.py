@@ -1,0 +1,200 @@
+"""Runs the two excited runs of an identification on a plant, through the loop and the store: lu2001, Section 7.2.
+
+The white noise of the first seed gives the model, that of the second judges it. Both runs are stored like any other,
+and what was in force before each is put back at its end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from trimtab.controllers.excitation import Excitation
+from trimtab.core.knob import PROCESS_BUDGET, Knob
+from trimtab.core.metric import of_class
+from trimtab.core.objective import Objective
+from trimtab.core.plant import Plant
+from trimtab.core.window import Window
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.events import Event, Status
+from trimtab.guard.domain import Domain
+from trimtab.host import facts
+from trimtab.identification.result import Identified, analysed
+from trimtab.identification.signals import Pair
+from trimtab.loop import Loop
+from trimtab.observer import Stop
+from trimtab.records import Plan
+from trimtab.settings import Settings
+from trimtab.store import Store
+
+_LEASED_PERIODS = 3.0
+"""The gate keeps to budgets for this many sampling periods after the last order of the loop."""
+
+_GUARDS = (Domain(),)
+"""Only the domains: the other guards would answer the white noise, and the input would no longer be white."""
+
+
+@runtime_checkable
+class Leased(Protocol):
+    """A plant that keeps to budgets only while somebody is in charge of it."""
+
+    def lease(self, timeout_s: float) -> None:
+        """Says that somebody is, until no order has come for that long."""
+        ...
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is done.
+
+    Args:
+        pair: the input and the output.
+        period_s: sampling period, in seconds.
+        duration_s: length of each run, warm-up included, in seconds.
+        warm_s: how long the low configuration is held first, in seconds.
+        low: the lesser budget of the upper class, in processes; 0 for half of what the two classes have.
+        high: its greater budget, in processes; 0 for three quarters.
+        orders: the orders to try.
+        seed: of the run that the model comes from.
+        validate_seed: of the run that judges it.
+
+    Raises:
+        UsageError: the seeds are the same, or the durations do not fit.
+    """
+
+    pair: Pair
+    period_s: float = 30.0
+    duration_s: float = 1800.0
+    warm_s: float = 120.0
+    low: int = 0
+    high: int = 0
+    orders: tuple[int, ...] = field(default=(1, 2, 3))
+    seed: int = 1
+    validate_seed: int = 2
+
+    def __post_init__(self) -> None:
+        if self.seed == self.validate_seed:
+            raise UsageError(
+                f"--validate-seed {self.seed} is the seed of the first run: a model is judged by another"
+            )
+        if not self.period_s > 0:
+            raise UsageError(f"the sampling period is {self.period_s:g} s, allowed is more than 0")
+        if self.duration_s < self.warm_s + self.period_s:
+            raise UsageError(
+                f"a run of {self.duration_s:g} s has no window of {self.period_s:g} s after the warm-up of "
+                f"{self.warm_s:g} s"
+            )
+
+    @property
+    def warm(self) -> int:
+        """The warm-up in windows."""
+        return math.ceil(self.warm_s / self.period_s - 1e-9)
+
+    def knobs(self, plant: Plant) -> tuple[Knob, Knob]:
+        """The budgets of the two classes.
+
+        Raises:
+            UsageError: the plant has no such class.
+        """
+        there = {knob.name: knob for knob in plant.knobs()}
+        for name in (self.pair.upper, self.pair.lower):
+            if of_class(PROCESS_BUDGET, name) not in there:
+                raise UsageError(f"unknown class {name!r}: {plant.name} has {', '.join(classes_of(plant)) or 'none'}")
+        upper, lower = (there[of_class(PROCESS_BUDGET, name)] for name in (self.pair.upper, self.pair.lower))
+        return upper, lower
+
+    def controller(self) -> Excitation:
+        """The white noise on the two budgets."""
+        objective = Objective(of_class(self.pair.delay, self.pair.upper))
+        return Excitation(objective, self.low, self.high, self.warm)
+
+    def settings(self, seed: int) -> Settings:
+        """How one run goes: nothing is cut short, and no time passes between two samples."""
+        objective = Objective(of_class(self.pair.delay, self.pair.upper))
+        return Settings(self.period_s, self.duration_s, objective, settle_s=0.0, early=0.0, restore=True, seed=seed)
+
+
+def classes_of(plant: Plant) -> tuple[str, ...]:
+    """The classes of clients that have a budget, in order of priority."""
+    return tuple(k.name.partition("@")[2] for k in plant.knobs() if k.name.startswith(f"{PROCESS_BUDGET}@"))
+
+
+def identify(
+    plant: Plant,
+    experiment: Experiment,
+    store: Store,
+    stop: Stop,
+    on_event: Callable[[Event], None] = lambda event: None,
+    command: Sequence[str] = (),
+) -> Identified | None:
+    """Excites a running plant twice and estimates its model; None when it was stopped.
+
+    Args:
+        plant: the system, under its usual load.
+        experiment: what is done.
+        store: where both runs are written.
+        stop: ends it.
+        on_event: told of every window and move.
+        command: the command line, for the record.
+
+    Raises:
+        UsageError: there is no such class, a budget is not allowed, or the model is unstable or unidentifiable.
+        TrimtabError: the plant ended or refused.
+    """
+    knobs = experiment.knobs(plant)
+    experiment.controller().start(knobs, experiment.seed)
+    if isinstance(plant, Leased):
+        plant.lease(_LEASED_PERIODS * experiment.period_s)
+    runs: list[int] = []
+    kept: list[list[Window]] = []
+    for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
+        run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, on_event, command)
+        if status is Status.STOPPED:
+            return None
+        if status is not Status.DONE:
+            raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
+        runs.append(run_id)
+        kept.append([window for window in store.windows(run_id) if window.index >= experiment.warm])
+    found = {
+        "plant": plant.name,
+        "runs": runs,
+        "seeds": [experiment.seed, experiment.validate_seed],
+        "duration_s": experiment.duration_s,
+    }
+    return analysed(experiment.pair, experiment.period_s, kept[0], kept[1], experiment.orders, found)
+
+
+def _run(
+    plant: Plant,
+    knobs: tuple[Knob, Knob],
+    experiment: Experiment,
+    seed: int,
+    label: str,
+    store: Store,
+    stop: Stop,
+    on_event: Callable[[Event], None],
+    command: Sequence[str],
+) -> tuple[int, Status, str]:
+    """One excited run: its number, how it ended, and why."""
+    controller, settings = experiment.controller(), experiment.settings(seed)
+    plan = Plan(
+        command=tuple(command),
+        directory=os.getcwd(),
+        plant=plant.name,
+        knobs=knobs,
+        controller="excitation",
+        controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},
+        settings=settings,
+        initial=dict(plant.configuration()),
+        undo=plant.undo_script(),
+        host=facts(),
+        label=f"{label}, seed {seed}",
+        group="identification",
+    )
+    writer = store.begin(plan)
+    loop = Loop(plant, knobs, controller, _GUARDS, writer, settings, stop, on_event)
+    outcome = loop.run()
+    return writer.run_id, outcome.status, outcome.detail

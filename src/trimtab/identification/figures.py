@@ -1,0 +1,75 @@
+"""The figures of an identification as SVG text: Fig. 5 and 6 of lu2001, as pure functions of what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from trimtab.identification.result import PAPER, Identified
+from trimtab.identification.signals import Kind
+from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
+
+OUTPUT = {Kind.RELATIVE: "delay ratio", Kind.ABSOLUTE: "change of the delay in s"}
+
+
+def parameters(found: Identified) -> str:
+    """The estimates at successive sampling instants: Fig. 5(a) and 6(a); the paper's values where they compare."""
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        minutes = [(index + 1) * found.period_s / 60 for index, _ in found.trace]
+        order, colours = found.model.order, (BLUE, GREEN, ORANGE, RED, GREY, INK)
+        paper = PAPER[found.pair.kind].theta if order == 2 else ()
+        names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
+        for place, name in enumerate(names):
+            colour = colours[place % len(colours)]
+            values = [estimate.theta[place] for _, estimate in found.trace]
+            style = "-" if name.startswith("a") else "--"
+            axes.plot(minutes, values, style, color=colour, linewidth=1.6, label=f"{name} = {values[-1]:.3g}")
+            if paper:
+                axes.plot([minutes[-1]], [paper[place]], "D", color=colour, markersize=5, clip_on=False)
+        if paper:
+            axes.plot([], [], "D", color=GREY, label="lu2001, on its server")
+        axes.set_xlabel("time in min")
+        axes.set_ylabel("estimated parameter")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+    return svg(draw, 9.5, 3.6)
+
+
+def comparison(found: Identified) -> str:
+    """Measured against predicted on the second seed, a row for each order: Fig. 5(b) to (d)."""
+
+    def draw(figure: Figure) -> None:
+        rows: Any = figure.subplots(len(found.candidates), 1, sharex=True, sharey=True, squeeze=False)
+        for axes, candidate in zip(rows[:, 0], found.candidates, strict=True):
+            order = candidate.model.order
+            shown = found.predicted[order]
+            minutes = [(p.index + 1) * found.period_s / 60 for p in shown]
+            axes.plot(minutes, [p.measured for p in shown], ".-", color=INK, linewidth=1.0, label="measured")
+            axes.plot(minutes, [p.predicted for p in shown], ".--", color=ORANGE, linewidth=1.2, label="predicted")
+            chosen = ", chosen" if candidate is found.chosen else ""
+            axes.set_title(f"order {order}{chosen}: root mean square error {candidate.rms:.3g}")
+            axes.set_ylabel(OUTPUT[found.pair.kind])
+        rows[0, 0].legend(loc="upper right", ncols=2)
+        rows[-1, 0].set_xlabel("time in min since the warm-up")
+
+    return svg(draw, 9.5, 1.0 + 2.0 * len(found.candidates))
+
+
+def errors(found: Identified) -> str:
+    """The prediction error on the second seed against the order."""
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        orders = [str(c.model.order) for c in found.candidates]
+        colours = [ORANGE if c is found.chosen else GREY for c in found.candidates]
+        bars = axes.bar(orders, [c.rms for c in found.candidates], color=colours, width=0.5)
+        axes.bar_label(bars, [f"{c.rms:.3g}" for c in found.candidates])
+        axes.margins(y=0.15)
+        axes.set_xlabel("order of the model")
+        unit = "" if found.pair.kind is Kind.RELATIVE else " in s"
+        axes.set_ylabel(f"root mean square error{unit}")
+
+    return svg(draw, 4.6, 3.0)
