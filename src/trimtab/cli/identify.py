@@ -1,0 +1,179 @@
+"""Identify how a server's delays follow its process budgets, by exciting it while it runs.
+
+Two classes' budgets are switched between two configurations by white noise, and a difference equation is fitted to
+the delays that follow (lu2001). A second run with another seed judges the model and chooses its order. The server
+must be loaded so that connections wait; afterwards the budgets are as they were. With SPEC, the file of 'trimtab run
+--gate', its classes, guarantee and sampling period are taken.
+
+example: trimtab identify shop.toml --duration 30m --model-file shop.json --report shop.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from trimtab import discovery
+from trimtab.cli._plant import PLANTS, attached, refine, writable
+from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._stop import exit_code, stopping
+from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.core.metric import of_class
+from trimtab.core.plant import Plant
+from trimtab.errors import UsageError
+from trimtab.events import Event
+from trimtab.gate.spec import Guarantee, Spec, load
+from trimtab.identification.experiment import Experiment, classes_of, identify
+from trimtab.identification.page import render
+from trimtab.identification.result import Identified
+from trimtab.identification.signals import DELAY, Kind, Pair
+from trimtab.observer import Stop
+from trimtab.store import Store, default_path
+from trimtab.units import format_duration, parse_duration_s
+
+__all__ = ["add_arguments", "refine", "run"]
+
+_STANDARD = Experiment(Pair(Kind.RELATIVE, "", ""))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb; `refine` adds those of the plant."""
+    there = ", ".join(discovery.names(PLANTS))
+    parser.add_argument("spec", metavar="SPEC", type=Path, nargs="?", help="the TOML file of the gate (default none)")
+    parser.add_argument(
+        "--plant", default="gate", metavar="PLANT", help=f"what to excite: one of {there} (default gate)"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=[kind.value for kind in Kind],
+        help="delay ratio or delay (default: the SPEC's, or relative)",
+    )
+    parser.add_argument(
+        "--classes", metavar="A,B", help="the two classes, the higher priority first (default: the first)"
+    )
+    parser.add_argument("--low", type=int, default=0, help="lesser budget of A (default: half of what A and B have)")
+    parser.add_argument("--high", type=int, default=0, help="greater budget of A (default: three quarters)")
+    parser.add_argument("--period", help="sampling period (default: the SPEC's, or 30s)")
+    parser.add_argument(
+        "--duration",
+        default=format_duration(_STANDARD.duration_s),
+        help="length of each of the two runs (default 30m)",
+    )
+    parser.add_argument(
+        "--warm", default=format_duration(_STANDARD.warm_s), help="what of it is not used at its start (default 2m)"
+    )
+    parser.add_argument("--orders", default="1,2,3", help="orders of the model to compare (default 1,2,3)")
+    parser.add_argument("--seed", type=int, default=1, help="white noise of the first run (default 1)")
+    parser.add_argument("--validate-seed", type=int, default=2, help="white noise of the second run (default 2)")
+    parser.add_argument("--model-file", type=Path, metavar="FILE", help="write the model there, as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures there, as HTML")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per window and move, then the model")
+    parser.add_argument(
+        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Identifies.
+
+    Raises:
+        UsageError: an argument is wrong, or the model is unstable or cannot be identified.
+        TrimtabError: it could not be done.
+    """
+    spec = None if args.spec is None else load(args.spec)
+    writable(args.model_file, "the model")
+    writable(args.report, "the report")
+    with stopping() as stop, attached(args) as plant:
+        experiment = _experiment(args, plant, spec)
+        store = Store(args.store or default_path())
+        try:
+            found = identify(plant, experiment, store, stop, _teller(args, experiment, stop), args.command)
+        finally:
+            store.close()
+        simulated = plant.name == "simulated"
+    if found is None:
+        return exit_code(stop.reason)
+    if args.model_file is not None:
+        found.file().write(args.model_file)
+    if args.report is not None:
+        args.report.write_text(render(found, simulated), encoding="utf-8")
+    _tell(args, found)
+    return 0
+
+
+def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Experiment:
+    """What is done on this plant.
+
+    Raises:
+        UsageError: an argument is wrong, or the plant has not two classes.
+    """
+    there = classes_of(plant)
+    chosen = tuple(args.classes.split(",")) if args.classes else there[:2]
+    if len(chosen) != 2 or chosen[0] == chosen[1]:
+        known = f"{plant.name} has {', '.join(there) or 'none'}"
+        raise UsageError(f"identification needs two classes, such as --classes A,B: {known}")
+    try:
+        orders = tuple(int(part) for part in args.orders.split(","))
+    except ValueError:
+        raise UsageError(f"--orders {args.orders!r}: write whole numbers with commas, such as 1,2,3") from None
+    known_period_s = _STANDARD.period_s if spec is None else spec.period_s
+    return Experiment(
+        pair=Pair(_kind(args, spec), chosen[0], chosen[1], _delay(spec, chosen[0])),
+        period_s=known_period_s if args.period is None else parse_duration_s(args.period),
+        duration_s=parse_duration_s(args.duration),
+        warm_s=parse_duration_s(args.warm),
+        low=args.low,
+        high=args.high,
+        orders=orders,
+        seed=args.seed,
+        validate_seed=args.validate_seed,
+    )
+
+
+def _kind(args: argparse.Namespace, spec: Spec | None) -> Kind:
+    """Which delay is modelled.
+
+    Raises:
+        UsageError: the SPEC asks for both.
+    """
+    if args.kind is not None:
+        return Kind(args.kind)
+    if spec is not None and spec.guarantee is Guarantee.HYBRID:
+        raise UsageError("the hybrid guarantee has two models: name one with --kind relative or --kind absolute")
+    return Kind.ABSOLUTE if spec is not None and spec.guarantee is Guarantee.ABSOLUTE else Kind.RELATIVE
+
+
+def _delay(spec: Spec | None, name: str) -> str:
+    """The reading that counts as a class's delay, without the class."""
+    metrics = {one.name: one.delay_metric.partition("@")[0] for one in spec.classes} if spec is not None else {}
+    return metrics.get(name, DELAY)
+
+
+def _teller(args: argparse.Namespace, experiment: Experiment, stop: Stop) -> Callable[[Event], None]:
+    """What shows the runs."""
+    if args.json:
+        return quietly(json_lines, stop)
+    pair = experiment.pair
+    minutes = format_duration(2 * experiment.duration_s)
+    print(f"exciting {pair.upper} and {pair.lower} twice, {minutes} in all; the budgets are put back at the end")
+    knobs = [of_class(PROCESS_BUDGET, name) for name in (pair.upper, pair.lower)]
+    lines = Lines(knobs, of_class(pair.delay, pair.upper), decides=True)
+    lines.header()
+    return quietly(lines, stop)
+
+
+def _tell(args: argparse.Namespace, found: Identified) -> None:
+    """Says what was found."""
+    if args.json:
+        print(json.dumps({"type": "model", **found.file().body()}))
+        return
+    for one in found.candidates:
+        chosen = "  <- chosen" if one is found.chosen else ""
+        fit = f"error {one.rms:.3g}, fit {one.fit_ratio:.0%} on seed {args.validate_seed}"
+        print(f"order {one.model.order}: {one.model}  {fit}{chosen}")
+    print(f"model: {found.model}   (trimtab design --model={found.model} --period {format_duration(found.period_s)})")
+    for what, path in (("model file", args.model_file), ("report", args.report)):
+        if path is not None:
+            print(f"{what}: {path}")
