@@ -16,7 +16,6 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab import native
@@ -24,8 +23,9 @@ from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate import place as places
 from trimtab.gate import program, spec
+from trimtab.gate.launch import loadable, preloaded, require_active
 from trimtab.gate.pair import Pair
-from trimtab.gate.place import DEFAULT_NAME, SHARED_VARIABLE, Place, claim
+from trimtab.gate.place import DEFAULT_NAME, Place, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.sensors import _shared_file
@@ -38,7 +38,6 @@ PASSED_ON = (
 TICK_S = 0.5
 _FROM_KERNEL = 0x80
 """si_code of a signal that the kernel sends, such as Ctrl-C, which a terminal sends to the server too."""
-_LOADER_SEPARATORS = " :"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,55 +65,23 @@ def run(args: argparse.Namespace) -> int:
     server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
     program.require_allowed(ports)
     shim = loadable(native.shim_path())
+    place, pair = claim(args.name), None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    place = claim(args.name)
-    clock, pair = SystemClock(), None
     try:
         _shared_file.create(place.shared)
+        environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
+        require_active(environment)
         if wanted is not None:
             line = wanted.start(place.directory)
             place.write_start_line(line)
-            pair = Pair(place, line, clock, _say)
-        environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
+            pair = Pair(place, line, SystemClock(), _say)
         return _serve(place, _started(server, environment), pair, signals)
     finally:
         if pair is not None:
             pair.stop()
         place.release()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def loadable(shim: Path) -> str:
-    """The shim's path, as LD_PRELOAD can name it.
-
-    Raises:
-        TrimtabError: it has a character at which the loader would part it.
-    """
-    text = os.fspath(shim)
-    if any(separator in text for separator in _LOADER_SEPARATORS):
-        raise TrimtabError(f"the loader cannot read a path with a space or a colon: {text}")
-    return text
-
-
-def preloaded(
-    environment: Mapping[str, str], shim: str, place: Place, ports: Sequence[int], gated: bool
-) -> dict[str, str]:
-    """The environment of a server with the shim.
-
-    Args:
-        environment: that of this process.
-        shim: path of the library.
-        place: the run directory.
-        ports: ports that are gated, or whose connections are measured.
-        gated: whether there is a gate.
-    """
-    ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports))}
-    if gated:
-        ours["TRIMTAB_HANDOFF"] = os.fspath(place.handoff)
-    others = {name: value for name, value in environment.items() if not name.startswith("TRIMTAB_")}
-    preload = " ".join(filter(None, (shim, environment.get("LD_PRELOAD"))))
-    return {**others, **ours, "LD_PRELOAD": preload}
 
 
 def _started(server: list[str], environment: dict[str, str]) -> int:

@@ -52,29 +52,21 @@ class Pair:
         self._said: deque[str] = deque(maxlen=3)
         self._listener: threading.Thread | None = None
         self._starts: list[float] = []
-        self._running = False
+        self._running = self._alone = False
         self._start()
 
     def watch(self) -> None:
         """Starts a new pair when both processes have died; to be called now and then."""
-        if self._pid == 0 or ended(self._pid) is None:
-            return
-        self._forget()
-        if self._place.gated():
-            self._say("the gate's guardian has ended; the gate goes on")
-            return
-        now_s = self._clock.now_s()
-        self._starts = [at_s for at_s in self._starts if now_s - at_s < WITHIN_S]
-        if len(self._starts) > MOST_RESTARTS:
-            self._say(
-                f"the gate has ended {len(self._starts)} times in {WITHIN_S:g} s; the server goes on without it"
-            )
-            return
-        self._say("the gate has ended; starting it anew")
-        try:
-            self._start()
-        except TrimtabError as error:
-            self._say(f"{error}; the server goes on without it")
+        if self._pid and ended(self._pid) is not None:
+            self._forget()
+            self._alone = self._place.gated()
+            if self._alone:
+                self._say("the gate's guardian has ended; the gate goes on")
+            else:
+                self._start_anew()
+        elif self._alone and not self._place.gated():
+            self._alone = False
+            self._start_anew()
 
     def stop(self) -> None:
         """Ends both processes; may be called twice."""
@@ -93,6 +85,21 @@ class Pair:
                 os.killpg(self._pid, signal.SIGKILL)
             self._ends(END_PATIENCE_S)
         self._forget()
+
+    def _start_anew(self) -> None:
+        """Starts a new pair, unless too many have ended of late."""
+        now_s = self._clock.now_s()
+        self._starts = [at_s for at_s in self._starts if now_s - at_s < WITHIN_S]
+        if len(self._starts) > MOST_RESTARTS:
+            self._say(
+                f"the gate has ended {len(self._starts)} times in {WITHIN_S:g} s; the server goes on without it"
+            )
+            return
+        self._say("the gate has ended; starting it anew")
+        try:
+            self._start()
+        except TrimtabError as error:
+            self._say(f"{error}; the server goes on without it")
 
     def _start(self) -> None:
         """Starts both processes and returns when orders are taken.

@@ -9,12 +9,13 @@ from pathlib import Path
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
+from trimtab.gate.server import shared_of
 from trimtab.plants import _apache_process, _apache_snippet, _apache_status
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_limits import knobs
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_process import Parent
-from trimtab.sensors import accept_queue, resources, server_status
+from trimtab.sensors import accept_queue, resources, server_status, shim
 
 
 def findings(parent: Parent) -> tuple[Finding, ...]:
@@ -58,7 +59,9 @@ def _sensors(apache: Attached) -> tuple[Finding, ...]:
     """What its sensors can say."""
     clock, pid = SystemClock(), apache.parent.pid
     queues = accept_queue.probe(apache.listeners, pid, clock)
-    return (*queues, *resources.probe(pid), *server_status.probe(apache.status_url, clock))
+    found = (*queues, *resources.probe(pid), *server_status.probe(apache.status_url, clock))
+    shared = shared_of(pid)
+    return found if shared is None else (*found, *shim.probe(shared))
 
 
 def permitted(apache: Attached) -> None:

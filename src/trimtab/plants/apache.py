@@ -15,6 +15,7 @@ from pathlib import Path
 from trimtab.core import Applied, Clock, Finding, Knob, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.gate.server import shared_of
 from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
@@ -26,6 +27,7 @@ from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
+from trimtab.sensors.shim import Shim
 
 
 class Apache:
@@ -68,10 +70,13 @@ class Apache:
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
         status = ServerStatus(attached.status_url, clock)
+        shared = shared_of(self.pid)
         self._sensors: tuple[Sensor, ...] = (
             AcceptQueue(attached.listeners, clock, self.pid, status),
             Resources(self.pid, clock, attached.limits.threads_per_child),
             status,
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock),)),
         )
         self._settings = _apache_edits.settings(attached.config)
 
@@ -110,7 +115,7 @@ class Apache:
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """The accept queues, the processes and the status page."""
+        """The accept queues, the processes, the status page and, under `trimtab run`, the shim."""
         return self._sensors
 
     def derive(self, readings: Readings) -> Readings:

@@ -23,6 +23,7 @@ from trimtab.gate.place import Place
 from trimtab.gate.server import server_of
 from trimtab.plants._gate_knobs import at_start, knobs
 from trimtab.plants._gate_undo import script
+from trimtab.sensors import shim
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.resources import Resources
@@ -227,7 +228,7 @@ def probe() -> tuple[Finding, ...]:
     if not alive:
         how = "start a server with 'trimtab run --gate SPEC -- SERVER ...'"
         return (Finding("gate", False, "no server runs under trimtab", how),)
-    return tuple(_finding(one) for one in alive)
+    return tuple(found for one in alive for found in (_finding(one), *shim.probe(one.shared)))
 
 
 def _finding(place: Place) -> Finding:

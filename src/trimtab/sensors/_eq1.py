@@ -12,7 +12,8 @@
 Departures from the paper:
 
 - AQT is not from instrumentation in the kernel but from Little's law over the queue's length (`accept_queue`), and ST
-  not from a patched Apache but from the totals of its status page (`server_status`).
+  not from a patched Apache but from the totals of its status page (`server_status`). Of a server under `trimtab run`
+  all terms are exact, counted in its own processes (`shim`).
 - BL is requests per connection, and the paper takes a connection for a page. A connection that outlives the think
   time carries several pages, and RT is then that of all of them together; a client that opens several connections for
   one page makes it too small. RT is thus a time per connection, without think times and without the waits of kept

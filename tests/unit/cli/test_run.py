@@ -1,0 +1,117 @@
+"""`trimtab run`: what is wrong is one line and exit code 2, and nothing is started or left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab import native
+from trimtab.errors import NativeError, TrimtabError
+from trimtab.gate import place as places
+from trimtab.gate.launch import loadable, preloaded, require_active
+from trimtab.gate.place import Place
+from trimtab.sensors import _shared_file
+
+
+@pytest.fixture(autouse=True)
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    directory = tmp_path / "run"
+    monkeypatch.setattr(places, "base", lambda: directory)
+    yield directory
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no server: write its program and arguments after --"),
+        (["--ports", "8080"], "no server: write its program and arguments after --"),
+        (["--", "sh"], "nothing to measure: name the server's ports with --ports 8080, or a SPEC with --gate"),
+        (["--gate", "x", "--ports", "80", "--", "sh"], "--ports has no meaning with --gate"),
+        (["--gate", "/no/such/spec", "--", "sh"], "SPEC /no/such/spec: No such file or directory"),
+        (["--ports", "0", "--", "sh"], "--ports '0': write different ports of 1 to 65535"),
+        (["--ports", "80,80", "--", "sh"], "--ports '80,80': write different ports"),
+        (["--ports", "http", "--", "sh"], "--ports 'http': write different ports"),
+        (["--ports", "8080", "--", "no-such-server"], "no such program: 'no-such-server' is not an executable file"),
+        (["--ports", "8080", "--name", "a/b", "--", "sh"], "--name 'a/b' is not allowed"),
+        (["--port", "8080", "--", "sh"], "unrecognized arguments: --port"),
+    ],
+)
+def test_bad_input_is_one_line_and_starts_nothing(
+    trimtab: Trimtab, base: Path, arguments: list[str], said: str
+) -> None:
+    result = trimtab("run", *arguments)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert said in result.err
+    assert not base.exists()
+
+
+def test_a_name_in_use_is_refused_and_left_alone(
+    trimtab: Trimtab, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_SHIM", __file__)
+    mine = places.claim("web")
+    result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"--name 'web' is in use by pid {os.getpid()}" in result.err
+    assert mine.owner() is not None
+
+
+def test_a_shim_that_does_not_work_is_said_and_nothing_is_left(
+    trimtab: Trimtab, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_SHIM", __file__)
+    result = trimtab("run", "--ports", "8080", "--", "sh", "-c", "echo started")
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert "does not work with this trimtab" in result.err
+    assert "build both anew with 'make setup'" in result.err
+    assert list(base.iterdir()) == []
+
+
+def test_arguments_of_the_server_are_not_ours(trimtab: Trimtab) -> None:
+    result = trimtab("run", "--ports", "8080", "--", "no-such-server", "--verbose", "-h", "--name", "x")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "no-such-server" in result.err
+
+
+def test_the_servers_environment_names_what_the_shim_needs_and_keeps_the_rest() -> None:
+    place = Place("web", Path("/run/trimtab/web"))
+    before = {"HOME": "/root", "LD_PRELOAD": "/lib/other.so", "TRIMTAB_HANDOFF": "/old", "TRIMTAB_SHIM": "/x"}
+    gated = preloaded(before, "/lib/shim.so", place, (8080, 8443), gated=True)
+    assert gated == {
+        "HOME": "/root",
+        "LD_PRELOAD": "/lib/shim.so /lib/other.so",
+        "TRIMTAB_SHARED": "/run/trimtab/web/shared",
+        "TRIMTAB_HANDOFF": "/run/trimtab/web/handoff.sock",
+        "TRIMTAB_PORTS": "8080,8443",
+    }
+    sensed = preloaded({}, "/lib/shim.so", place, (80,), gated=False)
+    assert "TRIMTAB_HANDOFF" not in sensed
+    assert sensed["LD_PRELOAD"] == "/lib/shim.so"
+
+
+def test_a_path_that_the_loader_would_part_is_refused() -> None:
+    assert loadable(Path("/usr/lib/shim.so")) == "/usr/lib/shim.so"
+    with pytest.raises(TrimtabError, match="cannot read a path with a space or a colon: /my lib/shim"):
+        loadable(Path("/my lib/shim.so"))
+
+
+def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> None:
+    place = Place("web", tmp_path)
+    _shared_file.create(place.shared)
+    libc = next(Path(p.split()[-1]) for p in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in p or "libc-" in p)
+    with pytest.raises(TrimtabError, match=r"its mapped file is not of version 1\): build both anew"):
+        require_active(preloaded({}, str(libc), place, (80,), gated=False))
+
+
+def test_a_build_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable, find in (("TRIMTAB_NATIVE", native.program), ("TRIMTAB_SHIM", native.shim_path)):
+        monkeypatch.setenv(variable, str(tmp_path / "nothing"))
+        with pytest.raises(NativeError, match=f"{variable} is '{tmp_path}/nothing', and there is no such file"):
+            find()
+        (tmp_path / variable).write_text("")
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+        assert find() == tmp_path / variable
