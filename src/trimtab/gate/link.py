@@ -70,11 +70,15 @@ class Link:
     def policy(self, policy: str | None = None, borrow: bool | None = None) -> State:
         """Changes how budgets are kept; None leaves it.
 
+        Args:
+            policy: as a SPEC writes it, such as "preemptive".
+            borrow: whether a class may use what others leave of their budgets.
+
         Raises:
             ApplyRefused: the gate refused; nothing changed.
             PlantGone: it does not answer.
         """
-        order = {"type": "policy", "policy": policy, "borrow": borrow}
+        order = {"type": "policy", "policy": policy and policy.replace("-", "_"), "borrow": borrow}
         return self._state(self._ask({key: value for key, value in order.items() if value is not None}))
 
     def lease(self, timeout_s: float | None = None) -> State:

@@ -35,6 +35,18 @@ def server_of(place: Place) -> int | None:
     return found[0].pid if found else None
 
 
+def threads_of(place: Place) -> int:
+    """Threads in a worker process of the server of one run: 1 where each connection has a process of its own."""
+    return max((_threads(one.pid) for one in processes_of(place)[1:]), default=1)
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(os.listdir(_PROC / str(pid) / "task"))
+    except OSError:
+        return 1
+
+
 def _is_of(pid: int, place: Place) -> bool:
     return shared_of(pid) == place.shared
 

@@ -20,7 +20,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, U
 from trimtab.gate import place as places
 from trimtab.gate.link import Link, State
 from trimtab.gate.place import Place
-from trimtab.gate.server import server_of
+from trimtab.gate.server import server_of, threads_of
 from trimtab.plants._gate_knobs import at_start, knobs
 from trimtab.plants._gate_undo import script
 from trimtab.sensors import shim
@@ -65,7 +65,7 @@ class Gate:
         state = self.link.apply({})
         self._original, self._generation = state.configuration, state.generation
         server = server_of(place)
-        resources = () if server is None else (Resources(server, clock),)
+        resources = () if server is None else (Resources(server, clock, threads_of(place)),)
         self._sensors: tuple[Sensor, ...] = (GateSensor(self.link), *resources, Shim(place.shared, clock))
 
     def knobs(self) -> tuple[Knob, ...]:
