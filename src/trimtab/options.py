@@ -100,6 +100,15 @@ def values(cls: type, given: Mapping[str, str | bool | Iterable[str]]) -> dict[s
     return result
 
 
+def options_in_force(chosen: Any) -> dict[str, Any]:
+    """The options of an instance, defaults included, without the objective.
+
+    Args:
+        chosen: a controller, or another member that is a dataclass.
+    """
+    return {field.name: getattr(chosen, field.name) for field in fields(chosen) if field.name != "objective"}
+
+
 def _option(field: Field[Any], kind: Any, doc: str) -> Option:
     shown = field.name.removesuffix("_s")
     flag = field.metadata.get("flag", "--" + shown.replace("_", "-"))

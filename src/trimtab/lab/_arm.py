@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from trimtab import discovery, host
 from trimtab.clock import SystemClock
-from trimtab.core import Guard, Objective, Plant, Sensor
+from trimtab.core import Controller, Guard, Knob, Objective, Plant, Sensor
 from trimtab.errors import TrimtabError
 from trimtab.events import Status
 from trimtab.guard import standard
@@ -18,6 +18,7 @@ from trimtab.guard.domain import Domain
 from trimtab.lab import Context
 from trimtab.load import LoadRun
 from trimtab.loop import Loop
+from trimtab.options import options_in_force
 from trimtab.plants.apache import Apache
 from trimtab.records import Plan
 from trimtab.sensors.load_generator import LoadGenerator
@@ -63,7 +64,7 @@ class Arm:
     populations: tuple[Population, ...] = ()
 
 
-class _WithClient:
+class WithClient:
     """A plant with the client's side of the load among its sensors; all else is the plant's."""
 
     def __init__(self, plant: Plant, client: Sensor) -> None:
@@ -86,13 +87,13 @@ def run_arm(arm: Arm, context: Context) -> int:
     """
     spec = arm.setup.spec if arm.start is None else replace(arm.setup.spec, max_request_workers=arm.start)
     clock = SystemClock()
-    with ApacheTestbed(spec) as bed, _aside(spec.cpus) as cpu:
+    with ApacheTestbed(spec) as bed, aside(spec.cpus) as cpu:
         apache = Apache.attach(clock, bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
         populations = arm.populations or arm.setup.workload.populations()
         length_s = WARM_S + arm.duration_s + LAST_CHANGE_S
         with LoadRun(f"127.0.0.1:{bed.port}", populations, length_s, clock, seed=arm.seed, cpu=cpu) as load:
-            _warm(load)
-            plant = cast(Plant, _WithClient(apache, LoadGenerator(load, clock)))
+            warm(load, WARM_S)
+            plant = cast(Plant, WithClient(apache, LoadGenerator(load, clock)))
             try:
                 return through_loop(arm, context, plant, {"server": apache.server, "confinement": bed.confinement})
             finally:
@@ -120,40 +121,76 @@ def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, s
     settings = Settings(arm.window_s, arm.duration_s, objective, seed=arm.seed)
     controller = discovery.load("trimtab.controllers", arm.controller).CONTROLLER(objective)
     knobs = tuple(k for k in plant.knobs() if k.name == "max_request_workers")
+    guards: tuple[Guard, ...] = standard(objective) if arm.guarded else (Domain(),)
+    facts = {"workload": arm.setup.name, **facts}
+    method = (arm.controller, controller)
+    return stored_loop(context, plant, method, knobs, settings, guards, arm.group, arm.label, facts)
+
+
+def stored_loop(
+    context: Context,
+    plant: Plant,
+    method: tuple[str, Controller],
+    knobs: tuple[Knob, ...],
+    settings: Settings,
+    guards: tuple[Guard, ...],
+    group: str,
+    label: str,
+    facts: Mapping[str, str],
+) -> int:
+    """Runs the loop and stores it.
+
+    Args:
+        context: where the run is written.
+        plant: the plant, ready and under load.
+        method: registered name of the controller, and the controller.
+        knobs: what it may move.
+        settings: times, objective and seed.
+        guards: what its moves pass.
+        group: the comparison it belongs to.
+        label: what it is in there.
+        facts: what else is recorded of the machine and the workload.
+
+    Returns:
+        The number of the run in the store; a run that the server did not survive is kept as it is.
+
+    Raises:
+        TrimtabError: it was stopped from outside.
+    """
+    name, controller = method
     plan = Plan(
         command=(),
         directory="",
         plant=plant.name,
         knobs=knobs,
-        controller=arm.controller,
-        controller_options={},
+        controller=name,
+        controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
         undo=plant.undo_script(),
-        host={**host.facts(), "workload": arm.setup.name, **facts},
-        label=arm.label,
-        group=arm.group,
+        host={**host.facts(), **facts},
+        label=label,
+        group=group,
     )
     writer = context.store.begin(plan)
-    guards: tuple[Guard, ...] = standard(objective) if arm.guarded else (Domain(),)
     loop = Loop(plant, knobs, controller, guards, writer, settings, context.stop, context.on_event)
     outcome = loop.run()
     if outcome.status is not Status.DONE and not context.stop:
-        context.say(f"run {writer.run_id} ({arm.label}, seed {arm.seed}) {outcome.status}: {outcome.detail}")
+        context.say(f"run {writer.run_id} ({label}, seed {settings.seed}) {outcome.status}: {outcome.detail}")
     if context.stop:
         raise TrimtabError(f"stopped by {context.stop.reason} in run {writer.run_id}")
     return writer.run_id
 
 
-def _warm(load: LoadRun) -> None:
-    """Waits until the load has run for `WARM_S`."""
+def warm(load: LoadRun, until_s: float) -> None:
+    """Waits until the load has run for so many seconds."""
     for interval in load.follow():
-        if interval.at_s >= WARM_S:
+        if interval.at_s >= until_s:
             return
 
 
 @contextlib.contextmanager
-def _aside(server_cpus: tuple[int, ...] | None) -> Iterator[int | None]:
+def aside(server_cpus: tuple[int, ...] | None) -> Iterator[int | None]:
     """Moves this process off the server's CPUs; gives a CPU for the load generator, None when there is no other."""
     mine = os.sched_getaffinity(0)
     rest = mine - set(server_cpus or ())

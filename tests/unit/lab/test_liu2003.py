@@ -13,7 +13,7 @@ from trimtab.events import MoveState
 from trimtab.lab import Context
 from trimtab.lab._arm import FIXED
 from trimtab.lab._liu2003_summary import write
-from trimtab.lab.liu2003 import LAB, METHODS, PARTS, SWITCH_AT_S
+from trimtab.lab.liu2003 import GUARDED, LAB, METHODS, PARTS, SWITCH_AT_S
 from trimtab.store import Store
 from trimtab.testbed import setups
 
@@ -33,13 +33,16 @@ def test_a_sweep_tries_every_setting_once_for_each_seed(part: str) -> None:
 def test_methods_alternate_within_each_seed(part: str) -> None:
     arms = LAB.arms(part, SEEDS)
     assert [(a.seed, a.label) for a in arms] == [(seed, m) for seed in SEEDS for m in METHODS[part]]
-    assert all(a.controller == ("static" if a.label == FIXED else a.label) and a.group == part for a in arms)
+    assert all(a.group == part for a in arms)
+    assert all(a.controller == ("static" if a.label == FIXED else a.label.removesuffix(GUARDED)) for a in arms)
 
 
 @pytest.mark.parametrize("part", list(METHODS))
-def test_only_trim_has_guards_and_all_methods_start_from_the_shipped_default(part: str) -> None:
+def test_only_trim_and_what_is_called_so_have_guards_and_all_methods_start_from_the_shipped_default(
+    part: str,
+) -> None:
     arms = LAB.arms(part, SEEDS)
-    assert {a.label for a in arms if a.guarded} <= {"trim"}
+    assert {a.label for a in arms if a.guarded} == {m for m in METHODS[part] if m == "trim" or m.endswith(GUARDED)}
     assert all(a.start == (a.setup.reference if a.label == FIXED else None) for a in arms)
     assert all(a.setup.spec.max_request_workers == 150 for a in arms)
     assert len({(a.duration_s, a.window_s) for a in arms}) == 1, "all for the same time"
