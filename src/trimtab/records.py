@@ -12,6 +12,7 @@ from trimtab.core.move import Move
 from trimtab.core.objective import Objective
 from trimtab.core.window import Configuration, Window
 from trimtab.events import MoveState, Status
+from trimtab.guarantee import DelayGuarantee
 from trimtab.settings import Mode, Settings
 from trimtab.testbed.processes import Process
 
@@ -34,6 +35,7 @@ class Plan:
         host: facts of the machine and the versions of the programs.
         label: what this run is in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
+        guarantee: what it guarantees to classes of clients; None when it tunes.
     """
 
     command: tuple[str, ...]
@@ -48,6 +50,7 @@ class Plan:
     host: Mapping[str, str | int | float] = field(default_factory=dict)
     label: str = ""
     group: str = ""
+    guarantee: DelayGuarantee | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,10 @@ def plan_from(text: str) -> Plan:
     settings = raw["settings"]
     settings |= {"objective": Objective(**settings["objective"]), "mode": Mode(settings["mode"])}
     knobs = tuple(Knob(**{**k, "domain": Domain(**k["domain"]), "how": How(k["how"])}) for k in raw["knobs"])
+    promised: dict[str, Any] | None = raw.get("guarantee")
+    if promised is not None:
+        kind = promised.pop("kind")
+        raw["guarantee"] = DelayGuarantee(kind, **{name: tuple(values) for name, values in promised.items()})
     return Plan(**{**raw, "command": tuple(raw["command"]), "knobs": knobs, "settings": Settings(**settings)})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from trimtab.cli._class_summary import class_summary
 from trimtab.cli._progress import configuration_text, shown
 from trimtab.core.objective import Objective
 from trimtab.core.window import Configuration, Window
@@ -69,6 +70,8 @@ def summary(run: Run, windows: Sequence[Window]) -> list[str]:
     settings = run.plan.settings
     head = f"run {run.id}: {run.status}"
     lines = [head + (f", {run.detail}" if run.detail else "") + f", {len(windows)} windows"]
+    if run.plan.guarantee is not None:
+        return lines + class_summary(run.plan.guarantee, windows)
     if windows:
         metric = settings.objective.metric
         first, last = stretch(windows, settings.objective), stretch(windows[::-1], settings.objective)

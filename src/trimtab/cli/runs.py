@@ -20,19 +20,23 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 
 from trimtab import cli
 from trimtab.cli._plant import Lasting, attached, stored_controller, writable
 from trimtab.cli._progress import Lines, json_lines
+from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
-from trimtab.cli.tune import tune
 from trimtab.core.objective import Objective
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
-from trimtab.guard import standard
+from trimtab.guard import of_knobs
 from trimtab.records import Run
 from trimtab.replay import Difference, Replay
 from trimtab.store import Store, default_path
+
+_RESUMED = (("tune",), ("guarantee",))
+"""The verbs whose runs can be gone on with, by their `go_on`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +113,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
     moves = {move.index: move for move in store.moves(run.id)}
     knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
-    lines = Lines(knobs, run.plan.settings.objective.metric, decides=bool(moves))
+    lines = lines_of(tuple(knobs), run.plan.settings.objective.metric, bool(moves), run.plan.guarantee)
     if as_json:
         print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
     else:
@@ -145,7 +149,7 @@ def _replay(store: Store, run: Run) -> int:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
     objective: Objective = plan.settings.objective
     controller = stored_controller(plan.controller, objective, plan.controller_options)
-    replay = Replay(controller, standard(objective), plan.knobs, plan.settings.seed)
+    replay = Replay(controller, of_knobs(objective, plan.knobs), plan.knobs, plan.settings.seed)
     result = replay.through(store.windows(run.id), moves, store.notes(run.id))
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed
@@ -165,12 +169,13 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     """
     if not run.unfinished:
         raise UsageError(f"run {run.id} cannot be resumed: it is {run.status}")
-    again = _command(run)
+    verb, again = _command(run)
     again.store = args.store
     with attached(again) as plant:
         if not isinstance(plant, Lasting):
             raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
-    return tune(again, run)
+    code: int = verb.go_on(again, run)
+    return code
 
 
 def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
@@ -185,7 +190,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         return 0
     if run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
-    with attached(_command(run)) as plant:
+    with attached(_command(run)[1]) as plant:
         if not isinstance(plant, Lasting):
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
         if not plant.leftover():
@@ -198,16 +203,16 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     return 0
 
 
-def _command(run: Run) -> argparse.Namespace:
-    """The parsed command line of a run, in its working directory.
+def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
+    """The verb of a run and its parsed command line, in its working directory.
 
     Raises:
         UsageError: it was not started from the command line.
     """
-    if run.plan.command[:1] != ("tune",):
-        raise UsageError(f"run {run.id} was not started by 'trimtab tune'")
+    if run.plan.command[:1] not in _RESUMED:
+        raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
     os.chdir(run.plan.directory)
-    return cli.parsed(run.plan.command)[1]
+    return cli.parsed(run.plan.command)
 
 
 def _report(store: Store, ids: Sequence[int], out: Path) -> int:

@@ -1,6 +1,6 @@
 """What stands between a move and a plant, one file each.
 
-The guards of every run, in the order in which a move passes them, and why in this order:
+The guards of a run that tunes a server, in the order in which a move passes them, and why in this order:
 
 1. `not_binding` may take an increase away that the controller wants.
 2. `early_abort` may put another move, the return, in place of what is left; the return is a promise, so nothing
@@ -15,9 +15,11 @@ The operator's own edits are found by the plant and obeyed by the loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from trimtab.core import Guard, Move, Objective, Window
+from trimtab.core import Guard, Knob, Move, Objective, Window
+from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.guard.domain import Domain
 from trimtab.guard.early_abort import EarlyAbort
 from trimtab.guard.feasibility import Feasibility
@@ -26,8 +28,24 @@ from trimtab.guard.not_binding import NotBinding
 
 
 def standard(objective: Objective) -> tuple[Guard, ...]:
-    """The guards of every run, in their order."""
+    """The guards of a run that tunes a server, in their order."""
     return NotBinding(), EarlyAbort(objective), Domain(), LargestStep(), Feasibility()
+
+
+def of_knobs(objective: Objective, knobs: Sequence[Knob]) -> tuple[Guard, ...]:
+    """The guards of a run by what it may move.
+
+    A run that moves nothing but the process budgets of classes has only their domains. Budgets cost no memory, and a
+    controller of delays computes them together, from windows of one length: to cut one window or one step of one
+    budget would be a disturbance that it has to take back.
+
+    Args:
+        objective: what the run strives for.
+        knobs: those it may move.
+    """
+    if knobs and all(knob.name.startswith(f"{PROCESS_BUDGET}@") for knob in knobs):
+        return (Domain(),)
+    return standard(objective)
 
 
 def review_all(

@@ -1,0 +1,195 @@
+"""One run of the loop as a verb does it: stored, shown while it goes, summed up at its end."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from trimtab.cli._class_lines import ClassLines
+from trimtab.cli._plant import Lasting
+from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
+from trimtab.cli._stop import exit_code, terminal_approval
+from trimtab.cli._summary import summary
+from trimtab.core.controller import Controller
+from trimtab.core.guard import Guard
+from trimtab.core.knob import Knob
+from trimtab.core.plant import Plant
+from trimtab.errors import TrimtabError
+from trimtab.events import Event, Outcome, Status
+from trimtab.guarantee import DelayGuarantee
+from trimtab.guard import of_knobs
+from trimtab.host import facts
+from trimtab.loop import Loop
+from trimtab.observer import Stop
+from trimtab.options import options_in_force
+from trimtab.records import Plan, Run
+from trimtab.replay import Difference, Past, Replay
+from trimtab.settings import Mode, Settings
+from trimtab.store import Store, default_path
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is to do.
+
+    Args:
+        name: the controller's registered name.
+        controller: the controller.
+        knobs: the knobs it may move, in its order.
+        settings: how the run goes.
+        guarantee: what it guarantees to classes of clients; None when it tunes.
+        facts: what else the report should say of how it was run.
+    """
+
+    name: str
+    controller: Controller
+    knobs: tuple[Knob, ...]
+    settings: Settings
+    guarantee: DelayGuarantee | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def guards(self) -> tuple[Guard, ...]:
+        """What every move passes."""
+        return of_knobs(self.settings.objective, self.knobs)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended.
+
+    Args:
+        store: where it stands.
+        run_id: its number.
+        outcome: how it ended.
+        undoable: True when what it changed is still in force after this process.
+    """
+
+    store: Store
+    run_id: int
+    outcome: Outcome
+    undoable: bool
+
+
+def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, killed: Run | None = None) -> Ended:
+    """Starts a run, or goes on with one that was killed, to its end.
+
+    Raises:
+        UsageError: the controller cannot move these knobs, or the mode needs a terminal; nothing was changed.
+        TrimtabError: it could not be done.
+    """
+    guards, settings = job.guards(), job.settings
+    approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
+    store = Store(args.store or default_path())
+    past = None
+    if killed is None:
+        _warn_of_leftovers(store, plant)
+        writer = store.begin(_plan(args, plant, job))
+    else:
+        past = past_of(store, killed, job.controller, guards)
+        writer = store.resume(killed.id)
+    tell = _teller(args, writer.run_id, plant, job, stop)
+    loop = Loop(plant, job.knobs, job.controller, guards, writer, settings, stop, tell, approve, past)
+    outcome = loop.run()
+    lasting = isinstance(plant, Lasting) and any(m.configuration for m in store.moves(writer.run_id))
+    if killed is not None and outcome.restored and isinstance(plant, Lasting):
+        plant.undo_leftover()
+    return Ended(store, writer.run_id, outcome, lasting and not outcome.restored)
+
+
+def past_of(store: Store, run: Run, controller: Controller, guards: tuple[Guard, ...]) -> Past:
+    """Where a stored run stands.
+
+    Raises:
+        TrimtabError: the stored windows do not lead to the stored moves, so it cannot go on.
+    """
+    replay = Replay(controller, guards, run.plan.knobs, run.plan.settings.seed)
+    past = replay.through(store.windows(run.id), store.moves(run.id), store.notes(run.id))
+    if isinstance(past, Difference):
+        raise TrimtabError(f"run {run.id} cannot go on: window {past.index} does not lead to the move that is stored")
+    return past
+
+
+def lines_of(knobs: tuple[str, ...], objective: str, decides: bool, guarantee: DelayGuarantee | None) -> Lines:
+    """What shows the windows of a run to a person."""
+    if guarantee is not None:
+        return ClassLines(guarantee, decides)
+    return Lines(knobs, objective, decides)
+
+
+def _teller(args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop) -> Callable[[Event], None]:
+    """What shows the run, with its first lines shown."""
+    settings, names = job.settings, tuple(knob.name for knob in job.knobs)
+    lines = lines_of(names, settings.objective.metric, settings.mode is not Mode.OBSERVE, job.guarantee)
+    with reader_may_go(stop):
+        if args.json:
+            start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
+            print(json.dumps(start), flush=True)
+        else:
+            kind = job.guarantee and f"{job.guarantee.kind} delay guarantee"
+            print(f"run {run_id}: {job.name} on {plant.name}, {kind or settings.objective}, {settings.mode}")
+            lines.header()
+    return quietly(json_lines if args.json else lines, stop)
+
+
+def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
+    """Says how the run ended, writes the report and gives the exit code.
+
+    Raises:
+        TrimtabError: the plant ended or refused, or the report cannot be made.
+    """
+    store, run_id, outcome = ended.store, ended.run_id, ended.outcome
+    if stop.reason == "SIGPIPE":
+        raise BrokenPipeError
+    report = args.report if outcome.windows else None
+    if report is not None:
+        page = importlib.import_module("trimtab.report.page")
+        report.write_text(page.render(store, [run_id]), encoding="utf-8")
+    if args.json:
+        end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
+        print(json.dumps(end), flush=True)
+    else:
+        print("\n".join(summary(store.run(run_id), store.windows(run_id))))
+        if ended.undoable:
+            print(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}")
+        if report is not None:
+            print(f"report: {report}")
+    store.close()
+    if outcome.status in (Status.GONE, Status.FAILED):
+        raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")
+    return exit_code(stop.reason)
+
+
+def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
+    """What is known before the first window."""
+    return Plan(
+        command=args.command,
+        directory=os.getcwd(),
+        plant=plant.name,
+        knobs=job.knobs,
+        controller=job.name,
+        controller_options=options_in_force(job.controller),
+        settings=job.settings,
+        initial=dict(plant.configuration()),
+        undo=plant.undo_script(),
+        host={**facts(), **job.facts},
+        label=args.label,
+        group=args.group,
+        guarantee=job.guarantee,
+    )
+
+
+def _warn_of_leftovers(store: Store, plant: Plant) -> None:
+    """Says what earlier runs on this plant left behind, on standard error."""
+    if not isinstance(plant, Lasting):
+        return
+    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == plant.name]
+    if killed:
+        last = killed[-1]
+        print(f"note: run {last} was killed before its end; 'trimtab runs undo {last}' undoes it", file=sys.stderr)
+    if left := plant.leftover():
+        print(f"note: {left}", file=sys.stderr)

@@ -1,0 +1,185 @@
+"""Guarantee delays to classes of clients on a running server, by feedback on their process budgets.
+
+SPEC is the file of 'trimtab run --gate': classes, desired delays or their ratios, sampling period. At every sampling
+instant the delays are compared with the desired ones and the budgets follow (lu2001). Without --gain or a model the
+server is identified first, under its own load, and the controller is designed for it. A guarantee that cannot be met
+is reported, with the number of processes that would meet it. Ctrl-C ends the run; the budgets stay until the gate's
+controller_timeout has passed, when it opens.
+
+example: trimtab guarantee shop.toml --duration 30m --report shop.html
+         trimtab guarantee shop.toml --model 0.74,-0.37,0.95,-0.12
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab import discovery
+from trimtab.cli._gains import Gains, add_gains, given_gains, identified_gains, tell_gains
+from trimtab.cli._plant import CONTROLLERS, PLANTS, Guarded, attached, refine, stored_controller, writable
+from trimtab.cli._run import Job, carried_out, concluded
+from trimtab.cli._stop import exit_code, stopping
+from trimtab.controllers.static import Static
+from trimtab.core.controller import Controller
+from trimtab.core.knob import Knob
+from trimtab.core.objective import Objective
+from trimtab.core.plant import Plant
+from trimtab.errors import UsageError
+from trimtab.gate.spec import Guarantee, Spec, load
+from trimtab.guarantee import of_spec
+from trimtab.identification.experiment import Leased
+from trimtab.identification.signals import Kind
+from trimtab.records import Run
+from trimtab.settings import Settings
+from trimtab.units import parse_duration_s
+
+__all__ = ["add_arguments", "go_on", "refine", "run"]
+
+STATIC = "static"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of this verb; `refine` adds those of the plant."""
+    # A model may begin with a minus, as in `--model -0.08,-0.2,-0.2,-0.05`; argparse would take it for an option.
+    parser._negative_number_matcher = re.compile(r"^-[\d.][\d.,eE+-]*$")
+    there = ", ".join(discovery.names(PLANTS))
+    parser.add_argument("spec", metavar="SPEC", type=Path, help="the TOML file of the gate")
+    parser.add_argument("--plant", default="gate", metavar="PLANT", help=f"one of {there} (default gate)")
+    parser.add_argument(
+        "--controller",
+        metavar="NAME",
+        help="the guarantee's own, such as relative-delay (the default), or static for budgets that stay: open loop",
+    )
+    add_gains(parser)
+    parser.add_argument("--duration", help="length of the run (default: until stopped)")
+    parser.add_argument(
+        "--on-exit", choices=["keep", "restore"], default="keep", help="what to leave in force (default keep)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="source of all randomness (default 0)")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report of the run")
+    parser.add_argument(
+        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
+    )
+    parser.add_argument("--label", default="", help="what this run is in its group, such as open-loop")
+    parser.add_argument("--group", default="", help="the comparison it belongs to")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Guarantees.
+
+    Raises:
+        UsageError: the SPEC, a model or an argument is wrong; nothing was changed.
+        TrimtabError: it could not be done.
+    """
+    return go_on(args, None)
+
+
+def go_on(args: argparse.Namespace, killed: Run | None) -> int:
+    """Starts a run, or goes on with one that was killed, with its own gains."""
+    spec = load(args.spec)
+    name, settings = _controller_name(args, spec), _settings(args, spec)
+    gains = {} if name == STATIC else given_gains(args, spec)
+    writable(args.report, "the report")
+    _like_spec(args, spec)
+    with stopping() as stop, attached(args) as plant:
+        knobs = _budgets(plant, spec)
+        if isinstance(plant, Guarded):
+            plant.check_permissions()
+        if isinstance(plant, Leased):
+            plant.lease(spec.controller_timeout_s)
+        if killed is not None:
+            controller = stored_controller(name, settings.objective, killed.plan.controller_options)
+        else:
+            if name != STATIC and not gains:
+                found = identified_gains(args, spec, plant, stop)
+                if found is None:
+                    return exit_code(stop.reason)
+                gains = found[0]
+            tell_gains(gains, args.json)
+            controller = _controller(name, settings.objective, spec, gains)
+        controller.start(knobs, args.seed)
+        facts = {f"{kind} controller": one.source for kind, one in gains.items()}
+        job = Job(name, controller, knobs, settings, of_spec(spec), facts)
+        ended = carried_out(args, plant, job, stop, killed)
+    return concluded(args, ended, stop)
+
+
+def _controller_name(args: argparse.Namespace, spec: Spec) -> str:
+    """The controller's registered name.
+
+    Raises:
+        UsageError: the SPEC guarantees nothing, or the controller is not for its guarantee.
+    """
+    if spec.guarantee is Guarantee.NONE:
+        raise UsageError(f'SPEC {args.spec} guarantees nothing: give it guarantee = "relative" and desired values')
+    own = f"{spec.guarantee}-delay"
+    chosen = own if args.controller is None else args.controller.replace("_", "-")
+    if chosen not in (own, STATIC):
+        discovery.load(CONTROLLERS, chosen)
+        raise UsageError(f"--controller {chosen}: SPEC {args.spec} asks for {own}, or {STATIC} for an open loop")
+    return chosen
+
+
+def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
+    """How the run goes: a window is a sampling period, and budgets are in force at once.
+
+    Raises:
+        UsageError: the duration is not one, or shorter than a period.
+    """
+    return Settings(
+        window_s=spec.period_s,
+        duration_s=math.inf if args.duration is None else parse_duration_s(args.duration),
+        objective=Objective(spec.classes[0].delay_metric),
+        settle_s=0.0,
+        early=0.0,
+        restore=args.on_exit == "restore",
+        seed=args.seed,
+    )
+
+
+def _like_spec(args: argparse.Namespace, spec: Spec) -> None:
+    """Tells a plant that is made for this run, such as a simulated one, what the SPEC says of the server."""
+    if args.plant == "simulated" and not args.classes:
+        args.classes = [f"{one.name}={one.budget}" for one in spec.classes]
+        args.server = [f"max_request_workers={spec.workers}", f"server_limit={spec.workers}", *args.server]
+
+
+def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:
+    """The process budgets of the classes, in order of priority.
+
+    Raises:
+        UsageError: the plant has other classes than the SPEC.
+    """
+    there = {knob.name: knob for knob in plant.knobs()}
+    for one in spec.classes:
+        if one.budget_knob not in there:
+            known = ", ".join(name.partition("@")[2] for name in there if "@" in name) or "none"
+            raise UsageError(f"class {one.name!r} of the SPEC is unknown to the {plant.name} plant, it has {known}")
+    return tuple(there[one.budget_knob] for one in spec.classes)
+
+
+def _controller(name: str, objective: Objective, spec: Spec, gains: Mapping[Kind, Gains]) -> Controller:
+    """The controller for a SPEC with these gains.
+
+    Raises:
+        UsageError: a gain or a zero has a value that cannot be used.
+    """
+    if name == STATIC:
+        return Static(objective)
+    options: dict[str, object] = {
+        "classes": [one.name for one in spec.classes],
+        "desired": [one.desired for one in spec.classes],
+        "minimum": [one.minimum for one in spec.classes],
+        "metrics": [one.delay_metric.partition("@")[0] for one in spec.classes],
+    }
+    for kind, one in gains.items():
+        prefix = "absolute_" if kind is Kind.ABSOLUTE and spec.guarantee is Guarantee.HYBRID else ""
+        options |= {f"{prefix}gain": one.gain, f"{prefix}zero": one.zero}
+    if spec.guarantee is Guarantee.HYBRID:
+        options["hysteresis_s"] = spec.hysteresis_s
+    return stored_controller(name, objective, options)

@@ -1,0 +1,134 @@
+"""What a run guarantees to classes of clients, and how well its windows keep it: pure arithmetic on windows.
+
+    relative    V_k = C_k / C_(k-1) is to be W_k / W_(k-1), for every class but the first
+    absolute    C_k is to be W_k
+    hybrid      relative while C_0 is at most W_0, else absolute; class 0 itself is to be at most W_0
+
+(lu2001, section 3.) What is measured divided by what is desired is the quotient of a class in a window: 1 is exact.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trimtab.core.window import Window
+
+if TYPE_CHECKING:
+    from trimtab.gate.spec import Spec
+
+WITHIN = 0.1
+"""A class is within its guarantee when the quotient is this near to 1; the paper's steady-state error."""
+RELATIVE, ABSOLUTE, HYBRID = "relative", "absolute", "hybrid"
+
+
+@dataclass(frozen=True)
+class DelayGuarantee:
+    """What is guaranteed; every tuple has one entry per class, the highest priority first.
+
+    Args:
+        kind: relative, absolute or hybrid.
+        classes: the names of the classes.
+        desired: W_k, weights for relative guarantees, else seconds.
+        delays: name of the reading that counts as the delay, such as connection_delay_s@premium.
+    """
+
+    kind: str
+    classes: tuple[str, ...]
+    desired: tuple[float, ...]
+    delays: tuple[str, ...]
+
+    def ratio(self, window: Window, k: int) -> float | None:
+        """V_k; None for the first class and where one of the two delays was not measured or is 0."""
+        if k == 0:
+            return None
+        above, below = (window.readings.get(self.delays[i]) for i in (k - 1, k))
+        return below / above if above and below is not None else None
+
+    def desired_ratio(self, k: int) -> float:
+        """W_k / W_(k-1), for k of 1 or more."""
+        return self.desired[k] / self.desired[k - 1]
+
+    def relative_in(self, window: Window) -> bool:
+        """Whether it is ratios that count in a window."""
+        if self.kind == HYBRID:
+            first = window.readings.get(self.delays[0])
+            return first is None or first <= self.desired[0]
+        return self.kind == RELATIVE
+
+    def quotient(self, window: Window, k: int) -> float | None:
+        """What was measured divided by what is desired; None where there is nothing to compare."""
+        delay_s = window.readings.get(self.delays[k])
+        if self.kind == HYBRID and k == 0:
+            return None if delay_s is None else max(1.0, delay_s / self.desired[0])
+        if self.relative_in(window):
+            ratio = self.ratio(window, k)
+            return None if ratio is None else ratio / self.desired_ratio(k)
+        return None if delay_s is None else delay_s / self.desired[k]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a class fared over some windows.
+
+    Args:
+        name: the class.
+        delay_s: mean of its delays; None when there was none.
+        delay_sd_s: their standard deviation.
+        quotient: mean of its quotients; None when there was none.
+        quotient_sd: their standard deviation.
+        within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
+        windows: how many had a quotient.
+    """
+
+    name: str
+    delay_s: float | None
+    delay_sd_s: float
+    quotient: float | None
+    quotient_sd: float
+    within: float | None
+    windows: int
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the mean of the quotients is within 10 % of 1; None when there was none."""
+        return None if self.quotient is None else abs(self.quotient - 1) <= WITHIN
+
+
+def of_spec(spec: Spec) -> DelayGuarantee:
+    """What a SPEC guarantees."""
+    classes = spec.classes
+    return DelayGuarantee(
+        spec.guarantee.value,
+        tuple(one.name for one in classes),
+        tuple(one.desired for one in classes),
+        tuple(one.delay_metric for one in classes),
+    )
+
+
+def settled(windows: Sequence[Window]) -> Sequence[Window]:
+    """The windows that a run is judged by: the second half."""
+    return windows[len(windows) // 2 :]
+
+
+def scores(guarantee: DelayGuarantee, windows: Sequence[Window]) -> tuple[Score, ...]:
+    """How each class fared over these windows."""
+    return tuple(_score(guarantee, windows, k) for k in range(len(guarantee.classes)))
+
+
+def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Score:
+    found = [window.readings.get(guarantee.delays[k]) for window in windows]
+    delays = [value for value in found if value is not None]
+    quotients = [q for window in windows if (q := guarantee.quotient(window, k)) is not None]
+    near = [q for q in quotients if abs(q - 1) <= WITHIN]
+    return Score(
+        guarantee.classes[k],
+        statistics.fmean(delays) if delays else None,
+        statistics.pstdev(delays) if delays else 0.0,
+        statistics.fmean(quotients) if quotients else None,
+        statistics.pstdev(quotients) if quotients else 0.0,
+        len(near) / len(quotients) if quotients else None,
+        len(quotients),
+    )

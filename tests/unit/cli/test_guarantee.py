@@ -1,0 +1,176 @@
+"""What `guarantee` says, stores and refuses, on a queueing system in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Said, Trimtab
+from trimtab import plants as trimtab_plants
+from trimtab.store import Store
+
+SPEC = """
+listen = [8080]
+workers = 32
+period = "60s"
+guarantee = "relative"
+
+[[class]]
+name = "a"
+match = [{ source = "127.0.1.0/24" }]
+desired = 1
+
+[[class]]
+name = "b"
+desired = 3
+minimum = 2
+"""
+CLASSY = '''"""The queueing system as a member of the room."""
+from tests._class_plant import ClassPlant
+
+class Classy(ClassPlant):
+    leases = []
+
+    def lease(self, timeout_s):
+        self.leases.append(timeout_s)
+
+def add_arguments(parser):
+    parser.add_argument("--users", type=int, default=60, help="clients of each class")
+
+def from_arguments(args, clock):
+    return Classy({"a": args.users, "b": args.users}, workers=32)
+
+PLANT = Classy
+'''
+GAINS = ("--gain", "0.3", "--zero", "0.05")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.toml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.fixture
+def guarantee(trimtab: Trimtab, tmp_path: Path, spec: Path, monkeypatch: pytest.MonkeyPatch) -> Trimtab:
+    """`trimtab guarantee` on that plant."""
+    room = tmp_path / "classy"
+    room.mkdir()
+    (room / "classy.py").write_text(CLASSY)
+    monkeypatch.setattr(trimtab_plants, "__path__", [*trimtab_plants.__path__, str(room)])
+    monkeypatch.delitem(__import__("sys").modules, "trimtab.plants.classy", raising=False)
+
+    def run(*arguments: object) -> Said:
+        return trimtab("guarantee", spec, "--plant", "classy", *arguments)
+
+    return run
+
+
+def test_a_run_shows_a_line_per_class_and_the_reason_and_ends_with_what_each_class_got(
+    guarantee: Trimtab, store: Path
+) -> None:
+    said = guarantee(*GAINS, "--duration", "20m")
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0] == "relative controller: gain 0.3, zero 0.05, as given"
+    assert lines[1] == "run 1: relative-delay on classy, relative delay guarantee, autonomous"
+    assert lines[2].split()[:4] == ["window", "time", "class", "delay"]
+    assert lines[3].split()[2] == "a" and lines[4].split()[0] == "b"
+    assert "3 x a" in lines[4]
+    assert "process_budget@a 16 -> " in lines[5] and "relative: b:a is" in lines[5]
+    assert [line.split()[0] for line in lines[-3:]] == ["a", "b", "so:"]
+    assert "desired 3 x a" in lines[-2]
+    plan = Store(store).run(1).plan
+    assert plan.guarantee is not None
+    assert (plan.guarantee.kind, plan.guarantee.classes, plan.guarantee.desired) == ("relative", ("a", "b"), (1, 3))
+    assert plan.controller_options["minimum"] == [1, 2]
+    assert (plan.settings.window_s, plan.settings.settle_s, plan.settings.early) == (60, 0, 0)
+
+
+def test_it_is_in_charge_for_as_long_as_the_spec_says(guarantee: Trimtab) -> None:
+    guarantee(*GAINS, "--duration", "2m")
+    from trimtab.plants import classy  # type: ignore[attr-defined]
+
+    assert classy.Classy.leases == [90.0]
+
+
+def test_what_it_decided_comes_out_again_and_is_shown_again(guarantee: Trimtab, trimtab: Trimtab) -> None:
+    live = guarantee(*GAINS, "--duration", "10m").out.splitlines()
+    assert trimtab("runs", "replay", 1).out == "run 1: 10 moves come out as stored\n"
+    shown = trimtab("runs", "show", 1).out.splitlines()
+    assert shown[0] == live[2]
+    assert shown[-4:] == live[-4:]
+
+
+def test_without_gains_the_server_is_identified_and_the_controller_designed(guarantee: Trimtab, store: Path) -> None:
+    said = guarantee("--identify", "40m", "--duration", "5m", "--settling", "20m")
+    assert (said.code, said.err) == (0, "")
+    runs = Store(store).runs()
+    assert [run.plan.controller for run in runs] == ["excitation", "excitation", "relative-delay"]
+    (line,) = [line for line in said.out.splitlines() if line.startswith("relative controller: gain")]
+    assert "identified by runs 1 and 2" in line
+    assert "identified by runs 1 and 2" in str(runs[-1].plan.host["relative controller"])
+    gain = float(line.split("gain ")[1].split(",")[0])
+    assert runs[-1].plan.controller_options["gain"] == pytest.approx(gain, rel=1e-3)
+
+
+def test_a_given_model_is_designed_for(guarantee: Trimtab, store: Path) -> None:
+    said = guarantee("--model", "0.74,-0.37,0.95,-0.12", "--duration", "2m")
+    assert said.out.startswith("relative controller: gain ")
+    assert Store(store).run(1).plan.controller_options["gain"] > 0
+
+
+def test_the_open_loop_never_moves_and_is_judged_by_the_same_guarantee(guarantee: Trimtab, store: Path) -> None:
+    said = guarantee("--controller", "static", "--duration", "10m")
+    assert said.out.startswith("run 1: static on classy, relative delay guarantee")
+    assert "process_budget@a stays at 16, process_budget@b stays at 16" in said.out
+    assert said.out.splitlines()[-1].startswith("so:    not kept for b")
+    assert not any(move.move.changes for move in Store(store).moves(1))
+
+
+def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
+    lines = [json.loads(line) for line in guarantee(*GAINS, "--duration", "2m", "--json").out.splitlines()]
+    assert [line["type"] for line in lines] == ["gains", "run", "window", "move", "window", "move", "end"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--gain", "0.3"), "--gain and --zero belong together"),
+        ((*GAINS, "--model", "0.7,0.9"), "two ways to say the same"),
+        (("--model", "0.7,-0.9"), "more processes lower the output"),
+        (("--model", "0.7,0"), "model"),
+        ((*GAINS, "--absolute-gain", "-2"), "are for hybrid, not relative"),
+        (("--gain", "-0.3", "--zero", "0"), "option gain is -0.3, allowed is more than 0"),
+        (("--gain", "0.3", "--zero", "2"), "option zero is 2, allowed is between -1 and 1"),
+        ((*GAINS, "--controller", "absolute-delay"), "asks for relative-delay, or static"),
+        ((*GAINS, "--controller", "relativ"), "unknown controller 'relativ'"),
+        ((*GAINS, "--duration", "10s"), "the window (60 s) is longer than the duration (10 s)"),
+        (("--model-file", "/nowhere"), "--model-file /nowhere"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2_and_nothing_is_stored(
+    guarantee: Trimtab, store: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    said = guarantee(*arguments)
+    assert said.code == 2
+    assert said.err.count("\n") == 1 and says in said.err
+    assert not store.exists()
+
+
+def test_a_class_that_the_plant_does_not_have_is_refused(guarantee: Trimtab, spec: Path) -> None:
+    spec.write_text(SPEC.replace('"b"', '"gold"'))
+    said = guarantee(*GAINS)
+    assert said.code == 2
+    assert "class 'gold' of the SPEC is unknown to the classy plant, it has a, b" in said.err
+
+
+def test_a_spec_without_a_guarantee_is_refused(guarantee: Trimtab, spec: Path) -> None:
+    text = SPEC.replace('guarantee = "relative"\n', "").replace('period = "60s"\n', "")
+    spec.write_text(text.replace("desired = 1\n", "").replace("desired = 3\n", ""))
+    said = guarantee(*GAINS)
+    assert said.code == 2
+    assert "guarantees nothing" in said.err
