@@ -14,7 +14,7 @@ from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
 from trimtab.options import options_of
-from trimtab.workloads._distribution import Gaussian
+from trimtab.workloads._distribution import BoundedPareto, Constant, Gaussian
 from trimtab.workloads._population import Closed, Poisson, Population, Url
 
 ROOM = "trimtab.workloads"
@@ -26,7 +26,7 @@ def kind(name: str) -> Any:
 
 
 def test_there_are_workloads() -> None:
-    assert {"wagon", "closed-loop", "open-arrivals"} <= set(NAMES)
+    assert {"wagon", "surge", "closed-loop", "open-arrivals"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,6 +63,11 @@ def test_the_same_options_give_the_same_traffic_as_valid_json(name: str) -> None
 def expected_burst(population: Population) -> float:
     """Mean requests per page after rounding and raising to 1."""
     burst = population.burst_requests
+    if isinstance(burst, BoundedPareto):
+        edges = (n + 0.5 - burst.offset for n in range(1, int(burst.most + burst.offset) + 1))
+        cut_off = math.pow(burst.scale / burst.most, burst.shape)
+        above = (math.pow(burst.scale / max(burst.scale, edge), burst.shape) for edge in edges if edge < burst.most)
+        return 1 + sum((survival - cut_off) / (1 - cut_off) for survival in above)
     if not isinstance(burst, Gaussian):
         return max(1.0, round(burst.mean_value))
 
@@ -77,8 +82,9 @@ def expected_burst(population: Population) -> float:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_generator_accepts_it_and_sends_its_means(name: str) -> None:
     quick = [
-        # Enough sessions for a mean within seconds; what the workload says of a session is left as it is.
-        population
+        # Enough sessions for a mean within seconds; what the workload says of a session is left as it is, except that
+        # users who never end do not pause.
+        dataclasses.replace(population, object_gap_s=Constant(0.0), think_s=Constant(0.001))
         if isinstance(population.arrivals, Closed)
         else dataclasses.replace(population, arrivals=Poisson(200))
         for population in kind(name)(urls=(Url("/ok"),)).populations()

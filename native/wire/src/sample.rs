@@ -36,12 +36,32 @@ pub enum Sampler {
         /// -1 / shape.
         exponent: f64,
     },
+    /// offset + scale s^(-1 / shape), with s uniform from `least` to 1.
+    BoundedPareto {
+        /// Smallest value before the offset.
+        scale: f64,
+        /// -1 / shape.
+        exponent: f64,
+        /// Probability of what is cut off.
+        least: f64,
+        /// Added to every value.
+        offset: f64,
+    },
     /// scale e^(1 / shape), with e exponential of mean 1.
     Weibull {
         /// Scale.
         scale: f64,
         /// 1 / shape.
         exponent: f64,
+    },
+    /// scale (-ln s)^(1 / shape), with s uniform from `least` to 1.
+    BoundedWeibull {
+        /// Scale.
+        scale: f64,
+        /// 1 / shape.
+        exponent: f64,
+        /// Probability of what is cut off.
+        least: f64,
     },
 }
 
@@ -70,10 +90,37 @@ impl Sampler {
                 scale: positive("scale", scale)?,
                 exponent: -1.0 / positive("shape", shape)?,
             },
+            Distribution::BoundedPareto {
+                scale,
+                shape,
+                most,
+                offset,
+            } => {
+                let ratio = positive("scale", scale)? / positive("most", most)?;
+                if ratio >= 1.0 {
+                    return Err(format!(
+                        "most is {most}, must be greater than scale {scale}"
+                    ));
+                }
+                Self::BoundedPareto {
+                    scale,
+                    exponent: -1.0 / positive("shape", shape)?,
+                    least: ratio.powf(shape),
+                    offset: at_least_zero("offset", offset)?,
+                }
+            }
             Distribution::Weibull { scale, shape } => Self::Weibull {
                 scale: positive("scale", scale)?,
                 exponent: 1.0 / positive("shape", shape)?,
             },
+            Distribution::BoundedWeibull { scale, shape, most } => {
+                let ratio = positive("most", most)? / positive("scale", scale)?;
+                Self::BoundedWeibull {
+                    scale,
+                    exponent: 1.0 / positive("shape", shape)?,
+                    least: (-ratio.powf(shape)).exp(),
+                }
+            }
         })
     }
 
@@ -86,7 +133,21 @@ impl Sampler {
             Self::Gaussian { mean, sigma } => mean + sigma * normal(rng),
             // 1 - u lies in (0, 1]: zero would give infinity.
             Self::Pareto { scale, exponent } => scale * (1.0 - rng.random::<f64>()).powf(exponent),
+            Self::BoundedPareto {
+                scale,
+                exponent,
+                least,
+                offset,
+            } => offset + scale * (least + (1.0 - least) * rng.random::<f64>()).powf(exponent),
             Self::Weibull { scale, exponent } => scale * exponential(rng).powf(exponent),
+            Self::BoundedWeibull {
+                scale,
+                exponent,
+                least,
+            } => {
+                let survival = least + (1.0 - least) * (1.0 - rng.random::<f64>());
+                scale * (-survival.ln()).max(0.0).powf(exponent)
+            }
         }
     }
 
@@ -257,6 +318,56 @@ mod tests {
         close(s, 2.0, 0.01);
     }
 
+    /// Kolmogorov and Smirnov's statistic of that many draws against a distribution function, in units of its critical
+    /// value at a significance of 0.001.
+    fn misfit(distribution: Distribution, cdf: impl Fn(f64) -> f64) -> f64 {
+        let sampler = Sampler::new(&distribution).expect("valid");
+        let mut rng = session_rng(11, 0, 0);
+        let count = 20_000;
+        let mut draws: Vec<f64> = (0..count).map(|_| sampler.draw(&mut rng)).collect();
+        draws.sort_by(f64::total_cmp);
+        let n = f64::from(count);
+        let steps = draws.iter().zip(0..count).map(|(&x, below)| {
+            let (low, high) = (f64::from(below) / n, f64::from(below + 1) / n);
+            (cdf(x) - low).abs().max((cdf(x) - high).abs())
+        });
+        steps.fold(0.0, f64::max) * n.sqrt() / 1.949
+    }
+
+    #[test]
+    fn heavy_tails_follow_their_distributions() {
+        let pareto = |k: f64, a: f64| move |x: f64| 1.0 - (k / x.max(k)).powf(a);
+        let weibull = |k: f64, a: f64| move |x: f64| 1.0 - (-(x / k).powf(a)).exp();
+        let (scale, shape) = (1.0, 1.5);
+        let fit = misfit(Distribution::Pareto { scale, shape }, pareto(1.0, 1.5));
+        assert!(fit < 1.0, "{fit}");
+        // Off by a little, it is found out.
+        assert!(misfit(Distribution::Pareto { scale, shape }, pareto(1.0, 1.6)) > 1.0);
+        let bounded = Distribution::BoundedPareto {
+            scale,
+            shape,
+            most: 9.0,
+            offset: 2.0,
+        };
+        let cut = |x: f64| pareto(1.0, 1.5)((x - 2.0).min(9.0)) / pareto(1.0, 1.5)(9.0);
+        assert!(misfit(bounded, cut) < 1.0);
+        assert!(misfit(bounded, |x| pareto(1.0, 1.5)(x - 2.0)) > 1.0);
+        let active_off = Distribution::Weibull {
+            scale: 1.46,
+            shape: 0.382,
+        };
+        assert!(misfit(active_off, weibull(1.46, 0.382)) < 1.0);
+        assert!(misfit(active_off, weibull(1.46, 0.42)) > 1.0);
+        let bounded = Distribution::BoundedWeibull {
+            scale: 1.46,
+            shape: 0.382,
+            most: 15.0,
+        };
+        let cut = |x: f64| weibull(1.46, 0.382)(x.min(15.0)) / weibull(1.46, 0.382)(15.0);
+        assert!(misfit(bounded, cut) < 1.0);
+        assert!(misfit(bounded, weibull(1.46, 0.382)) > 1.0);
+    }
+
     #[test]
     fn a_gaussian_count_is_rounded_and_at_least_one() {
         let sampler = Sampler::new(&Distribution::Gaussian {
@@ -311,6 +422,15 @@ mod tests {
         })
         .is_err());
         assert!(Sampler::new(&Distribution::Exponential { mean: f64::NAN }).is_err());
+        for (scale, most) in [(1.0, 1.0), (0.0, 1.0), (2.0, 1.0), (1.0, f64::INFINITY)] {
+            let bounded = Distribution::BoundedPareto {
+                scale,
+                shape: 1.0,
+                most,
+                offset: 0.0,
+            };
+            assert!(Sampler::new(&bounded).is_err(), "{scale} to {most}");
+        }
         assert!(Mix::new(&[]).is_err());
         assert!(Mix::new(&[Url {
             path: "/".to_owned(),

@@ -39,12 +39,32 @@ pub enum Distribution {
         /// Tail index.
         shape: f64,
     },
+    /// Pareto cut off at its largest value, X given that X <= most, and moved by an offset.
+    BoundedPareto {
+        /// Smallest value before the offset.
+        scale: f64,
+        /// Tail index.
+        shape: f64,
+        /// Largest value before the offset.
+        most: f64,
+        /// Added to every value.
+        offset: f64,
+    },
     /// Weibull: P(X > x) = exp(-(x / scale)^shape).
     Weibull {
         /// Scale.
         scale: f64,
         /// Shape.
         shape: f64,
+    },
+    /// Weibull cut off at its largest value: X given that X <= most.
+    BoundedWeibull {
+        /// Scale.
+        scale: f64,
+        /// Shape.
+        shape: f64,
+        /// Largest value.
+        most: f64,
     },
 }
 

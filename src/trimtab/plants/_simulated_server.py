@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from trimtab.core import Domain, How, Knob
+from trimtab.workloads._lu2001 import WORKERS, keep_alive_timeout_ms
 from trimtab.workloads._population import Url
 from trimtab.workloads.wagon import Wagon
 
@@ -92,6 +93,20 @@ class SimulatedServer:
                 description="How long an idle connection holds its worker before the server closes it.",
             ),
         )
+
+
+def lu2001_server(time_scale: float = 1.0) -> SimulatedServer:
+    """The server of lu2001's experiments: 128 workers of Apache for static files, in a memory that holds them.
+
+    Args:
+        time_scale: divides the keep-alive time.
+    """
+    return SimulatedServer(
+        max_request_workers=WORKERS,
+        keep_alive_timeout_ms=keep_alive_timeout_ms(time_scale),
+        worker_memory_bytes=0.56 * MIB,
+        request_cpu_s=0.0002,
+    )
 
 
 def default_traffic(server: SimulatedServer, cpu_ratio: float = 0.7) -> tuple[Traffic, ...]:

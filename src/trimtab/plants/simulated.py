@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, Us
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
 from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
-from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic
+from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic, lu2001_server
 from trimtab.workloads._choice import populations_in, workload
+from trimtab.workloads._lu2001 import users_of_lu2001
 from trimtab.workloads._population import Population
+from trimtab.workloads.surge import Surge
 
-__all__ = ["PLANT", "Simulated", "SimulatedClass", "SimulatedServer", "default_traffic", "probe"]
+__all__ = ["PLANT", "Simulated", "SimulatedClass", "SimulatedServer", "default_traffic", "lu2001_server", "probe"]
 
 
 class Simulated:
@@ -162,7 +165,11 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         metavar="NAME=VALUE",
         help="a field of the simulated server, such as cores=2; may be repeated",
     )
-    parser.add_argument("--workload", metavar="NAME", help="its traffic (default: WAGON at 70 %% of the cores)")
+    parser.add_argument(
+        "--workload",
+        metavar="NAME",
+        help="its traffic (default: WAGON at 70 %% of the cores; with classes the server and the users of lu2001)",
+    )
     parser.add_argument("--rate-scale", metavar="FACTOR", help="multiplies the session rate of the workload")
     parser.add_argument("--time-scale", metavar="FACTOR", help="divides the think times of the workload")
     parser.add_argument(
@@ -196,22 +203,29 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
         if not equals or name not in known:
             raise UsageError(f"--server {pair!r}: write NAME=VALUE; there are {', '.join(known)}")
         texts[name] = text
+    fields = values(SimulatedServer, texts)
     classes = tuple(parse_class(text) for text in args.classes)
-    server = SimulatedServer(**values(SimulatedServer, texts))
-    return Simulated(server, _traffic(args, classes), args.seed, classes)
-
-
-def _traffic(args: argparse.Namespace, classes: Sequence[SimulatedClass]) -> tuple[Population, ...]:
-    """The populations that the command line describes; none where it says nothing of them."""
     scales = {"rate_scale": args.rate_scale, "time_scale": args.time_scale, "users": args.users}
-    given: dict[str, Any] = {name: text for name, text in scales.items() if text is not None}
+    given = {name: text for name, text in scales.items() if text is not None}
+    if classes and args.workload is None and args.populations is None:
+        parsed = values(Surge, given)
+        server = replace(lu2001_server(parsed.get("time_scale", 1.0)), **fields)
+        traffic = tuple(p for one in classes for p in users_of_lu2001(one.name, **parsed).populations())
+        return Simulated(server, traffic, args.seed, classes)
+    return Simulated(SimulatedServer(**fields), _traffic(args, given, classes), args.seed, classes)
+
+
+def _traffic(
+    args: argparse.Namespace, given: Mapping[str, str], classes: Sequence[SimulatedClass]
+) -> tuple[Population, ...]:
+    """The populations that the command line describes; none where it says nothing of them."""
     if args.populations is not None:
         if given or args.workload is not None:
             raise UsageError("--populations brings its own workloads: give it without other workload options")
         return populations_in(args.populations)
     if not classes and not given and args.workload is None:
         return ()
-    name = args.workload or ("surge" if classes or args.users else "wagon")
+    name = args.workload or "wagon"
     if not classes:
         return workload(name, given).populations()
     return tuple(p for one in classes for p in workload(name, {**given, "class_name": one.name}).populations())

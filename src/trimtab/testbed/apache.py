@@ -188,7 +188,7 @@ class ApacheTestbed:
         directory.chmod(0o755)
         for name in ("logs", "run", "php", "conf-enabled"):
             (directory / name).mkdir(mode=0o755)
-        content.write(directory)
+        content.write(directory, self.spec.surge_files)
         # Empty: PHP's own defaults, whatever the machine's php.ini says.
         (directory / "php" / "php.ini").write_text("memory_limit = 512M\n", encoding="ascii")
 

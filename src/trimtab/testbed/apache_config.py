@@ -28,6 +28,7 @@ class ApacheSpec:
         keep_alive_timeout_ms: how long a worker waits for the next request of a connection.
         listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
         php: whether mod_php is loaded; only prefork can.
+        surge_files: files of SURGE's set that it serves under /surge/; 0 for none.
         memory_limit_bytes: memory of the whole server; None for no limit.
         swap: whether memory beyond the limit is swapped (to zram).
         cores: CPU time per second; None for no limit.
@@ -47,6 +48,7 @@ class ApacheSpec:
     keep_alive_timeout_ms: int = 5000
     listen_backlog: int = 511
     php: bool = False
+    surge_files: int = 0
     memory_limit_bytes: int | None = None
     swap: bool = False
     cores: float | None = None

@@ -1,4 +1,4 @@
-"""What a private server serves: static files with WebStone's sizes, a dynamic page, a CGI page of known time.
+"""What a private server serves: static files with the sizes of WebStone or SURGE, a dynamic page, a CGI page.
 
 The static mix is the one of WebStone 2.5's standard file list, which liu2003 uses: 500 B 35 %, 5 KB 50 %,
 50 KB 14 %, 500 KB 0.9 %, 5 MB 0.1 % of the requests.
@@ -12,6 +12,8 @@ import shutil
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from trimtab.workloads._surge_files import FileSet
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,19 @@ WEBSTONE: tuple[File, ...] = (
     File("/file500k.html", 500_000, 0.009),
     File("/file5m.html", 5_000_000, 0.001),
 )
+
+
+def surge(files: int) -> tuple[File, ...]:
+    """The files that the workload `surge` asks for, the most popular first: the same on every machine.
+
+    Args:
+        files: how many; 0 for none. A thousand take 51 MB.
+    """
+    if files == 0:
+        return ()
+    chosen = FileSet(files)
+    return tuple(File(u.path, size, u.weight) for u, size in zip(chosen.urls, chosen.sizes_bytes, strict=True))
+
 
 CGI_PATH = "/cgi-bin/service.cgi"
 DYNAMIC_PATH = "/dynamic.php"
@@ -67,17 +82,23 @@ def body(file: File) -> bytes:
     return (block * (file.size_bytes // len(block) + 1))[: file.size_bytes]
 
 
-def write(directory: Path) -> None:
+def write(directory: Path, surge_files: int = 0) -> None:
     """Makes `htdocs` and `cgi-bin`, readable by everybody.
 
     Args:
         directory: where; it exists.
+        surge_files: files of SURGE's set; 0 for none. They stay in the page cache at the writer's charge, because
+            flushing a thousand files one by one takes ten seconds.
     """
     documents, scripts = directory / "htdocs", directory / "cgi-bin"
-    for made in (documents, scripts):
+    for made in (documents, scripts, documents / "surge"):
         made.mkdir(mode=0o755)
     for file in WEBSTONE:
         _write(documents / file.path.lstrip("/"), body(file), 0o644)
+    for file in surge(surge_files):
+        made = documents / file.path.lstrip("/")
+        made.write_bytes(body(file))
+        made.chmod(0o644)
     for source, target, mode in (
         ("dynamic.php", documents / "dynamic.php", 0o644),
         ("service.cgi", scripts / "service.cgi", 0o755),

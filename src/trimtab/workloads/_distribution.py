@@ -132,6 +132,39 @@ class Pareto(_Distribution):
 
 
 @dataclass(frozen=True)
+class BoundedPareto(_Distribution):
+    """Pareto cut off at its largest value, moved by an offset: offset + X, given that X <= most.
+
+    Args:
+        scale: smallest value before the offset, more than 0.
+        shape: tail index, more than 0.
+        most: largest value before the offset, more than `scale`.
+        offset: added to every value, at least 0.
+    """
+
+    scale: float
+    shape: float
+    most: float
+    offset: float = 0.0
+    kind = "bounded_pareto"
+    positive = ("scale", "shape", "most")
+    not_negative = ("offset",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most <= self.scale:
+            what = f"most {self.most} of a {self.kind} distribution"
+            raise UsageError(f"{what} is not allowed: it must be more than scale {self.scale}")
+
+    @property
+    def mean_value(self) -> float:
+        """The mean."""
+        ratio, shape = self.scale / self.most, self.shape
+        tail = -math.log(ratio) if shape == 1 else shape / (shape - 1) * (1 - math.pow(ratio, shape - 1))
+        return self.offset + self.scale * tail / (1 - math.pow(ratio, shape))
+
+
+@dataclass(frozen=True)
 class Weibull(_Distribution):
     """Weibull: P(X > x) = exp(-(x / scale) ** shape).
 
@@ -151,4 +184,29 @@ class Weibull(_Distribution):
         return self.scale * math.gamma(1 + 1 / self.shape)
 
 
-Distribution = Constant | Exponential | Lognormal | Gaussian | Pareto | Weibull
+@dataclass(frozen=True)
+class BoundedWeibull(_Distribution):
+    """Weibull cut off at its largest value: X given that X <= most.
+
+    Args:
+        scale: scale, more than 0.
+        shape: shape, more than 0.
+        most: largest value, more than 0.
+    """
+
+    scale: float
+    shape: float
+    most: float
+    kind = "bounded_weibull"
+    positive = ("scale", "shape", "most")
+
+    @property
+    def mean_value(self) -> float:
+        """The mean, by the trapezoidal rule over its quantiles."""
+        most = -math.expm1(-((self.most / self.scale) ** self.shape))
+        steps = 10_000
+        quantiles = [math.pow(-math.log1p(-most * n / steps), 1 / self.shape) for n in range(steps + 1)]
+        return self.scale * (sum(quantiles) - (quantiles[0] + quantiles[-1]) / 2) / steps
+
+
+Distribution = Constant | Exponential | Lognormal | Gaussian | Pareto | BoundedPareto | Weibull | BoundedWeibull

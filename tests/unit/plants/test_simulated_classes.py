@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from trimtab.core import How, metric, of_class
 from trimtab.errors import ApplyRefused, UsageError
 from trimtab.plants import simulated
 from trimtab.plants._simulated_classes import parse_class, started
-from trimtab.plants.simulated import Simulated, SimulatedClass, SimulatedServer
+from trimtab.plants.simulated import Simulated, SimulatedClass, SimulatedServer, lu2001_server
 from trimtab.workloads._distribution import Constant, Pareto
 from trimtab.workloads._population import Closed, Population, Url
 
@@ -164,6 +165,16 @@ def test_a_class_is_typed_as_its_name_and_budget() -> None:
     assert parse_class("gold=7") == SimulatedClass("gold", 7)
     with pytest.raises(UsageError, match="NAME=BUDGET"):
         parse_class("gold=many")
+
+
+def test_classes_alone_are_the_server_and_the_users_of_lu2001_at_any_scale() -> None:
+    plant = typed("--class", "gold", "--class", "basic", "--time-scale", "30", "--users", "50", "--server", "cores=2")
+    assert plant.server == replace(lu2001_server(30.0), cores=2.0)
+    assert plant.configuration()["keep_alive_timeout_ms"] == 500
+    assert plant.configuration()["process_budget@gold"] == 64
+    plant.close()
+    with pytest.raises(UsageError, match="rate_scale"):
+        typed("--class", "gold", "--rate-scale", "2")
 
 
 def typed(*words: str) -> Simulated:

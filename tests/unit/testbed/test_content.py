@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from trimtab.testbed import content
 from trimtab.testbed.setups import DYNAMIC, SETUPS, STATIC, switch
+from trimtab.workloads._surge_files import FileSet
 
 
 def test_the_weights_of_the_webstone_mix_sum_to_one() -> None:
@@ -45,3 +48,14 @@ def test_a_switch_ends_one_population_at_the_moment_the_other_begins() -> None:
     assert (first.class_name, second.class_name) == ("dynamic", "static")
     assert [(s.at_s, s.factor) for s in first.schedule] == [(30.0, 0.0)]
     assert [(s.at_s, s.factor) for s in second.schedule] == [(0.0, 0.0), (30.0, 1.0)]
+
+
+def test_surges_files_lie_under_their_urls_with_their_sizes_and_are_readable(tmp_path: Path) -> None:
+    content.write(tmp_path, surge_files=20)
+    chosen = FileSet(20)
+    for url, size in zip(chosen.urls, chosen.sizes_bytes, strict=True):
+        written = tmp_path / "htdocs" / url.path.lstrip("/")
+        assert written.stat().st_size == size
+        assert written.stat().st_mode & 0o777 == 0o644
+    assert len(list((tmp_path / "htdocs" / "surge").iterdir())) == 20
+    assert content.surge(0) == ()

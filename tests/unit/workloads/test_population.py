@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
-from trimtab.workloads._distribution import Constant, Exponential, Gaussian, Lognormal, Pareto, Weibull
+from trimtab.workloads._distribution import (
+    BoundedPareto,
+    BoundedWeibull,
+    Constant,
+    Exponential,
+    Gaussian,
+    Lognormal,
+    Pareto,
+    Weibull,
+)
 from trimtab.workloads._population import (
     Closed,
     Connection,
@@ -92,6 +101,9 @@ def test_a_population_with_an_impossible_value_is_refused_by_name(change: dict[s
         lambda: Gaussian(math.inf, 1),
         lambda: Pareto(0, 1),
         lambda: Weibull(1, 0),
+        lambda: BoundedPareto(2, 1, 2),
+        lambda: BoundedPareto(1, 1, 2, -1),
+        lambda: BoundedWeibull(1, 1, 0),
     ],
 )
 def test_a_part_with_an_impossible_value_is_refused(build: Any) -> None:
@@ -110,5 +122,10 @@ def test_zipf_weights_follow_the_rank(count: int, exponent: float) -> None:
 def test_means_of_distributions_are_those_of_the_textbook() -> None:
     assert Pareto(2, 3).mean_value == pytest.approx(3)
     assert Pareto(2, 1).mean_value == math.inf
+    # Integrals of x f(x) up to the bound, over F(bound), by hand.
+    assert BoundedPareto(1, 1, math.e, 3).mean_value == pytest.approx(3 + 1 / (1 - 1 / math.e))
+    assert BoundedPareto(1, 2, 10).mean_value == pytest.approx(2 * 0.9 / 0.99)
+    assert BoundedPareto(2, 3, 1e9).mean_value == pytest.approx(Pareto(2, 3).mean_value)
+    assert BoundedWeibull(2, 1, 2).mean_value == pytest.approx(2 * (1 - 2 / math.e) / (1 - 1 / math.e), rel=1e-4)
     assert Weibull(2, 1).mean_value == pytest.approx(2)
     assert Weibull(1, 2).mean_value == pytest.approx(math.sqrt(math.pi) / 2)
