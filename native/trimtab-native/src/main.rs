@@ -6,13 +6,14 @@
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: trimtab-native load|sim  (newline-delimited JSON on standard input and output)";
+    "usage: trimtab-native load|sim|gate  (newline-delimited JSON on standard input and output)";
 
 fn main() -> ExitCode {
     let verb = std::env::args().nth(1);
     let outcome = match verb.as_deref() {
         Some("load") => trimtab_load::run_stdio(),
         Some("sim") => trimtab_sim::run_stdio(),
+        Some("gate") => trimtab_gate::run_stdio(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -1,0 +1,208 @@
+//! Connections come in: accepted at once, told apart by their ends or by the beginning of their request.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
+use trimtab_wire::shared::now_ns;
+
+use crate::gate::Gate;
+use crate::ledger::{add, Kind};
+use crate::rules::{Bytes, Ends};
+use crate::sockets;
+
+/// Connections accepted before others get their turn.
+const BATCH: usize = 64;
+/// Times that one connection is looked at before it is classified by what has come: each look copies it all again.
+const LOOKS: u32 = 64;
+
+/// A connection that waits for its bytes is waited on for them; one event for each time that some come.
+const PEEKING: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+impl Gate<'_> {
+    /// Accepts what a listener has.
+    pub(crate) fn accept_all(&mut self, number: u32) {
+        let Some(index) = self.listener(number) else {
+            return;
+        };
+        for _ in 0..BATCH {
+            match acceptfrom_with(self.ledger.borrow(number), SocketFlags::CLOEXEC) {
+                Ok((fd, peer)) => {
+                    if let Some(peer) = peer.and_then(sockets::internet) {
+                        self.arrived(index, fd, peer);
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.pause(index);
+                    break;
+                }
+                // The client has gone again, or the network has.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A connection has come.
+    pub(crate) fn arrived(&mut self, index: usize, fd: OwnedFd, client: SocketAddr) {
+        let Some(listener) = self.listeners.get(index) else {
+            return;
+        };
+        let (from, local) = (listener.number, listener.local);
+        let number = self.ledger.keep(fd, Kind::Peeking, from);
+        let entry = self.ledger.entry(number);
+        self.now_ns = now_ns();
+        entry.since_ns.store(self.now_ns, Relaxed);
+        entry.set_peer(&sockets::peer(client));
+        if self.is_wake(client.ip()) {
+            self.give_outside(number);
+            return;
+        }
+        let ends = self.ends(number, client.ip(), local);
+        match self.classifier.by_ends(&ends) {
+            Some(class) => self.join(number, class, false),
+            None => self.look(number, &ends, false, false),
+        }
+    }
+
+    /// More of a request has come, or its client has given up.
+    pub(crate) fn look_again(&mut self, number: u32, flags: EventFlags) {
+        let over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        self.look_once_more(number, flags.intersects(over));
+    }
+
+    /// Classifies the connections whose time to say more is over.
+    pub(crate) fn end_peeks(&mut self) {
+        while let Some(number) = self.peeking.first() {
+            if self
+                .peek_deadline_ns()
+                .is_none_or(|deadline_ns| deadline_ns > self.now_ns)
+            {
+                break;
+            }
+            self.look_once_more(number, true);
+        }
+    }
+
+    /// When the first of the connections that are looked at must be classified.
+    pub(crate) fn peek_deadline_ns(&self) -> Option<u64> {
+        let first = self.peeking.first()?;
+        let timeout_ns = (self.start.peek_timeout_s * 1e9) as u64;
+        Some(self.ledger.entry(first).since_ns.load(Relaxed) + timeout_ns)
+    }
+
+    /// The connection waits for its request from now on, as the last of those that do.
+    pub(crate) fn await_request(&mut self, number: u32) {
+        self.ledger.entry(number).set_kind(Kind::Peeking);
+        if self.watch(number, PEEKING).is_ok() {
+            self.peeking.push(&self.ledger, number);
+        } else {
+            self.join(number, self.classifier.rest(), false);
+        }
+    }
+
+    fn look_once_more(&mut self, number: u32, last: bool) {
+        let entry = self.ledger.entry(number);
+        let looks = entry.class.load(Relaxed) + 1;
+        entry.class.store(looks, Relaxed);
+        let local = self
+            .listener(entry.with.load(Relaxed))
+            .map(|index| self.listeners[index].local);
+        let client = sockets::address(&entry.peer());
+        match (local, client) {
+            (Some(local), Some(client)) => {
+                let ends = self.ends(number, client.ip(), local);
+                self.look(number, &ends, last || looks >= LOOKS, true);
+            }
+            _ => {
+                self.peeking.remove(&self.ledger, number);
+                self.close(number);
+            }
+        }
+    }
+
+    /// Looks at the bytes of a connection.
+    ///
+    /// # Arguments
+    /// * `last` - it is classified by what there is.
+    /// * `waited` - it is among those that are looked at.
+    fn look(&mut self, number: u32, ends: &Ends, last: bool, waited: bool) {
+        let most = self.start.peek_bytes as usize;
+        let seen = sockets::peek(self.ledger.borrow(number), &mut self.buffer[..most]);
+        let class = match seen {
+            Ok(0) => return self.gave_up(number, waited),
+            Ok(count) => {
+                let last = last || count == most;
+                let seen = &self.buffer[..count];
+                self.classifier.by_request(ends, Bytes { seen, last })
+            }
+            Err(Errno::AGAIN | Errno::INTR) => last.then(|| self.classifier.rest()),
+            Err(_) => return self.gave_up(number, waited),
+        };
+        match class {
+            Some(class) => {
+                if waited {
+                    self.peeking.remove(&self.ledger, number);
+                }
+                self.join(number, class, waited);
+            }
+            None if !waited => self.await_request(number),
+            None => {}
+        }
+    }
+
+    /// A client ends before it has said anything.
+    fn gave_up(&mut self, number: u32, waited: bool) {
+        if waited {
+            self.peeking.remove(&self.ledger, number);
+        }
+        let cell = self.ledger.cell(self.classifier.rest());
+        add(&cell.arrivals, 1);
+        add(&cell.aborted, 1);
+        self.close(number);
+    }
+
+    fn ends(&self, number: u32, source: IpAddr, local: SocketAddr) -> Ends {
+        let asked = || {
+            getsockname(self.ledger.borrow(number))
+                .ok()
+                .and_then(sockets::internet)
+        };
+        let local = match self.classifier.asks_address() {
+            true => asked().unwrap_or(local),
+            false => local,
+        };
+        Ends { source, local }
+    }
+
+    /// The server connects to itself, to wake a worker.
+    fn is_wake(&self, source: IpAddr) -> bool {
+        let own = self.place.shared.header.wake_source.load(Relaxed);
+        match source.to_canonical() {
+            IpAddr::V4(source) => source.to_bits() == own,
+            IpAddr::V6(_) => false,
+        }
+    }
+
+    /// Descriptors ran out: the kernel's queue keeps the connections until some are free again.
+    fn pause(&mut self, index: usize) {
+        self.listeners[index].paused = true;
+        self.unwatch(self.listeners[index].number);
+    }
+
+    /// Accepts and dispatches again where it was stopped.
+    pub(crate) fn resume_listeners(&mut self) {
+        for index in 0..self.listeners.len() {
+            self.listeners[index].full = false;
+            if self.listeners[index].paused {
+                let number = self.listeners[index].number;
+                self.listeners[index].paused = self.watch(number, EventFlags::IN).is_err();
+            }
+        }
+    }
+}

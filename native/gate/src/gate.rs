@@ -1,0 +1,363 @@
+//! The loop: waits for sockets and the clock, and lets each part do what is due.
+//!
+//! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
+//! `refuse`, `server` (processes of the server), `talks` (control and metrics), `recover` (after another gate).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context as _;
+use rustix::event::{epoll, Timespec};
+use rustix::io::Errno;
+use trimtab_wire::gate::Start;
+use trimtab_wire::shared::now_ns;
+
+use crate::budgets::Budgets;
+use crate::chain::Chain;
+use crate::dispatch::Asked;
+use crate::ledger::{Kind, Ledger};
+use crate::place::Place;
+use crate::rules::Classifier;
+use crate::signals;
+use crate::slots::Slots;
+use crate::talks::Talk;
+
+/// Events taken at once.
+const BATCH: usize = 256;
+const MS: u64 = 1_000_000;
+/// Distance of the regular work: released slots are fetched, deadlines kept, signals seen.
+const TICK_NS: u64 = 100 * MS;
+/// The same when nothing is held and nobody waits.
+const IDLE_TICK_NS: u64 = 500 * MS;
+/// Distance of looks at idle connections while the preemptive policy is short of workers.
+const RECLAIM_NS: u64 = 10 * MS;
+/// How long the gate stays without a server and without anybody on its standard input.
+const GRACE_NS: u64 = 5_000 * MS;
+/// Standard input, whose end says that whoever started the gate is gone.
+const STDIN: u32 = 0;
+
+/// Why a gate's loop has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was told to, or nobody needs it any more.
+    Done,
+    /// Its guardian has died.
+    Orphaned,
+}
+
+/// A listening socket of the server.
+#[derive(Debug)]
+pub struct Listener {
+    /// Its number.
+    pub number: u32,
+    /// The gate's end of its dispatch pair.
+    pub gate_end: u32,
+    /// The workers' end.
+    pub worker_end: u32,
+    /// Identifies the socket.
+    pub inode: u64,
+    /// Its address.
+    pub local: SocketAddr,
+    /// The process that passed it.
+    pub owner: u32,
+    /// The dispatch pair takes no more now.
+    pub full: bool,
+    /// It is not waited on, because descriptors ran out.
+    pub paused: bool,
+}
+
+/// A gate at work.
+pub struct Gate<'a> {
+    pub(crate) start: &'a Start,
+    pub(crate) place: &'a Place,
+    pub(crate) ledger: Ledger,
+    pub(crate) classifier: Classifier,
+    pub(crate) budgets: Budgets,
+    pub(crate) queues: Vec<Chain>,
+    pub(crate) peeking: Chain,
+    pub(crate) refused: Chain,
+    pub(crate) slots: Slots,
+    pub(crate) listeners: Vec<Listener>,
+    /// Pid to the descriptor of its conversation.
+    pub(crate) workers: HashMap<u32, u32>,
+    /// Conversations that have not begun, oldest first, and when they must have.
+    pub(crate) strangers: Vec<(u32, u64)>,
+    pub(crate) talks: HashMap<u32, Talk>,
+    pub(crate) asked: HashMap<u32, Asked>,
+    /// Connections that a killed gate was about to send.
+    pub(crate) unsure: Vec<u32>,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) now_ns: u64,
+    pub(crate) end: Option<End>,
+    epoll: u32,
+    guardian: Option<rustix::process::Pid>,
+    ticked_ns: u64,
+    deserted_ns: Option<u64>,
+    stdin_ended: bool,
+    pub(crate) reclaimed_ns: u64,
+}
+
+impl<'a> Gate<'a> {
+    /// A gate that has nothing yet.
+    ///
+    /// # Errors
+    /// The classes are wrong, or the kernel gives no epoll descriptor.
+    pub fn new(start: &'a Start, place: &'a Place, ledger: Ledger) -> anyhow::Result<Self> {
+        let classes = start
+            .classes
+            .iter()
+            .map(|class| (class.budget, class.minimum));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
+        Ok(Self {
+            start,
+            place,
+            ledger,
+            classifier: Classifier::new(&start.classes).map_err(anyhow::Error::msg)?,
+            budgets: Budgets::new(start.limit, start.borrow, classes),
+            queues: vec![Chain::default(); start.classes.len()],
+            peeking: Chain::default(),
+            refused: Chain::default(),
+            slots: Slots::find(&place.shared),
+            listeners: Vec::new(),
+            workers: HashMap::new(),
+            strangers: Vec::new(),
+            talks: HashMap::new(),
+            asked: HashMap::new(),
+            unsure: Vec::new(),
+            buffer: vec![0; (start.peek_bytes as usize).max(4096)],
+            now_ns: now_ns(),
+            end: None,
+            epoll: ledger.keep(epoll, Kind::Passing, 0),
+            guardian: rustix::process::getppid(),
+            ticked_ns: 0,
+            deserted_ns: None,
+            stdin_ended: false,
+            reclaimed_ns: 0,
+        })
+    }
+
+    /// Works until it is told to end.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn run(&mut self) -> anyhow::Result<End> {
+        self.listen()?;
+        let mut events = Vec::with_capacity(BATCH);
+        loop {
+            self.now_ns = now_ns();
+            let due = self
+                .next_deadline_ns()
+                .is_some_and(|deadline_ns| deadline_ns <= self.now_ns);
+            if due || self.now_ns - self.ticked_ns >= TICK_NS {
+                self.tick();
+            }
+            self.pump();
+            if let Some(end) = self.end {
+                self.leave(end);
+                return Ok(end);
+            }
+            let wait_ns = self.wait_ns();
+            events.clear();
+            let timeout = Timespec {
+                tv_sec: 0,
+                tv_nsec: wait_ns as i64,
+            };
+            let fetched = epoll::wait(
+                self.ledger.borrow(self.epoll),
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&timeout),
+            );
+            self.place.shared.header.gate_waiting.store(0, Relaxed);
+            match fetched {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("epoll"),
+            }
+            for event in &events {
+                let epoll::Event { flags, data } = *event;
+                self.on_event(data.u64(), flags);
+            }
+        }
+    }
+
+    /// Waits on a descriptor that the ledger keeps.
+    pub(crate) fn watch(&self, number: u32, flags: epoll::EventFlags) -> rustix::io::Result<()> {
+        let data = epoll::EventData::new_u64(self.ledger.token(number));
+        let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
+        epoll::add(epoll, fd, data, flags)
+    }
+
+    /// Waits for other things of a descriptor that is waited on already.
+    pub(crate) fn rewatch(&self, number: u32, flags: epoll::EventFlags) {
+        let data = epoll::EventData::new_u64(self.ledger.token(number));
+        let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
+        // It fails only when it is not waited on; then it is not to be.
+        let _ = epoll::modify(epoll, fd, data, flags);
+    }
+
+    /// Waits on a descriptor no more; needed before it is closed when another process has it too.
+    pub(crate) fn unwatch(&self, number: u32) {
+        let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
+        // It fails only when it is not waited on.
+        let _ = epoll::delete(epoll, fd);
+    }
+
+    /// A connection that is waited on, or was refused, or speaks: all that its kind has in chains and tables is gone.
+    pub(crate) fn close(&mut self, number: u32) {
+        self.ledger.close(number);
+    }
+
+    /// Index of a listener.
+    pub(crate) fn listener(&self, number: u32) -> Option<usize> {
+        self.listeners
+            .iter()
+            .position(|listener| listener.number == number)
+    }
+
+    /// The descriptor is what this gate waits with.
+    pub(crate) fn is_epoll(&self, number: u32) -> bool {
+        number == self.epoll
+    }
+
+    fn listen(&mut self) -> anyhow::Result<()> {
+        let header = &self.place.shared.header;
+        self.set_preemptive_flag();
+        header.gate_pid.store(std::process::id(), Relaxed);
+        let readable = epoll::EventFlags::IN;
+        let sockets = [
+            Some(self.place.handoff),
+            Some(self.place.control),
+            self.place.metrics,
+        ];
+        for number in sockets.into_iter().flatten() {
+            self.watch(number, readable).context("epoll")?;
+        }
+        match self.watch(STDIN, readable) {
+            Ok(()) => {}
+            // A file: it has been read to its end.
+            Err(Errno::PERM) => self.stdin_ended = true,
+            Err(error) => return Err(error).context("standard input"),
+        }
+        header
+            .generation
+            .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn on_event(&mut self, token: u64, flags: epoll::EventFlags) {
+        let Some(number) = self.ledger.by_token(token) else {
+            return;
+        };
+        match self.ledger.entry(number).kind() {
+            Kind::Listener => self.accept_all(number),
+            Kind::GateEnd => self.on_gate_end(number, flags),
+            Kind::Worker => self.on_worker(number),
+            Kind::Peeking => self.look_again(number, flags),
+            Kind::Queued => self.abandoned(number),
+            Kind::Refused => self.on_refused(number),
+            Kind::Passing => self.on_passing(number, flags),
+            Kind::Lasting => self.on_lasting(number),
+            Kind::Unknown | Kind::Sending | Kind::WorkerEnd => {}
+        }
+    }
+
+    fn on_passing(&mut self, number: u32, flags: epoll::EventFlags) {
+        if self.talks.contains_key(&number) {
+            self.on_talk(number, flags);
+        } else {
+            self.on_stranger(number);
+        }
+    }
+
+    fn on_lasting(&mut self, number: u32) {
+        if number == self.place.handoff {
+            self.accept_strangers();
+        } else if number == self.place.control {
+            self.accept_talks(number, false);
+        } else if Some(number) == self.place.metrics {
+            self.accept_talks(number, true);
+        } else if number == STDIN {
+            let mut scratch = [0; 4096];
+            match rustix::io::read(self.ledger.borrow(STDIN), &mut scratch) {
+                Ok(0) | Err(_) => {
+                    self.stdin_ended = true;
+                    self.unwatch(STDIN);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// How long to sleep; not at all when slots have come back that somebody waits for.
+    fn wait_ns(&mut self) -> u64 {
+        let waits = self.budgets.waiting() > 0;
+        if waits && !self.place.shared.announce_wait() {
+            return 0;
+        }
+        let busy = waits
+            || self.budgets.in_service() > 0
+            || !self.unsure.is_empty()
+            || self.peeking.len() > 0
+            || self
+                .listeners
+                .iter()
+                .any(|listener| listener.full || listener.paused);
+        let mut wait_ns = if busy { TICK_NS } else { IDLE_TICK_NS };
+        if self.is_short() {
+            wait_ns = wait_ns.min(RECLAIM_NS);
+        }
+        match self.next_deadline_ns() {
+            Some(deadline_ns) => wait_ns.min(deadline_ns.saturating_sub(self.now_ns).max(MS)),
+            None => wait_ns,
+        }
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        let lease_ns = self.ledger.settings().lease_ends_ns.load(Relaxed);
+        let lease_ns = (lease_ns != 0 && !self.budgets.open).then_some(lease_ns);
+        [lease_ns, self.peek_deadline_ns()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The regular work.
+    fn tick(&mut self) {
+        self.ticked_ns = self.now_ns;
+        self.collect();
+        self.end_peeks();
+        self.end_refused();
+        self.end_strangers();
+        self.end_talks();
+        self.resolve_unsure();
+        self.resume_listeners();
+        self.recover_lost_dispatches();
+        self.check_processes();
+        self.end_lease();
+        if signals::asked_to_end() {
+            self.end = Some(End::Done);
+        }
+        if rustix::process::getppid() != self.guardian {
+            self.end = Some(End::Orphaned);
+        }
+        self.end_when_deserted();
+    }
+
+    fn end_when_deserted(&mut self) {
+        if !self.stdin_ended || !self.listeners.is_empty() || !self.workers.is_empty() {
+            self.deserted_ns = None;
+            return;
+        }
+        let since_ns = *self.deserted_ns.get_or_insert(self.now_ns);
+        if self.now_ns - since_ns >= GRACE_NS {
+            self.end = Some(End::Done);
+        }
+    }
+
+    fn leave(&mut self, end: End) {
+        if end == End::Done {
+            self.give_all();
+            self.place.shared.header.gate_pid.store(0, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a controller asks for: readings, other budgets, another policy, a lease, the end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
+
+use crate::gate::{End, Gate};
+use crate::metrics::Figures;
+use crate::talks::refused;
+use crate::tally;
+
+/// Longest lease.
+const LONGEST_LEASE_S: f64 = 86_400.0;
+/// Largest value of a knob: there are no more slots.
+const MOST: i64 = trimtab_wire::shared::SLOTS as i64;
+
+impl Gate<'_> {
+    /// Carries out an order.
+    ///
+    /// # Arguments
+    /// * `lease_ns` - the lease of the conversation that it came in.
+    pub(crate) fn obey(&mut self, order: Order, lease_ns: &mut Option<u64>) -> Answer {
+        self.now_ns = trimtab_wire::shared::now_ns();
+        let answer = match order {
+            Order::Read {} => self.readings(),
+            Order::Apply { changes } => match self.apply(&changes) {
+                Ok(()) => self.done(),
+                Err(why) => refused(why),
+            },
+            Order::Policy { policy, borrow } => {
+                self.set_policy(policy, borrow);
+                self.done()
+            }
+            Order::Lease { timeout_s } => {
+                let timeout_s = timeout_s.unwrap_or(self.start.controller_timeout_s);
+                if !(timeout_s > 0.0 && timeout_s <= LONGEST_LEASE_S) {
+                    let allowed = format!("more than 0 and at most {LONGEST_LEASE_S}");
+                    return refused(format!("timeout_s {timeout_s} is not allowed: {allowed}"));
+                }
+                *lease_ns = Some((timeout_s * 1e9) as u64);
+                self.renew(*lease_ns);
+                return self.done();
+            }
+            Order::Stop {} => {
+                self.end = Some(End::Done);
+                return self.done();
+            }
+        };
+        self.renew(*lease_ns);
+        answer
+    }
+
+    /// Opens the gate when the controller's lease has run out.
+    pub(crate) fn end_lease(&mut self) {
+        let settings = self.ledger.settings();
+        let ends_ns = settings.lease_ends_ns.load(Relaxed);
+        if ends_ns == 0 || ends_ns > self.now_ns || self.budgets.open {
+            return;
+        }
+        eprintln!("trimtab-native: gate: no order from the controller in time: open, in order of priority");
+        settings.open.store(1, Relaxed);
+        self.budgets.open = true;
+    }
+
+    /// Figures for Prometheus.
+    pub(crate) fn figures(&mut self) -> Figures {
+        Figures {
+            mode: self.mode(),
+            limit: self.budgets.limit,
+            workers: self.workers.len() as u32,
+            budgets: self
+                .budgets
+                .shares()
+                .iter()
+                .map(|share| share.budget)
+                .collect(),
+            classes: self.class_readings(),
+        }
+    }
+
+    fn renew(&mut self, lease_ns: Option<u64>) {
+        let Some(lease_ns) = lease_ns else {
+            return;
+        };
+        let settings = self.ledger.settings();
+        settings
+            .lease_ends_ns
+            .store(self.now_ns + lease_ns, Relaxed);
+        settings.open.store(0, Relaxed);
+        self.budgets.open = false;
+    }
+
+    /// Checks all changes, then makes them at one instant.
+    fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), String> {
+        let mut limit = self.budgets.limit;
+        let mut budgets: Vec<u32> = self
+            .budgets
+            .shares()
+            .iter()
+            .map(|share| share.budget)
+            .collect();
+        let value = |name: &str, value: i64, least: i64, most: i64| {
+            let fits = (least..=most).contains(&value);
+            fits.then_some(value as u32)
+                .ok_or_else(|| format!("{name} {value} is not allowed: {least} to {most}"))
+        };
+        if let Some(&wanted) = changes.get(LIMIT) {
+            limit = value(LIMIT, wanted, 1, MOST)?;
+        }
+        for (name, &wanted) in changes.iter().filter(|(name, _)| *name != LIMIT) {
+            let class = name
+                .strip_prefix(BUDGET)
+                .and_then(|class| self.start.classes.iter().position(|one| one.name == class))
+                .ok_or_else(|| format!("unknown knob {name:?}"))?;
+            budgets[class] = value(name, wanted, 0, i64::from(limit))?;
+        }
+        self.collect();
+        self.budgets.set(limit, budgets.iter().copied());
+        self.ledger.settings().limit.store(limit, Relaxed);
+        for (class, &budget) in budgets.iter().enumerate() {
+            self.ledger
+                .cell(class)
+                .budget
+                .store(u64::from(budget), Relaxed);
+        }
+        Ok(())
+    }
+
+    fn set_policy(&mut self, policy: Option<Policy>, borrow: Option<bool>) {
+        let settings = self.ledger.settings();
+        if let Some(policy) = policy {
+            let preemptive = u32::from(policy == Policy::Preemptive);
+            settings.preemptive.store(preemptive, Relaxed);
+            self.set_preemptive_flag();
+        }
+        if let Some(borrow) = borrow {
+            settings.borrow.store(u32::from(borrow), Relaxed);
+            self.budgets.borrow = borrow;
+        }
+    }
+
+    fn done(&self) -> Answer {
+        let classes = self.start.classes.iter().zip(self.budgets.shares());
+        let budgets = classes
+            .map(|(class, share)| (format!("{BUDGET}{}", class.name), i64::from(share.budget)));
+        let limit = (LIMIT.to_owned(), i64::from(self.budgets.limit));
+        Answer::Done {
+            now_s: self.now_s(),
+            configuration: budgets.chain([limit]).collect(),
+            mode: self.mode(),
+            policy: self.policy(),
+            generation: self.place.shared.header.generation.load(Relaxed),
+        }
+    }
+
+    fn readings(&mut self) -> Answer {
+        Answer::Readings {
+            now_s: self.now_s(),
+            mode: self.mode(),
+            limit: self.budgets.limit,
+            workers: self.workers.len() as u32,
+            classes: self.class_readings(),
+        }
+    }
+
+    fn class_readings(&mut self) -> Vec<trimtab_wire::gate::ClassReadings> {
+        self.collect();
+        let readings = |class: usize| {
+            self.pass(class);
+            let share = self.budgets.shares()[class];
+            let first = self.queues[class].first();
+            tally::readings(
+                self.ledger.cell(class),
+                &self.start.classes[class].name,
+                self.now_ns,
+                share.waiting,
+                share.in_service,
+                first.map(|number| self.ledger.entry(number).since_ns.load(Relaxed)),
+            )
+        };
+        (0..self.queues.len()).map(readings).collect()
+    }
+
+    fn mode(&self) -> Mode {
+        match self.budgets.open {
+            true => Mode::Open,
+            false => Mode::Budgets,
+        }
+    }
+
+    fn now_s(&self) -> f64 {
+        self.now_ns as f64 * 1e-9
+    }
+}

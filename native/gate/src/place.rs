@@ -1,0 +1,90 @@
+//! What the gate has in its run directory, and outlives each of its processes but the last.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+
+use anyhow::Context as _;
+use rustix::fs::{chmod, flock, FlockOperation, Mode};
+use rustix::net::{
+    bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+};
+use trimtab_wire::gate::Start;
+use trimtab_wire::shared::Shared;
+
+const BACKLOG: i32 = 1024;
+
+/// The mapped file and the sockets that are waited on.
+pub struct Place {
+    /// Counters and slots that the server's processes share.
+    pub shared: Shared,
+    /// Where they come.
+    pub handoff: u32,
+    /// Where orders come.
+    pub control: u32,
+    /// Where Prometheus comes.
+    pub metrics: Option<u32>,
+    _held: Vec<OwnedFd>,
+}
+
+impl Place {
+    /// Makes what is missing in the directory.
+    ///
+    /// # Errors
+    /// Another gate runs there, or something cannot be made.
+    pub fn make(start: &Start) -> anyhow::Result<Self> {
+        let directory = &start.directory;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(directory.join("lock"))
+            .with_context(|| format!("{}", directory.display()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("another gate runs in {}", directory.display()))?;
+        let shared = directory.join("shared");
+        let shared = Shared::create(&shared).with_context(|| format!("{}", shared.display()))?;
+        // Whoever connects must show the token of the mapped file, which only its owner can read.
+        let handoff = unix(directory, "handoff.sock", SocketType::SEQPACKET, 0o666)?;
+        let control = unix(directory, "control.sock", SocketType::STREAM, 0o600)?;
+        let metrics = start.metrics.map(|address| {
+            let listener =
+                TcpListener::bind(address).with_context(|| format!("metrics on {address}"))?;
+            listener.set_nonblocking(true)?;
+            anyhow::Ok(OwnedFd::from(listener))
+        });
+        let metrics = metrics.transpose()?;
+        let number = |fd: &OwnedFd| fd.as_raw_fd() as u32;
+        Ok(Self {
+            shared,
+            handoff: number(&handoff),
+            control: number(&control),
+            metrics: metrics.as_ref().map(number),
+            _held: [handoff, control, lock.into()]
+                .into_iter()
+                .chain(metrics)
+                .collect(),
+        })
+    }
+}
+
+/// A listening socket under its name from the moment on that it can be connected to.
+fn unix(directory: &Path, name: &str, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
+    let path = directory.join(name);
+    let made = || -> anyhow::Result<OwnedFd> {
+        let new = directory.join(format!("{name}.new"));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        bind(socket.as_fd(), &SocketAddrUnix::new(&new)?)?;
+        chmod(&new, Mode::from_raw_mode(mode))?;
+        listen(socket.as_fd(), BACKLOG)?;
+        std::fs::rename(&new, &path)?;
+        Ok(socket)
+    };
+    made().with_context(|| format!("{}", path.display()))
+}

@@ -1,0 +1,98 @@
+//! What happened to the connections of a class, cumulative, in the ledger.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use trimtab_wire::gate::ClassReadings;
+
+use crate::delays;
+use crate::ledger::{add, Cell};
+
+const NS: f64 = 1e-9;
+
+/// Brings the integrals up to an instant; call it before the queue or R_k changes.
+pub fn pass(cell: &Cell, now_ns: u64, queue: u32, in_service: u32) {
+    let elapsed_ns = now_ns.saturating_sub(cell.until_ns.load(Relaxed));
+    add(&cell.queue_ns, elapsed_ns * u64::from(queue));
+    add(&cell.in_service_ns, elapsed_ns * u64::from(in_service));
+    cell.until_ns.store(now_ns, Relaxed);
+}
+
+/// A connection was given to a worker after a delay.
+pub fn dispatched(cell: &Cell, delay_ns: u64) {
+    add(&cell.dispatched, 1);
+    add(&cell.delay_ns, delay_ns);
+    add(&cell.delays[delays::bucket(delay_ns)], 1);
+}
+
+/// The readings of a class.
+///
+/// # Arguments
+/// * `now_ns` - the integrals have been brought up to it.
+/// * `oldest_ns` - when the first of the queue was accepted.
+pub fn readings(
+    cell: &Cell,
+    class: &str,
+    now_ns: u64,
+    queue: u32,
+    in_service: u32,
+    oldest_ns: Option<u64>,
+) -> ClassReadings {
+    let oldest_ns = oldest_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+    ClassReadings {
+        class: class.to_owned(),
+        arrivals: cell.arrivals.load(Relaxed),
+        dispatched: cell.dispatched.load(Relaxed),
+        refused: cell.refused.load(Relaxed),
+        aborted: cell.aborted.load(Relaxed),
+        delay_sum_s: cell.delay_ns.load(Relaxed) as f64 * NS,
+        delay_buckets: buckets(cell),
+        queue,
+        in_service,
+        queue_connection_s: cell.queue_ns.load(Relaxed) as f64 * NS,
+        in_service_connection_s: cell.in_service_ns.load(Relaxed) as f64 * NS,
+        oldest_wait_s: oldest_ns as f64 * NS,
+    }
+}
+
+fn buckets(cell: &Cell) -> Vec<(u64, u64)> {
+    cell.delays
+        .iter()
+        .enumerate()
+        .map(|(index, count)| (delays::upper_us(index), count.load(Relaxed)))
+        .filter(|&(_, count)| count > 0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[test]
+    fn integrals_are_counts_times_the_time_they_held() {
+        let ledger = Ledger::new(0).unwrap();
+        let cell = ledger.cell(0);
+        cell.until_ns.store(1_000_000_000, Relaxed);
+        pass(cell, 3_000_000_000, 2, 1);
+        pass(cell, 4_000_000_000, 0, 3);
+        let seen = readings(cell, "a", 4_000_000_000, 0, 3, None);
+        assert_eq!(
+            (seen.queue_connection_s, seen.in_service_connection_s),
+            (4.0, 5.0)
+        );
+        assert_eq!(seen.oldest_wait_s, 0.0);
+    }
+
+    #[test]
+    fn delays_are_summed_and_counted_by_bucket() {
+        let ledger = Ledger::new(0).unwrap();
+        let cell = ledger.cell(1);
+        dispatched(cell, 5_000);
+        dispatched(cell, 5_900);
+        dispatched(cell, 500_000_000);
+        let seen = readings(cell, "a", 2_000_000_000, 1, 0, Some(1_500_000_000));
+        assert_eq!(seen.delay_buckets, [(5, 2), (501_759, 1)]);
+        assert!((seen.delay_sum_s - 0.5000109).abs() < 1e-12);
+        assert_eq!((seen.dispatched, seen.oldest_wait_s), (3, 0.5));
+    }
+}

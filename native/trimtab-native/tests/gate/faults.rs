@@ -1,0 +1,167 @@
+//! What dies, and what must outlive it.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+
+use rustix::process::{kill_process, Pid, Signal};
+use serde_json::json;
+
+use crate::bench::{client, register, two_classes, until, Bench, Server};
+
+const REST: [u8; 4] = [127, 0, 2, 1];
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_killed_gate_loses_no_connection_no_count_and_no_order_of_the_queue() {
+    let bench = Bench::start("killed", two_classes());
+    let server = Server::start(&bench);
+    let mut users: Vec<_> = (0..6).map(|_| client(REST, server.address)).collect();
+    let mut held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    until("four wait", || bench.class(1)["queue"] == 4);
+    bench
+        .control()
+        .ask(&json!({"type": "apply", "changes": {"process_budget@first": 1}}));
+    for _ in 0..3 {
+        let before = bench.gate_pid();
+        kill(before);
+        until("another gate works", || bench.gate_pid() != before);
+        until("it knows the queue", || bench.class(1)["queue"] == 4);
+        let class = bench.class(1);
+        assert_eq!(
+            (&class["arrivals"], &class["in_service"]),
+            (&json!(6), &json!(2))
+        );
+    }
+    let done = bench
+        .control()
+        .ask(&json!({"type": "apply", "changes": {}}));
+    assert_eq!(done["configuration"]["process_budget@first"], 1);
+    for user in &mut users[2..] {
+        server.release(&bench, held.remove(0));
+        let mut next = server.take(&bench);
+        next.stream.write_all(b"x").unwrap();
+        user.read_exact(&mut [0]).unwrap();
+        held.push(next);
+    }
+    let _late = client(REST, server.address);
+    until("new ones are accepted", || bench.class(1)["arrivals"] == 7);
+}
+
+#[test]
+fn connections_that_were_being_looked_at_survive_a_killed_gate() {
+    let mut start = two_classes();
+    start["peek_timeout_s"] = json!(30.0);
+    start["classes"][0]["rules"] = json!([{"path_prefix": "/buy"}]);
+    let bench = Bench::start("killed-peek", start);
+    let server = Server::start(&bench);
+    let mut user = client(REST, server.address);
+    user.write_all(b"GET /bu").unwrap();
+    assert!(server.takes_nothing(&bench));
+    kill(bench.gate_pid());
+    user.write_all(b"y HTTP/1.1\r\n").unwrap();
+    assert_eq!(server.take(&bench).class, 0);
+}
+
+#[test]
+fn a_gate_whose_guardian_is_killed_guards_the_next_one() {
+    let bench = Bench::start("orphan", two_classes());
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..3).map(|_| client(REST, server.address)).collect();
+    let held = server.take(&bench);
+    let orphan = bench.gate_pid();
+    kill(bench.guardian_pid());
+    until("the orphan has started another", || {
+        bench.gate_pid() != orphan
+    });
+    kill(bench.gate_pid());
+    until("it is replaced too", || bench.class(1)["queue"] == 1);
+    server.release(&bench, held);
+    server.take(&bench);
+    server.take(&bench);
+    // What is left is ended here: the bench knows only the guardian that it started.
+    kill(orphan);
+}
+
+#[test]
+fn when_both_die_the_workers_see_the_end() {
+    let bench = Bench::start("both", two_classes());
+    let server = Server::start(&bench);
+    kill(bench.guardian_pid());
+    kill(bench.gate_pid());
+    until("the workers see the end", || server.sees_the_end());
+}
+
+#[test]
+fn a_dead_process_gives_its_slots_back() {
+    let bench = Bench::start("dead", two_classes());
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..4).map(|_| client(REST, server.address)).collect();
+    let other = bench.hello(77_777_777, None);
+    let held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    for held in &held {
+        let slot = bench.shared.slot(held.slot).unwrap();
+        slot.pid
+            .store(77_777_777, std::sync::atomic::Ordering::Relaxed);
+    }
+    assert!(server.takes_nothing(&bench));
+    drop(other);
+    server.take(&bench);
+    server.take(&bench);
+    assert_eq!(bench.class(1)["in_service"], 2);
+}
+
+#[test]
+fn processes_that_show_the_same_listener_share_one_dispatch_pair() {
+    let bench = Bench::start("share", two_classes());
+    let server = Server::start(&bench);
+    let again = register(&bench, &server.listener, std::process::id());
+    let _user = client(REST, server.address);
+    let mut bytes = [0; trimtab_wire::handoff::LONGEST];
+    let flags = rustix::net::RecvFlags::empty();
+    let (_, passed) = trimtab_wire::handoff::receive(again.as_fd(), &mut bytes, flags).unwrap();
+    assert!(passed.is_some());
+}
+
+#[test]
+fn told_to_stop_the_gate_gives_all_that_waits_to_the_workers_first() {
+    let mut bench = Bench::start("stop", two_classes());
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..8).map(|_| client(REST, server.address)).collect();
+    until("six wait", || bench.class(1)["queue"] == 6);
+    assert_eq!(
+        bench.control().ask(&json!({"type": "stop"}))["type"],
+        "done"
+    );
+    for _ in 0..8 {
+        server.take(&bench);
+    }
+    until("the workers see the end", || server.sees_the_end());
+    assert_eq!(bench.exit_code(), Some(0));
+}
+
+#[test]
+fn the_pair_ends_by_itself_when_nobody_is_there_any_more() {
+    let mut bench = Bench::start("alone", two_classes());
+    bench.close_stdin();
+    assert_eq!(bench.exit_code(), Some(0));
+}
+
+#[test]
+fn who_does_not_show_the_token_is_not_spoken_to() {
+    let bench = Bench::start("token", two_classes());
+    let server = Server::start(&bench);
+    let word = &bench.shared.header.token[0];
+    let right = word.load(std::sync::atomic::Ordering::Relaxed);
+    word.store(!right, std::sync::atomic::Ordering::Relaxed);
+    let wrong = bench.shared.token();
+    word.store(right, std::sync::atomic::Ordering::Relaxed);
+    assert_ne!(wrong, bench.shared.token());
+    let stranger = bench.stranger(wrong, &server.listener);
+    let mut bytes = [0; trimtab_wire::handoff::LONGEST];
+    let flags = rustix::net::RecvFlags::empty();
+    let received = trimtab_wire::handoff::receive(stranger.as_fd(), &mut bytes, flags);
+    assert!(matches!(received, Ok((0, None)) | Err(_)));
+}

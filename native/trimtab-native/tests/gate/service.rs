@@ -1,0 +1,208 @@
+//! What the gate does for connections: budgets, queues, peeking, refusals, reclaiming.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::json;
+use trimtab_wire::shared::NO_SLOT;
+
+use crate::bench::{all_of, client, two_classes, until, Bench, Server};
+
+const FIRST: [u8; 4] = [127, 0, 1, 1];
+const REST: [u8; 4] = [127, 0, 2, 1];
+
+#[test]
+fn a_connection_goes_to_a_worker_at_once_and_is_counted() {
+    let bench = Bench::start("once", two_classes());
+    let server = Server::start(&bench);
+    let mut user = client(FIRST, server.address);
+    let mut held = server.take(&bench);
+    assert_eq!(held.class, 0);
+    held.stream.write_all(b"hello").unwrap();
+    server.release(&bench, held);
+    let mut got = Vec::new();
+    user.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"hello");
+    until("the slot is free", || bench.class(0)["in_service"] == 0);
+    let class = bench.class(0);
+    assert_eq!(
+        (&class["arrivals"], &class["dispatched"]),
+        (&json!(1), &json!(1))
+    );
+    assert!(class["delay_sum_s"].as_f64().unwrap() < 0.1);
+    assert_eq!(bench.class(1)["arrivals"], 0);
+}
+
+#[test]
+fn a_class_waits_at_its_budget_and_the_first_of_its_queue_goes_first() {
+    let bench = Bench::start("budget", two_classes());
+    let server = Server::start(&bench);
+    let mut users: Vec<_> = (0..4).map(|_| client(REST, server.address)).collect();
+    let held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    until("two wait", || bench.class(1)["queue"] == 2);
+    assert!(server.takes_nothing(&bench));
+    // The other class is not in their way, nor they in its.
+    let _other = client(FIRST, server.address);
+    assert_eq!(server.take(&bench).class, 0);
+    for (index, held) in held.into_iter().enumerate() {
+        server.release(&bench, held);
+        let mut next = server.take(&bench);
+        next.stream.write_all(b"x").unwrap();
+        users[2 + index].read_exact(&mut [0]).unwrap();
+    }
+}
+
+#[test]
+fn budgets_change_at_one_instant_and_wrong_changes_change_nothing() {
+    let bench = Bench::start("apply", two_classes());
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..6).map(|_| client(REST, server.address)).collect();
+    let _held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    let mut control = bench.control();
+    for changes in [
+        json!({"process_budget@rest": 9}),
+        json!({"process_budget@rest": 4, "process_budget@nobody": 1}),
+        json!({"process_budget@rest": -1}),
+        json!({"max_request_workers": 0}),
+        json!({"other": 1}),
+    ] {
+        let answer = control.ask(&json!({"type": "apply", "changes": changes}));
+        assert_eq!(answer["type"], "refused", "{changes}");
+    }
+    assert!(server.takes_nothing(&bench));
+    let changes =
+        json!({"process_budget@rest": 4, "process_budget@first": 0, "max_request_workers": 4});
+    let answer = control.ask(&json!({"type": "apply", "changes": changes}));
+    assert_eq!(answer["configuration"], changes);
+    let more: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    assert_eq!(more.len(), 2);
+    assert!(server.takes_nothing(&bench));
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_the_queue() {
+    let bench = Bench::start("abort", two_classes());
+    let server = Server::start(&bench);
+    let mut users: Vec<_> = (0..5).map(|_| client(REST, server.address)).collect();
+    let held = server.take(&bench);
+    let _other = server.take(&bench);
+    until("three wait", || bench.class(1)["queue"] == 3);
+    drop(users.remove(2));
+    until("it is counted", || bench.class(1)["aborted"] == 1);
+    assert_eq!(bench.class(1)["queue"], 2);
+    server.release(&bench, held);
+    let mut next = server.take(&bench);
+    next.stream.write_all(b"x").unwrap();
+    users[2].read_exact(&mut [0]).unwrap();
+}
+
+#[test]
+fn a_full_queue_refuses_the_newest_or_the_oldest_with_503_that_the_client_reads() {
+    for (full, refused) in [("refuse_newest", 2), ("refuse_oldest", 1)] {
+        let mut start = two_classes();
+        start["classes"][1]["queue_limit"] = json!(1);
+        start["classes"][1]["budget"] = json!(1);
+        start["classes"][1]["full"] = json!(full);
+        let bench = Bench::start(full, start);
+        let server = Server::start(&bench);
+        let mut users = Vec::new();
+        for waiting in [0, 1, 1] {
+            let mut user = client(REST, server.address);
+            user.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                .unwrap();
+            users.push(user);
+            until("it has come", || {
+                let class = bench.class(1);
+                class["arrivals"] == users.len() && class["queue"] == waiting
+            });
+        }
+        let reply = all_of(users.remove(refused));
+        assert!(reply.starts_with("HTTP/1.1 503 "), "{reply:?}");
+        assert!(reply.contains("\r\nRetry-After: "), "{reply:?}");
+        assert_eq!(bench.class(1)["refused"], 1);
+    }
+}
+
+#[test]
+fn the_request_tells_the_class_and_who_says_nothing_holds_up_nobody() {
+    let mut start = two_classes();
+    start["classes"][0]["rules"] = json!([{"path_prefix": "/buy"}]);
+    let bench = Bench::start("peek", start);
+    let server = Server::start(&bench);
+    let _silent: Vec<_> = (0..50).map(|_| client(REST, server.address)).collect();
+    let mut slow = client(REST, server.address);
+    slow.write_all(b"GET /b").unwrap();
+    let mut user = client(REST, server.address);
+    user.write_all(b"GET /buy HTTP/1.1\r\n\r\n").unwrap();
+    let mut held = server.take(&bench);
+    assert_eq!(held.class, 0);
+    // What was looked at is still there for the worker.
+    let mut got = [0; 21];
+    held.stream.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"GET /buy HTTP/1.1\r\n\r\n");
+    slow.write_all(b"uy HTTP/1.1\r\n").unwrap();
+    assert_eq!(server.take(&bench).class, 0);
+    // After the time to speak the silent ones are of the rest, and their delay counts from their arrival.
+    assert_eq!(server.take(&bench).class, 1);
+    assert!(bench.class(1)["delay_sum_s"].as_f64().unwrap() >= 0.3);
+}
+
+#[test]
+fn a_connection_of_the_server_to_itself_is_outside_all_budgets() {
+    let mut start = two_classes();
+    start["classes"][1]["budget"] = json!(1);
+    let bench = Bench::start("wake", start);
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..2).map(|_| client(REST, server.address)).collect();
+    let _held = server.take(&bench);
+    let wake = bench
+        .shared
+        .header
+        .wake_source
+        .load(std::sync::atomic::Ordering::Relaxed);
+    let _wake = client(wake.to_be_bytes(), server.address);
+    assert_eq!(server.take(&bench).slot, NO_SLOT);
+    assert_eq!(bench.class(1)["in_service"], 1);
+}
+
+#[test]
+fn the_preemptive_policy_asks_back_the_longest_idle_connection_of_a_class_over_its_budget() {
+    let mut start = two_classes();
+    start["policy"] = json!("preemptive");
+    start["classes"][0]["budget"] = json!(0);
+    start["classes"][0]["minimum"] = json!(0);
+    start["classes"][1]["budget"] = json!(4);
+    let bench = Bench::start("preempt", start);
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..4).map(|_| client(REST, server.address)).collect();
+    let held: Vec<_> = (0..4).map(|_| server.take(&bench)).collect();
+    for (held, since_ns) in held.iter().zip([30, 10, 20]) {
+        server.set_idle(&bench, held, since_ns);
+    }
+    let changes = json!({"process_budget@first": 1, "process_budget@rest": 3});
+    bench
+        .control()
+        .ask(&json!({"type": "apply", "changes": changes}));
+    let _user = client(FIRST, server.address);
+    assert_eq!(server.asked_back(), held[1].slot);
+    let mut held = held;
+    server.release(&bench, held.remove(1));
+    assert_eq!(server.take(&bench).class, 0);
+}
+
+#[test]
+fn when_the_lease_runs_out_the_gate_opens_and_an_order_closes_it_again() {
+    let bench = Bench::start("lease", two_classes());
+    let server = Server::start(&bench);
+    let _users: Vec<_> = (0..6).map(|_| client(REST, server.address)).collect();
+    let _held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    let mut control = bench.control();
+    let answer = control.ask(&json!({"type": "lease", "timeout_s": 0.3}));
+    assert_eq!(answer["mode"], "budgets");
+    assert!(server.takes_nothing(&bench));
+    // Nothing is ordered any more: two more go, as M allows.
+    let _more: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    let read = json!({"type": "read"});
+    assert_eq!(bench.control().ask(&read)["mode"], "open");
+    control.ask(&read);
+    assert_eq!(bench.control().ask(&read)["mode"], "budgets");
+}

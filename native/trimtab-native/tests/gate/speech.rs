@@ -1,0 +1,106 @@
+//! What the gate hears on its sockets: nonsense, too much, too slowly.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use crate::bench::{two_classes, Bench};
+
+#[test]
+fn nonsense_on_the_control_socket_is_refused_in_one_line_each_and_the_conversation_goes_on() {
+    let bench = Bench::start("nonsense", two_classes());
+    let mut control = bench.control();
+    for line in [
+        &b"\n"[..],
+        b"{\n",
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"{\"type\":\"read\",\"x\":1}\n",
+        b"{\"type\":\"apply\",\"changes\":{\"process_budget@rest\":1e99}}\n",
+        b"{\"type\":\"lease\",\"timeout_s\":-1}\n",
+    ] {
+        control.say(line);
+        let answer = control.hear();
+        assert_eq!(
+            answer["type"],
+            "refused",
+            "{:?}",
+            String::from_utf8_lossy(line)
+        );
+    }
+    assert_eq!(control.ask(&json!({"type": "read"}))["type"], "readings");
+}
+
+#[test]
+fn a_line_without_an_end_and_answers_that_nobody_reads_do_not_disturb_others() {
+    let bench = Bench::start("endless", two_classes());
+    let mut endless = bench.control();
+    endless.say(&vec![b'x'; 100 * 1024]);
+    assert_eq!(endless.hear()["type"], "refused");
+    let mut greedy = bench.control().into_stream();
+    greedy.set_nonblocking(true).unwrap();
+    let orders = b"{\"type\":\"read\"}\n".repeat(1000);
+    for _ in 0..200 {
+        if greedy.write(&orders).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    assert_eq!(
+        bench.control().ask(&json!({"type": "read"}))["type"],
+        "readings"
+    );
+}
+
+#[test]
+fn many_silent_conversations_leave_room_for_one_that_speaks() {
+    let bench = Bench::start("silent", two_classes());
+    let _silent: Vec<_> = (0..100).map(|_| bench.control()).collect();
+    assert_eq!(
+        bench.control().ask(&json!({"type": "read"}))["type"],
+        "readings"
+    );
+}
+
+#[test]
+fn prometheus_gets_its_page_beside_clients_that_say_nothing_or_nonsense() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut start = two_classes();
+    start["metrics"] = json!(address);
+    let bench = Bench::start("metrics", start);
+    let _silent: Vec<_> = (0..40)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    let ask = |request: &[u8]| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8(bytes).unwrap()
+    };
+    assert!(ask(&[b'x'; 9000]).starts_with("HTTP/1.1 431 "));
+    assert!(ask(b"\xff\n\n").starts_with("HTTP/1.1 400 "));
+    assert!(ask(b"GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let page = ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(
+        page.contains("trimtab_gate_arrivals_total{class=\"first\"} 0\n"),
+        "{page}"
+    );
+    drop(bench);
+}
+
+#[test]
+fn a_wrong_start_line_ends_with_2_and_does_nothing() {
+    let mut start = two_classes();
+    start["limit"] = json!(0);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_trimtab-native"))
+        .arg("gate")
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    writeln!(child.stdin.take().unwrap(), "{start}").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
