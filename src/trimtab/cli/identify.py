@@ -51,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="delay ratio or delay (default: the SPEC's, or relative)",
     )
     parser.add_argument(
-        "--classes", metavar="A,B", help="the two classes, the higher priority first (default: the first)"
+        "--classes",
+        dest="pair",
+        metavar="A,B",
+        help="the two classes, the higher priority first (default: the first)",
     )
     parser.add_argument("--low", type=int, default=0, help="lesser budget of A (default: half of what A and B have)")
     parser.add_argument("--high", type=int, default=0, help="greater budget of A (default: three quarters)")
@@ -110,7 +113,7 @@ def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Ex
         UsageError: an argument is wrong, or the plant has not two classes.
     """
     there = classes_of(plant)
-    chosen = tuple(args.classes.split(",")) if args.classes else there[:2]
+    chosen = tuple(args.pair.split(",")) if args.pair else there[:2]
     if len(chosen) != 2 or chosen[0] == chosen[1]:
         known = f"{plant.name} has {', '.join(there) or 'none'}"
         raise UsageError(f"identification needs two classes, such as --classes A,B: {known}")

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
-from trimtab.design.poles import Loop, characteristic, horizon, nyquist_distance, radius
+from trimtab.design.poles import Loop, horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, overshoot_ratio, settling_samples
 from trimtab.errors import UsageError
 from trimtab.identification.model import Model
@@ -218,7 +217,8 @@ class _Search:
         slowest = radius(self.model, point.gain, point.zero)
         if slowest >= 1:
             return False
-        response = self._response(point, slowest)
+        length = max(self.horizon, horizon(slowest)) + 1
+        response = stepped(self.model, point.gain, point.zero, length)
         settled, over = settling_samples(response, self.specification.band_ratio), overshoot_ratio(response)
         most = self.specification.overshoot_ratio
         self.calmest = min(self.calmest, over)
@@ -240,15 +240,6 @@ class _Search:
         settled, point = self.fastest
         allowed = settled * self.specification.period_s
         return f"{wanted}: the fastest takes {allowed:g} s, with gain {point.gain:.3g} and zero {point.zero:.3g}"
-
-    def _response(self, point: _Tried, slowest: float) -> np.ndarray:
-        """The step response until its slowest pole has died away, by the closed loop's own difference equation."""
-        length = max(self.horizon, horizon(slowest)) + 1
-        denominator = characteristic(self.model, point.gain, point.zero)
-        numerator = np.zeros_like(denominator)
-        numerator[-self.model.order - 1 :] = point.gain * np.convolve([1.0, -point.zero], self.model.b)
-        response: np.ndarray = lfilter(numerator, denominator, np.ones(length))
-        return response
 
 
 def _rounded(best: _Tried, search: _Search) -> tuple[float, float]:

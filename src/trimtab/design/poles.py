@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import control
 import numpy as np
 from scipy import optimize
+from scipy.signal import lfilter
 
 from trimtab.identification.model import Model
 
@@ -132,6 +133,22 @@ def horizon(slowest: float) -> int:
 def radius(model: Model, gain: float, zero: float) -> float:
     """The distance of the slowest closed-loop pole from the origin."""
     return float(np.max(np.abs(np.roots(characteristic(model, gain, zero)))))
+
+
+def stepped(model: Model, gain: float, zero: float, samples: int) -> np.ndarray:
+    """The step response by the closed loop's own difference equation: fast enough for a search.
+
+    Args:
+        model: what is controlled.
+        gain: g.
+        zero: r.
+        samples: how many, from 0 on.
+    """
+    denominator = characteristic(model, gain, zero)
+    numerator = np.zeros_like(denominator)
+    numerator[-model.order - 1 :] = gain * np.convolve([1.0, -zero], model.b)
+    response: np.ndarray = lfilter(numerator, denominator, np.ones(samples))
+    return response
 
 
 def nyquist_distance(model: Model, gains: np.ndarray, zeros: np.ndarray, points: int = 512) -> np.ndarray:

@@ -1,0 +1,301 @@
+"""A delay guarantee whose gains follow the server: identification goes on in the loop, and the PI is redesigned.
+
+Promises what the controller of relative or absolute delays within it promises, for a server that changes: the
+parameters of Eq. (2) of lu2001 are estimated on from every window by least squares that forget, and once the gains in
+use would no longer keep the closed loop within bounds they are designed anew. What the estimate cannot support
+changes nothing. It is a wrapper: what the budgets are is decided by the controller within, whose state is kept when
+its gains change. Eq. (1) adds to the budget in force, so new gains are no jump.
+
+Equations: Eq. (2) to (5) as in `identification/`, with forgetting; the design as in `design/pi.py`. One model serves
+all loops, as in the paper, so every loop's windows go into one estimate. The gains are out of bounds when on the
+estimated model
+
+    the stability margin is below `least_margin`,   or   T_s > slack_ratio * settling_s
+
+in `patience` windows in a row.
+
+    paper      here         unit               shape
+    g, r       gain, zero   see the controller  scalars
+    theta, R   estimate     see identification  2n, 2n x 2n
+    T_s        settling     s                   scalar
+
+Departures from the paper
+- The paper identifies once, with white noise, and keeps its gains. Here the controller's own moves and the load's
+  noise are the excitation, and that is little. So the estimate stays tied to the model that it began with: in every
+  window R^-1 also gains what keeps that model at `anchor` times the weight of a whole memory, 1 / (1 - forgetting)
+  windows of a typical excitation, and its a_j `_TRUST` times as strongly as its b_j. For a change of load changes
+  how much the input does before it changes how fast. The ties are equations too, e_j^T theta = theta_j at the start,
+  which Eq. (3) to (5) take like any other.
+- A window in which a loop's input has not moved lately is not learned from, and a gap is skipped as in
+  identification.
+- A new design is taken only with at least `least_margin` on the estimated model.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trimtab.controllers._classes import ClassControl, Delay, Group
+from trimtab.controllers._knob import require
+from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
+from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
+from trimtab.core import Knob, Move, Window
+from trimtab.design.pi import Design, designed
+from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
+from trimtab.design.specification import Specification, settling_samples
+from trimtab.errors import UsageError
+from trimtab.identification.least_squares import Estimate, updated
+from trimtab.identification.model import Model, parse_model
+from trimtab.identification.result import PAPER
+from trimtab.identification.signals import Kind, Sample, equation, needed
+
+_TYPICAL_RATIO = 0.25
+"""Share of the processes by which an input is taken to move, for the weight of the first model."""
+_TRUST = 10.0
+"""How many times as strongly the a_j of the first model are believed as its b_j."""
+
+_design = functools.lru_cache(maxsize=32)(designed)
+
+
+@dataclass(frozen=True)
+class SelfTuningState:
+    """Where the controller stands.
+
+    Args:
+        inner: the controller with the gains in use.
+        inside: its state.
+        estimate: the parameters; None before the first window.
+        samples: the latest windows of every loop, as the estimator sees them.
+        out: windows in a row in which the gains were out of bounds.
+    """
+
+    inner: RelativeDelay | AbsoluteDelay
+    inside: RelativeState | AbsoluteState
+    estimate: Estimate | None = None
+    samples: tuple[tuple[Sample, ...], ...] = ()
+    out: int = 0
+
+
+@dataclass(frozen=True)
+class SelfTuning(ClassControl):
+    """A PI controller of delays that is redesigned when the server has changed.
+
+    Args:
+        guarantee: relative or absolute.
+        model: the model to begin with, as a1,..,an,b1,..,bn; empty for the paper's.
+        gain: g to begin with; 0 to design both gain and zero from the model.
+        zero: r to begin with.
+        period_s: sampling period.
+        settling_s: settling time that the gains are designed for.
+        slack_ratio: how many times that it may become before they are designed anew.
+        least_margin: stability margin below which they are.
+        patience: windows in a row that have to say so.
+        forgetting: what a window weighs in comparison with the next one.
+        anchor: how strongly the estimate is tied to the first model; 0 for not at all.
+    """
+
+    guarantee: Kind = Kind.RELATIVE
+    model: str = ""
+    gain: float = 0.0
+    zero: float = 0.0
+    period_s: float = 30.0
+    settling_s: float = 300.0
+    slack_ratio: float = 1.5
+    least_margin: float = 0.35
+    patience: int = 3
+    forgetting: float = 0.9
+    anchor: float = 0.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.slack_ratio >= 1, "slack_ratio", self.slack_ratio, "1 or more")
+        require(0 < self.least_margin < 1, "least_margin", self.least_margin, "between 0 and 1")
+        require(self.patience >= 1, "patience", self.patience, "1 or more windows")
+        require(0.5 <= self.forgetting < 1, "forgetting", self.forgetting, "0.5 or more, and below 1")
+        require(0 <= self.anchor <= 1, "anchor", self.anchor, "0 to 1")
+        self.first_model().usable()
+
+    @property
+    def specification(self) -> Specification:
+        """What the gains are designed for."""
+        return Specification(self.settling_s, self.period_s)
+
+    def first_model(self) -> Model:
+        """The model to begin with."""
+        return parse_model(self.model) if self.model else PAPER[Kind(self.guarantee)]
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> SelfTuningState:
+        """The state before the first window; the seed is not used, the method draws nothing.
+
+        Raises:
+            UsageError: these knobs cannot be moved, or no gains meet the specification with the first model.
+        """
+        gain, zero = self.gain, self.zero
+        self.group(knobs, "self-tuning", 2 if self.guarantee == Kind.RELATIVE else 1)
+        if not gain:
+            design = _design(self.first_model(), self.specification)
+            gain, zero = design.gain, design.zero
+        shared = (
+            self.objective,
+            self.classes,
+            self.desired,
+            self.minimum,
+            self.metrics,
+            self.workers,
+            self.min_samples,
+        )
+        if self.guarantee == Kind.RELATIVE:
+            relative = RelativeDelay(*shared, gain=gain, zero=zero)
+            return SelfTuningState(relative, relative.start(knobs, seed))
+        absolute = AbsoluteDelay(*shared, gain=gain, zero=zero)
+        return SelfTuningState(absolute, absolute.start(knobs, seed))
+
+    def step(self, state: SelfTuningState, window: Window) -> tuple[SelfTuningState, Move]:
+        """Learns from the window, redesigns where that is due, and lets the controller decide."""
+        group = state.inside.group
+        state = self._learned(state, window, group)
+        state, said = self._tuned(state)
+        inside, move = _decided(state, window)
+        state = replace(state, inside=inside)
+        evidence = {**move.evidence, "gain": state.inner.gain, "zero": state.inner.zero}
+        if said:
+            return state, Move(move.changes, f"{said}; {move.reason}", evidence, "redesign")
+        return state, replace(move, evidence=evidence)
+
+    def _learned(self, state: SelfTuningState, window: Window, group: Group) -> SelfTuningState:
+        """The state with one more window in its estimate."""
+        kind = Kind(self.guarantee)
+        found = _samples(kind, group, window)
+        order = self.first_model().order
+        before = state.samples or ((),) * len(found)
+        samples = tuple((*old, new)[-needed(kind, order) :] for old, new in zip(before, found, strict=True))
+        estimate = state.estimate
+        if estimate is None:
+            estimate = self._begun(group, window)
+        weight = self.forgetting
+        for one in samples:
+            row = equation(one, kind, order)
+            if row is not None and _moved(row.regressor[order:], kind):
+                estimate, weight = updated(estimate, row.regressor, row.output, weight), 1.0
+        if weight == 1.0:
+            estimate = self._tied(estimate, self._begun(group, window))
+        return replace(state, samples=samples, estimate=estimate)
+
+    def _tied(self, estimate: Estimate, first: Estimate) -> Estimate:
+        """The estimate with one window's share of the first model added to it."""
+        size = len(first.theta)
+        for j in range(size):
+            root = math.sqrt((1 - self.forgetting) * self.anchor / first.spread[j][j])
+            tie = tuple(root if i == j else 0.0 for i in range(size))
+            estimate = updated(estimate, tie, root * first.theta[j])
+        return estimate
+
+    def _begun(self, group: Group, window: Window) -> Estimate:
+        """The estimate before any window: the first model, with the weight of one memory.
+
+        R is about (1 - forgetting) / q^2 after many windows. q is taken to be 1 for a ratio of processes and a
+        quarter of an even share for a number of them, and for an output what the model makes of that.
+        """
+        model, kind = self.first_model(), Kind(self.guarantee)
+        in_force = group.in_force(window) or (1,)
+        share = sum(in_force) / len(in_force)
+        moved = 1.0 if kind is Kind.RELATIVE else max(1.0, _TYPICAL_RATIO * share)
+        scales = [_TRUST * abs(model.gain) * moved] * model.order + [moved] * model.order
+        weight = 1.0 - self.forgetting
+        spread = np.diag([weight / max(scale, 1e-6) ** 2 for scale in scales])
+        return Estimate(model.theta, tuple(tuple(float(value) for value in row) for row in spread))
+
+    def _tuned(self, state: SelfTuningState) -> tuple[SelfTuningState, str]:
+        """The state with new gains where they are due, and what to say of it."""
+        assert state.estimate is not None
+        model = Model.of(state.estimate.theta)
+        fault = self._fault(model, state.inner.gain, state.inner.zero)
+        out = state.out + 1 if fault else 0
+        state = replace(state, out=out)
+        if out < self.patience:
+            return state, ""
+        old = (
+            f"the model has drifted to {model}, where gain {state.inner.gain:g} and zero {state.inner.zero:g} {fault}"
+        )
+        state = replace(state, out=0)
+        try:
+            design = self._redesigned(model)
+            inner = replace(state.inner, gain=design.gain, zero=design.zero)
+        except UsageError as error:
+            return state, f"self-tuning: {old}; the gains stay, because {error}"
+        now = f"redesigned to gain {design.gain:g} and zero {design.zero:g}, margin {design.margin:.2f}"
+        return replace(state, inner=inner), f"self-tuning: {old}; {now}, settling in {design.settling_s:g} s"
+
+    def _fault(self, model: Model, gain: float, zero: float) -> str:
+        """Why these gains are out of bounds with a model, in words; empty when they are not, or nobody could be."""
+        try:
+            model.usable()
+        except UsageError:
+            return ""
+        if (model.gain > 0) is not (self.guarantee == Kind.RELATIVE):
+            return ""
+        slowest = radius(model, gain, zero)
+        if slowest >= 1:
+            return "would be unstable"
+        margin = float(nyquist_distance(model, np.array([gain]), np.array([zero]))[0])
+        if margin < self.least_margin:
+            return f"would have a stability margin of {margin:.2f}, wanted is {self.least_margin:g}"
+        most = round(self.slack_ratio * self.specification.samples)
+        settled = settling_samples(stepped(model, gain, zero, max(horizon(slowest), most) + 1))
+        if settled is None or settled > most:
+            found = "too long" if settled is None else f"{settled * self.period_s:g} s"
+            return f"would settle in {found}, at most {most * self.period_s:g} s is allowed"
+        return ""
+
+    def _redesigned(self, model: Model) -> Design:
+        """New gains for a model.
+
+        Raises:
+            UsageError: none meet the specification with a sufficient margin.
+        """
+        design = _design(model, self.specification)
+        if design.margin < self.least_margin:
+            raise UsageError(f"the best design has a stability margin of {design.margin:.2f} only")
+        return design
+
+
+def _decided(state: SelfTuningState, window: Window) -> tuple[RelativeState | AbsoluteState, Move]:
+    """What the controller within decides."""
+    if isinstance(state.inner, RelativeDelay):
+        assert isinstance(state.inside, RelativeState)
+        return state.inner.step(state.inside, window)
+    assert isinstance(state.inside, AbsoluteState)
+    return state.inner.step(state.inside, window)
+
+
+def _samples(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
+    """The window as every loop's estimator sees it; only delays that were measured count."""
+    budgets = group.in_force(window)
+    delays = (None,) * len(group.classes) if window.aborted else group.delays(window)
+    measured = [_exact(delay) for delay in delays]
+    if kind is Kind.ABSOLUTE:
+        inputs: tuple[float | None, ...] = budgets if budgets is not None else (None,) * len(measured)
+        return tuple(Sample(u, v) for u, v in zip(inputs, measured, strict=True))
+    found = []
+    for k in range(1, len(measured)):
+        above, below = measured[k - 1], measured[k]
+        ratio = budgets[k - 1] / budgets[k] if budgets is not None and budgets[k] else None
+        found.append(Sample(ratio, below / above if above and below is not None else None))
+    return tuple(found)
+
+
+def _exact(delay: Delay | None) -> float | None:
+    """A delay that was measured, in seconds; None for none and for a bound."""
+    return delay.value_s if delay is not None and delay.exact else None
+
+
+def _moved(inputs: tuple[float, ...], kind: Kind) -> bool:
+    """Whether an input has moved within an equation."""
+    return any(inputs) if kind is Kind.ABSOLUTE else max(inputs) > min(inputs)
+
+
+CONTROLLER = SelfTuning

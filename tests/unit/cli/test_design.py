@@ -1,0 +1,95 @@
+"""What `trimtab design` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Trimtab
+from trimtab.identification.model import Model
+from trimtab.identification.model_file import ModelFile
+from trimtab.identification.signals import Kind, Pair
+
+RELATIVE, ABSOLUTE = "0.74,-0.37,0.95,-0.12", "-0.08,-0.2,-0.2,-0.05"
+
+
+def test_poles_of_a_given_design_as_json(trimtab: Trimtab) -> None:
+    said = trimtab("design", "poles", "--model", RELATIVE, "--gain", "0.3", "--zero", "0.05", "--json")
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    assert [pole[0] for pole in found["poles"]] == pytest.approx([0.70, 0.38, 0.38], abs=0.01)
+    assert [pole[1] for pole in found["poles"]] == pytest.approx([0.0, 0.62, -0.62], abs=0.01)
+    assert (found["stable"], found["settling_s"], found["meets"]) == (True, 270.0, True)
+
+
+def test_a_model_and_a_gain_may_be_negative(trimtab: Trimtab) -> None:
+    said = trimtab("design", "poles", "--model", ABSOLUTE, "--gain", "-4.6", "--zero", "0.3")
+    assert said.code == 0
+    assert "0.607, -0.304 ± 0.592i (stable)" in said.out
+    assert "settles in 210 s" in said.out
+
+
+def test_a_design_meets_what_was_asked_for(trimtab: Trimtab) -> None:
+    said = trimtab("design", "--model", RELATIVE, "--settling", "10s", "--period", "1s", "--overshoot", "0", "--json")
+    found = json.loads(said.out)
+    assert found["meets"]
+    assert found["settling_s"] <= 10.0
+    assert found["overshoot_ratio"] <= 1e-9
+    assert len(found["step_response"]) >= 20
+
+
+def test_a_design_that_is_not_stable_is_judged_and_not_refused(trimtab: Trimtab) -> None:
+    said = trimtab("design", "poles", "--model", RELATIVE, "--gain", "30", "--zero", "0.05")
+    assert said.code == 0
+    assert "not stable" in said.out
+    assert "not met, the closed loop is not stable" in said.out
+
+
+@pytest.mark.parametrize("name", ["plot.svg", "plot.html"])
+def test_the_figures_are_one_file(trimtab: Trimtab, tmp_path: Path, name: str) -> None:
+    said = trimtab("design", "--model", RELATIVE, "--plot", tmp_path / name)
+    text = (tmp_path / name).read_text()
+    assert said.out.splitlines()[-1] == f"figures: {tmp_path / name}"
+    assert "Root locus" in text and "Predicted step response" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def test_a_model_file_brings_its_period(trimtab: Trimtab, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    ModelFile(Model((0.74, -0.37), (0.95, -0.12)), Pair(Kind.RELATIVE, "a", "b"), 2.0, {}).write(path)
+    found = json.loads(trimtab("design", "--model-file", path, "--settling", "20s", "--json").out)
+    assert (found["period_s"], found["settling_s"]) == (2.0, 20.0)
+    wrong = trimtab("design", "--model-file", path, "--period", "3s")
+    assert wrong.code == 2
+    assert "identify again with the other period" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--model", "1.2,1"), "unstable"),
+        (("--model", "0.5,0.1,1,-1"), "no lasting effect"),
+        (("--model", "1,2,3"), "no model"),
+        (("--model", RELATIVE, "--settling", "60s"), "the fastest takes"),
+        (("--model", RELATIVE, "--settling", "1s"), "before the first sample"),
+        (("--model", RELATIVE, "--settling", "5"), "not a duration"),
+        (("--model", RELATIVE, "--overshoot", "-1"), "overshoot"),
+        (("--model", RELATIVE, "--band", "0"), "band"),
+        (("--model", RELATIVE, "--gain", "0.3"), "design poles"),
+        (("poles", "--model", RELATIVE, "--gain", "0.3"), "needs --gain and --zero"),
+        (("poles", "--model", "1.2,1", "--gain", "0.3", "--zero", "0"), "unstable"),
+        (("--model", RELATIVE, "--plot", "picture.png"), "ends in .svg or .html"),
+        (("--model-file", "/no/such/file"), "No such file"),
+        ((), "required"),
+        (("locus", "--model", RELATIVE), "invalid choice"),
+        (("--model", RELATIVE, "--model-file", "x"), "not allowed with"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(trimtab: Trimtab, arguments: tuple[str, ...], why: str) -> None:
+    said = trimtab("design", *arguments)
+    assert said.code == 2
+    assert why in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
