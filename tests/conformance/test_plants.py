@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
-from tests._fake_gate import FakeGate
+from tests._fake_gate import SPEC
 from tests.servers._private_apache import private
 from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core import Plant, metric
 from trimtab.errors import ApplyRefused, NotMeasured
 from trimtab.gate import place as places
+from trimtab.gate.pair import Pair
+from trimtab.gate.spec import parse
+from trimtab.sensors import _shared_file
 
 ROOM = "trimtab.plants"
 
@@ -26,6 +30,23 @@ def plant(name: str, *words: str) -> Plant:
     made: Plant = module.from_arguments(parser.parse_args(words), SystemClock())
     assert type(made) is module.PLANT
     return made
+
+
+@contextlib.contextmanager
+def gate(name: str) -> Iterator[None]:
+    """A gate without a server."""
+    place, clock = places.claim(name), SystemClock()
+    try:
+        _shared_file.create(place.shared)
+        line = parse(SPEC).start(place.directory)
+        place.write_start_line(line)
+        pair = Pair(place, line, clock, print)
+        try:
+            yield
+        finally:
+            pair.stop()
+    finally:
+        place.release()
 
 
 @pytest.fixture(
@@ -44,11 +65,12 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             made.restore()
             made.close()
     elif request.param == "gate":
-        with pytest.MonkeyPatch.context() as patch, FakeGate(tmp_path_factory.mktemp("gate") / "fake") as gate:
-            patch.setattr(places, "base", lambda: gate.place.directory.parent)
-            made = plant("gate", "--name", "fake")
-            yield made
-            made.close()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
+            with gate("conformance"):
+                made = plant("gate", "--name", "conformance")
+                yield made
+                made.close()
     else:
         made = plant(request.param)
         yield made

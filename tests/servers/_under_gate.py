@@ -1,0 +1,174 @@
+"""A private, unmodified Apache that `trimtab run` has started, and clients whose source address says their class."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.gate import place as places
+from trimtab.gate.place import Place
+from trimtab.plants.gate import Gate
+from trimtab.testbed import apache_config, content
+from trimtab.testbed.apache import _free_ports, _module_directory, _program, _worker_user
+from trimtab.testbed.apache_config import ApacheSpec, Mpm
+from trimtab.testbed.content import WEBSTONE
+
+PAGE = WEBSTONE[0].path
+PREMIUM, BASIC = "127.0.1.1", "127.0.0.1"
+PATIENCE_S = 60.0
+SPEC = """
+listen = [{port}]
+workers = {workers}
+guarantee = "relative"
+[[class]]
+name = "premium"
+match = [{{ source = "127.0.1.0/24" }}]
+desired = 1
+[[class]]
+name = "basic"
+desired = 3
+"""
+_number = itertools.count()
+
+
+@dataclass
+class UnderGate:
+    """A server under `trimtab run`.
+
+    Args:
+        process: `trimtab run`.
+        place: its run directory.
+        port: port of the pages, gated or measured.
+        status_url: the status page, on a port that is neither.
+        directory: the server root.
+    """
+
+    process: subprocess.Popen[str]
+    place: Place
+    port: int
+    status_url: str
+    directory: Path
+
+    def plant(self) -> Gate:
+        """trimtab attached to its gate."""
+        return Gate(SystemClock(), self.place)
+
+    def client(self, source: str, timeout_s: float = PATIENCE_S) -> http.client.HTTPConnection:
+        """A client that has not connected yet."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s, source_address=(source, 0))
+
+    def pages(self, source: str, number: int = 1, path: str = PAGE) -> None:
+        """Fetches pages over one connection, and closes it."""
+        with contextlib.closing(self.client(source)) as client:
+            for _ in range(number):
+                assert fetched(client, path) == 200
+
+    def ended(self) -> tuple[int, str]:
+        """Its exit code and what it said, when it has ended."""
+        _, err = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, err
+
+
+def fetched(client: http.client.HTTPConnection, path: str = PAGE) -> int:
+    """The status of one page."""
+    client.request("GET", path)
+    reply = client.getresponse()
+    reply.read()
+    return reply.status
+
+
+def until(true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Waits for something that has to happen."""
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def trimtab_run(*arguments: object) -> subprocess.Popen[str]:
+    """`trimtab run` with these arguments."""
+    command = [sys.executable, "-m", "trimtab", "run", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def a_name() -> str:
+    """The name of a run that nobody else has."""
+    return f"test-{os.getpid()}-{next(_number)}"
+
+
+@contextlib.contextmanager
+def under_gate(
+    mpm: Mpm = "prefork", workers: int = 8, gate: bool = True, foreground: bool = True, spec: str = SPEC
+) -> Iterator[UnderGate]:
+    """Starts a small Apache under `trimtab run`; what is left at the end is ended."""
+    threads = 1 if mpm == "prefork" else 4
+    apache = ApacheSpec(mpm, workers, max(1, workers // threads), threads, keep_alive_timeout_ms=60_000)
+    user = _worker_user() if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="trimtab-under-gate-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        for part in ("logs", "run", "php", "conf-enabled"):
+            (directory / part).mkdir(mode=0o755)
+        content.write(directory)
+        page, status = _free_ports(2)
+        modules = apache_config.modules(apache, _module_directory())
+        config = directory / "apache2.conf"
+        config.write_text(apache_config.text(apache, directory, modules, (page, status), user))
+        classes = directory / "classes.toml"
+        classes.write_text(spec.format(port=page, workers=workers))
+        how = ("--gate", classes) if gate else ("--ports", page)
+        ours = a_name()
+        server = (_program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
+        process = trimtab_run("--name", ours, *how, "--", *server)
+        url = f"http://127.0.0.1:{status}/server-status"
+        bed = UnderGate(process, places.place(ours), page, url, directory)
+        try:
+            until(lambda: answers(status, bed), f"Apache did not start: {log(directory)}")
+            yield bed
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(PATIENCE_S)
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def answers(port: int, bed: UnderGate) -> bool:
+    """Whether the status page answers."""
+    assert bed.process.poll() is None, bed.ended()
+    with contextlib.suppress(OSError):
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        with contextlib.closing(client):
+            return fetched(client, "/server-status?auto") == 200
+    return False
+
+
+def log(directory: Path) -> str:
+    """What Apache has logged."""
+    path = directory / "logs" / "error.log"
+    return path.read_text(errors="replace") if path.exists() else "nothing"
+
+
+def gate_processes(bed: UnderGate) -> list[int]:
+    """The processes of its gate, guardian first: descendants of `trimtab run` that are not the server."""
+    found: list[int] = []
+    for entry in sorted(int(e) for e in os.listdir("/proc") if e.isdigit()):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+            if words[1:2] == [b"gate"] and parent in (bed.process.pid, *found):
+                found.append(entry)
+    return found

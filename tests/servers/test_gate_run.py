@@ -1,0 +1,287 @@
+"""`trimtab run --gate` on an unmodified Apache: classes, budgets that move live, readings, and a clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers._under_gate import (
+    BASIC,
+    PATIENCE_S,
+    PREMIUM,
+    UnderGate,
+    a_name,
+    fetched,
+    gate_processes,
+    trimtab_run,
+    under_gate,
+    until,
+)
+from trimtab.clock import SystemClock
+from trimtab.core import Readings
+from trimtab.gate.server import processes_of
+from trimtab.plants.apache import Apache
+from trimtab.plants.gate import Gate
+from trimtab.sensors.gate import Gate as GateSensor
+from trimtab.sensors.shim import Shim
+from trimtab.testbed.apache_config import Mpm
+from trimtab.testbed.content import cgi_url
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+LIMIT, OF_PREMIUM, OF_BASIC = "max_request_workers", "process_budget@premium", "process_budget@basic"
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[UnderGate]:
+    with under_gate() as running:
+        yield running
+
+
+@pytest.fixture
+def plant(bed: UnderGate) -> Iterator[Gate]:
+    made = bed.plant()
+    yield made
+    made.restore()
+    made.close()
+
+
+def sensor_of(plant: Gate, kind: type) -> GateSensor | Shim:
+    found = next(sensor for sensor in plant.sensors() if isinstance(sensor, kind))
+    assert isinstance(found, GateSensor | Shim)
+    return found
+
+
+def now(plant: Gate, name: str, key: str) -> int:
+    """What the gate says of a class at this moment."""
+    return int(next(c[key] for c in plant.link.readings()["classes"] if c["class"] == name))
+
+
+def counted(readings: Readings, name: str, elapsed_s: float) -> float:
+    return readings[name] * elapsed_s
+
+
+def test_its_configuration_is_that_of_the_spec(bed: UnderGate, plant: Gate) -> None:
+    assert plant.configuration() == {LIMIT: 8, OF_PREMIUM: 4, OF_BASIC: 4}
+    bed.pages(BASIC)
+
+
+def test_connections_are_classified_by_their_source_and_counted_exactly(bed: UnderGate, plant: Gate) -> None:
+    sensor = sensor_of(plant, GateSensor)
+    before = {n: now(plant, n, "arrivals") for n in plant.classes}
+    sensor.begin()
+    for _ in range(7):
+        bed.pages(PREMIUM)
+    for _ in range(11):
+        bed.pages(BASIC)
+    readings = sensor.read()
+    assert {n: now(plant, n, "arrivals") - before[n] for n in plant.classes} == {"premium": 7, "basic": 11}
+    assert readings["arrival_rate_hz@basic"] / readings["arrival_rate_hz@premium"] == pytest.approx(11 / 7)
+    assert readings["dispatch_rate_hz@premium"] == pytest.approx(readings["arrival_rate_hz@premium"])
+    assert 0 < readings["connection_delay_s@basic"] < 1
+    until(lambda: now(plant, "basic", "in_service") == 0, "closed connections stay in service")
+
+
+def test_a_class_at_its_budget_waits_until_the_budget_is_raised(bed: UnderGate, plant: Gate) -> None:
+    plant.apply({OF_BASIC: 1})
+    sensor = sensor_of(plant, GateSensor)
+    with contextlib.closing(bed.client(BASIC)) as first, contextlib.closing(bed.client(BASIC, 0.7)) as second:
+        assert fetched(first) == 200
+        sensor.begin()
+        with pytest.raises(TimeoutError):
+            fetched(second)
+        bed.pages(PREMIUM)
+        assert (now(plant, "basic", "queue"), now(plant, "basic", "in_service")) == (1, 1)
+        applied = plant.apply({OF_BASIC: 2})
+        assert applied.configuration[OF_BASIC] == 2
+        until(lambda: now(plant, "basic", "in_service") == 2, "the waiting connection was not given to a worker")
+        readings = sensor.read()
+        assert readings["connection_delay_s@basic"] > 0.6
+        assert readings["connection_delay_p95_s@basic"] > 0.6
+        assert readings["in_service@basic"] == pytest.approx(1, abs=0.3)
+    until(lambda: now(plant, "basic", "in_service") == 0, "closed connections stay in service")
+
+
+def test_the_number_of_all_connections_in_service_moves_live(bed: UnderGate, plant: Gate) -> None:
+    plant.apply({LIMIT: 2})
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(contextlib.closing(bed.client(s))) for s in (BASIC, PREMIUM)]
+        assert [fetched(client) for client in held] == [200, 200]
+        third = stack.enter_context(contextlib.closing(bed.client(PREMIUM, 0.7)))
+        with pytest.raises(TimeoutError):
+            fetched(third)
+        plant.apply({LIMIT: 3})
+        until(lambda: now(plant, "premium", "in_service") == 2, "M was not raised")
+    until(lambda: now(plant, "premium", "in_service") == 0, "closed connections stay in service")
+
+
+def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, plant: Gate) -> None:
+    sensor, clock = sensor_of(plant, Shim), SystemClock()
+    began_s = clock.now_s()
+    sensor.begin()
+    for _ in range(5):
+        bed.pages(BASIC, number=4)
+    readings = sensor.read()
+    elapsed_s = clock.now_s() - began_s
+    assert counted(readings, "connection_rate_hz", elapsed_s) == pytest.approx(5, abs=0.3)
+    assert counted(readings, "request_rate_hz", elapsed_s) == pytest.approx(20, abs=1)
+    assert readings["burst_length"] == pytest.approx(4)
+    assert 0 <= readings["accept_queue_delay_s"] < 1
+
+    sensor.begin()
+    for _ in range(3):
+        bed.pages(BASIC, path=cgi_url(300))
+    readings = sensor.read()
+    assert 0.3 <= readings["service_time_s"] < 1.5
+    derived = plant.derive(readings)
+    assert derived["response_time_s"] == pytest.approx(
+        readings["accept_queue_delay_s"] + readings["service_time_s"], rel=1e-6
+    )
+
+
+def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trimtab", "tune", "gate", "--name", bed.place.name, "--controller", "fuzzy"]
+    more = ["--window", "1s", "--duration", "5s", "--json", "--on-exit", "restore", "--store", tmp_path / "runs"]
+    said = subprocess.Popen([*command, *map(str, more)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with ThreadPoolExecutor(4) as clients:
+        while said.poll() is None:
+            list(clients.map(lambda _: bed.pages(BASIC, number=2), range(8)))
+            time.sleep(0.05)
+    out, err = said.communicate()
+    assert (said.returncode, err) == (0, "")
+    lines = [json.loads(line) for line in out.splitlines()]
+    windows = [line for line in lines if line["type"] == "window"]
+    assert windows
+    for window in windows:
+        assert {"response_time_s", "service_time_s", "busy_workers", "arrival_rate_hz@basic"} <= set(
+            window["readings"]
+        )
+        assert window["readings"]["burst_length"] == pytest.approx(2, rel=0.2)
+    moves = [line["move"]["changes"] for line in lines if line["type"] == "move"]
+    assert any(LIMIT in changes for changes in moves)
+
+
+def test_apache_under_the_gate_tells_its_exact_terms(bed: UnderGate) -> None:
+    apache = Apache.attach(SystemClock(), processes_of(bed.place)[0].pid, bed.status_url)
+    try:
+        assert [sensor.name for sensor in apache.sensors()][-1] == "shim"
+        for sensor in apache.sensors():
+            sensor.begin()
+        bed.pages(BASIC, number=6)
+        assert dict(apache.sensors()[-1].read())["burst_length"] == pytest.approx(6)
+    finally:
+        apache.close()
+
+
+@pytest.mark.parametrize("mpm", ["worker", "event"])
+def test_threads_and_events_are_scheduled_too(mpm: Mpm) -> None:
+    with under_gate(mpm) as bed, contextlib.closing(bed.plant()) as plant:
+        plant.apply({OF_BASIC: 1})
+        with contextlib.closing(bed.client(BASIC)) as first, contextlib.closing(bed.client(BASIC, 0.7)) as second:
+            assert fetched(first) == 200
+            with pytest.raises(TimeoutError):
+                fetched(second)
+            bed.pages(PREMIUM)
+            assert now(plant, "basic", "queue") == 1
+
+
+def test_a_graceful_restart_is_passed_on_and_the_gate_goes_on(bed: UnderGate, plant: Gate) -> None:
+    workers = {one.pid for one in processes_of(bed.place)}
+    bed.process.send_signal(signal.SIGUSR1)
+    until(lambda: {one.pid for one in processes_of(bed.place)} != workers, "no new workers came")
+    for _ in range(5):
+        bed.pages(PREMIUM)
+    assert plant.configuration()[OF_PREMIUM] == 4
+
+
+def test_sigterm_ends_all_and_leaves_nothing() -> None:
+    with under_gate() as bed:
+        bed.pages(BASIC)
+        gate, server = gate_processes(bed), [one.pid for one in processes_of(bed.place)]
+        assert len(gate) == 2 and len(server) > 1
+        bed.process.send_signal(signal.SIGTERM)
+        assert bed.ended() == (0, "")
+        assert not bed.place.directory.exists()
+        assert [pid for pid in (*gate, *server) if os.path.exists(f"/proc/{pid}")] == []
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", bed.port), 5):
+            pass
+
+
+def test_a_gate_of_which_both_processes_die_is_started_anew() -> None:
+    with under_gate() as bed, contextlib.closing(bed.plant()) as plant:
+        plant.apply({OF_BASIC: 3})
+        first = gate_processes(bed)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        bed.pages(BASIC)
+        until(lambda: len(gate_processes(bed)) == 2 and not set(first) & set(gate_processes(bed)), "no new gate")
+        until(lambda: served_through_gate(bed, plant), "the workers did not return to the gate")
+        assert plant.configuration()[OF_BASIC] == 3
+        bed.process.send_signal(signal.SIGTERM)
+        assert bed.ended() == (0, "trimtab run: the gate has ended; starting it anew\n")
+
+
+def served_through_gate(bed: UnderGate, plant: Gate) -> bool:
+    before = now(plant, "basic", "dispatched")
+    bed.pages(BASIC)
+    return now(plant, "basic", "dispatched") > before
+
+
+def test_a_server_in_the_background_is_followed_and_ended() -> None:
+    with under_gate(foreground=False) as bed:
+        bed.pages(BASIC)
+        first = processes_of(bed.place)[0].pid
+        assert Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[1] != str(bed.process.pid)
+        bed.process.send_signal(signal.SIGTERM)
+        code, err = bed.ended()
+        assert (code, err.count("\n")) == (0, 1)
+        assert "the server went to the background; following its process" in err
+        assert not bed.place.directory.exists()
+        assert not os.path.exists(f"/proc/{first}")
+
+
+def test_without_a_gate_the_shim_only_measures() -> None:
+    with under_gate(gate=False) as bed:
+        clock = SystemClock()
+        sensor = Shim(bed.place.shared, clock)
+        sensor.begin()
+        for _ in range(4):
+            bed.pages(BASIC, number=3)
+        readings = sensor.read()
+        assert readings["burst_length"] == pytest.approx(3)
+        assert 0 <= readings["accept_queue_delay_s"] < 0.5
+        assert gate_processes(bed) == []
+        sensor.close()
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
+def test_its_exit_code_is_that_of_the_server(command: str, code: int) -> None:
+    process = trimtab_run("--name", a_name(), "--ports", 8080, "--", "sh", "-c", command)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (code, "")
+
+
+def test_a_gate_that_does_not_start_is_one_line_and_the_server_is_not_started(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        spec = tmp_path / "spec.toml"
+        metrics = f'metrics = "127.0.0.1:{taken.getsockname()[1]}"'
+        spec.write_text(f'listen = [8080]\nworkers = 4\n{metrics}\n[[class]]\nname = "all"\n')
+        name = a_name()
+        process = trimtab_run("--name", name, "--gate", spec, "--", "sh", "-c", "echo started")
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("trimtab: the gate ended with 1: ")
+    assert not Path("/run/trimtab", name).exists()

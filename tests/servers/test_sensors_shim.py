@@ -1,0 +1,55 @@
+"""The shim's exact terms of Eq. (1) against those of the untouched sensors, on one real Apache under load."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests._noise import noisy
+from tests.servers._under_gate import under_gate
+from trimtab.clock import SystemClock
+from trimtab.gate.server import processes_of
+from trimtab.load import LoadRun
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.server_status import ServerStatus
+from trimtab.sensors.shim import Shim
+from trimtab.testbed.apache_config import Mpm
+from trimtab.testbed.content import cgi_url
+from trimtab.workloads._population import Connection, Url
+from trimtab.workloads.closed_loop import ClosedLoop
+
+pytestmark = [pytest.mark.server, pytest.mark.apache, noisy]
+
+WORKERS = 4
+SERVICE_MS = 120
+SAMPLES = 100
+
+
+@pytest.mark.parametrize("mpm", ["prefork", "worker"])
+def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
+    """Three times as many users as workers, so that two of three connections wait to be accepted."""
+    clock = SystemClock()
+    page = Url(cgi_url(SERVICE_MS))
+    users = ClosedLoop(connections=3 * WORKERS, urls=(page,), connection=Connection.PER_PAGE).populations()
+    with under_gate(mpm, workers=WORKERS, gate=False) as bed:
+        status = ServerStatus(bed.status_url, clock)
+        queue = AcceptQueue([("127.0.0.1", bed.port)], clock, processes_of(bed.place)[0].pid, status)
+        shim = Shim(bed.place.shared, clock)
+        with LoadRun(f"127.0.0.1:{bed.port}", users, 60, clock) as load:
+            clock.sleep(1.5)
+            for sensor in (queue, status, shim):
+                sensor.begin()
+            for _ in range(SAMPLES):
+                clock.sleep(queue.sampling_period_s)
+                queue.sample()
+                status.sample()
+            waits, pages, exact = queue.read(), status.read(), shim.read()
+            load.stop()
+        for sensor in (queue, status, shim):
+            sensor.close()
+    print(f"{mpm}: shim {dict(exact)}; accept queue {dict(waits)}; status page {dict(pages)}")
+    assert exact["burst_length"] == pytest.approx(1, rel=0.05)
+    assert exact["service_time_s"] >= SERVICE_MS / 1000
+    assert exact["accept_queue_delay_s"] == pytest.approx(waits["accept_queue_delay_s"], rel=0.2)
+    assert exact["connection_rate_hz"] == pytest.approx(waits["connection_rate_hz"], rel=0.1)
+    assert exact["service_time_s"] == pytest.approx(pages["service_time_s"], rel=0.2)
+    assert exact["request_rate_hz"] == pytest.approx(pages["request_rate_hz"], rel=0.1)
