@@ -163,12 +163,13 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a field of the simulated server, such as cores=2; may be repeated",
+        help="a field of the simulated server, such as cores=2; may be repeated (default: a prefork server with PHP; "
+        "with classes that of lu2001)",
     )
     parser.add_argument(
         "--workload",
         metavar="NAME",
-        help="its traffic (default: WAGON at 70 %% of the cores; with classes the server and the users of lu2001)",
+        help="its traffic (default: WAGON at 70 %% of the cores; with classes the users of lu2001)",
     )
     parser.add_argument("--rate-scale", metavar="FACTOR", help="multiplies the session rate of the workload")
     parser.add_argument("--time-scale", metavar="FACTOR", help="divides the think times of the workload")
@@ -207,18 +208,18 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
     classes = tuple(parse_class(text) for text in args.classes)
     scales = {"rate_scale": args.rate_scale, "time_scale": args.time_scale, "users": args.users}
     given = {name: text for name, text in scales.items() if text is not None}
-    if classes and args.workload is None and args.populations is None:
-        parsed = values(Surge, given)
-        server = replace(lu2001_server(parsed.get("time_scale", 1.0)), **fields)
-        traffic = tuple(p for one in classes for p in users_of_lu2001(one.name, **parsed).populations())
-        return Simulated(server, traffic, args.seed, classes)
-    return Simulated(SimulatedServer(**fields), _traffic(args, given, classes), args.seed, classes)
+    scale = 1.0 if args.time_scale is None else values(Surge, {"time_scale": args.time_scale})["time_scale"]
+    server = replace(lu2001_server(scale) if classes else SimulatedServer(), **fields)
+    return Simulated(server, _traffic(args, given, classes), args.seed, classes)
 
 
 def _traffic(
     args: argparse.Namespace, given: Mapping[str, str], classes: Sequence[SimulatedClass]
 ) -> tuple[Population, ...]:
     """The populations that the command line describes; none where it says nothing of them."""
+    if classes and args.workload is None and args.populations is None:
+        parsed = values(Surge, given)
+        return tuple(p for one in classes for p in users_of_lu2001(one.name, **parsed).populations())
     if args.populations is not None:
         if given or args.workload is not None:
             raise UsageError("--populations brings its own workloads: give it without other workload options")

@@ -17,7 +17,9 @@ The simulator then gives 5.6 and 29.7 s, and 17.0 to 18.1 s with three classes.
 
 from __future__ import annotations
 
-from trimtab.workloads._population import Connection, Step
+import math
+
+from trimtab.workloads._population import Connection, Step, required
 from trimtab.workloads.surge import Surge
 
 PAPER_TIMEOUT_S = 15.0
@@ -53,5 +55,10 @@ def users_of_lu2001(
 
 
 def keep_alive_timeout_ms(time_scale: float) -> int:
-    """The paper's TIMEOUT at this scale, in milliseconds."""
+    """The paper's TIMEOUT at this scale, in milliseconds.
+
+    Raises:
+        UsageError: the scale is not more than 0 and finite.
+    """
+    required(0 < time_scale < math.inf, "time_scale", f"{time_scale:g}", "more than 0 and finite")
     return round(PAPER_TIMEOUT_S / time_scale * 1000)

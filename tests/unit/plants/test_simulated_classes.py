@@ -173,6 +173,8 @@ def test_classes_alone_are_the_server_and_the_users_of_lu2001_at_any_scale() -> 
     assert plant.configuration()["keep_alive_timeout_ms"] == 500
     assert plant.configuration()["process_budget@gold"] == 64
     plant.close()
+    with pytest.raises(UsageError, match="time_scale 0"):
+        typed("--class", "gold", "--time-scale", "0")
     with pytest.raises(UsageError, match="rate_scale"):
         typed("--class", "gold", "--rate-scale", "2")
 
@@ -188,7 +190,7 @@ def test_each_class_gets_the_workload_or_the_populations_of_its_name(tmp_path: P
     plant = typed("--class", "gold=100", "--class", "basic", "--workload", "wagon", "--time-scale", "30")
     plant.clock.sleep(5.0)
     assert plant.configuration()["process_budget@gold"] == 100
-    assert plant.configuration()["process_budget@basic"] == 75
+    assert plant.configuration()["process_budget@basic"] == 64
     readings = plant.sensors()[0].read()
     plant.close()
     assert readings["arrival_rate_hz@gold"] > 0 < readings["arrival_rate_hz@basic"]
