@@ -1,0 +1,98 @@
+//! The epoll registrations of a listener's numbers.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use libc::epoll_event;
+
+use crate::real;
+
+const PLACES: usize = 32;
+
+/// Those of one listener; beyond 32 none is remembered. Changed under the listener's lock.
+pub struct Registrations([Registration; PLACES]);
+
+struct Registration {
+    epoll: AtomicI32,
+    number: AtomicI32,
+    events: AtomicU32,
+    data: AtomicU64,
+}
+
+impl Registrations {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(
+            [const {
+                Registration {
+                    epoll: AtomicI32::new(-1),
+                    number: AtomicI32::new(-1),
+                    events: AtomicU32::new(0),
+                    data: AtomicU64::new(0),
+                }
+            }; PLACES],
+        )
+    }
+
+    /// Notes what epoll_ctl(2) has done.
+    pub fn remember(&self, epoll: c_int, operation: c_int, fd: c_int, event: Option<&epoll_event>) {
+        let places = &self.0;
+        let known = places
+            .iter()
+            .find(|r| r.is_of(fd) && r.epoll.load(Ordering::Relaxed) == epoll);
+        let place = known.or_else(|| places.iter().find(|r| r.epoll.load(Ordering::Relaxed) < 0));
+        match (place, event) {
+            (Some(place), Some(event)) if operation != libc::EPOLL_CTL_DEL => {
+                place.number.store(fd, Ordering::Relaxed);
+                place.events.store(event.events, Ordering::Relaxed);
+                place.data.store(event.u64, Ordering::Relaxed);
+                place.epoll.store(epoll, Ordering::Relaxed);
+            }
+            _ => {
+                if let Some(known) = known {
+                    known.epoll.store(-1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Drops those of a number that is closed.
+    pub fn forget(&self, fd: c_int) {
+        for registration in self.0.iter().filter(|r| r.is_of(fd)) {
+            registration.epoll.store(-1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes those of a number out, lets the file under it change, and puts them in again.
+    pub fn kept<T>(&self, fd: c_int, change: impl FnOnce() -> T) -> T {
+        let mut removed = [false; PLACES];
+        for (registration, removed) in self.0.iter().zip(&mut removed) {
+            // One that fails belongs to an epoll that has been closed.
+            *removed = registration.is_of(fd) && registration.control(libc::EPOLL_CTL_DEL, fd);
+        }
+        let done = change();
+        for (registration, _) in self.0.iter().zip(removed).filter(|(_, removed)| *removed) {
+            registration.control(libc::EPOLL_CTL_ADD, fd);
+        }
+        done
+    }
+}
+
+impl Registration {
+    fn is_of(&self, fd: c_int) -> bool {
+        self.epoll.load(Ordering::Relaxed) >= 0 && self.number.load(Ordering::Relaxed) == fd
+    }
+
+    fn control(&self, operation: c_int, fd: c_int) -> bool {
+        let mut event = epoll_event {
+            events: self.events.load(Ordering::Relaxed),
+            u64: self.data.load(Ordering::Relaxed),
+        };
+        let epoll = self.epoll.load(Ordering::Relaxed);
+        let before = real::errno();
+        // SAFETY: event is a live epoll_event; an epoll that has been closed gives an error.
+        let done = unsafe { real::epoll_ctl(epoll, operation, fd, &mut event) };
+        real::set_errno(before);
+        done == 0
+    }
+}

@@ -1,0 +1,140 @@
+//! Waiting for input. With a gate, or without anything of ours, these are libc's; a process that has lost its gate waits in steps, because
+//! the gate that comes back takes the connections that the process waits for.
+
+use std::ffi::c_int;
+
+use libc::{epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
+use trimtab_wire::shared::now_ns;
+
+use super::quietly;
+use crate::{real, switch};
+
+/// Length of a step.
+const STEP_MS: c_int = 100;
+
+/// Waits as long as the server wants (forever when negative), and looks for a gate at the beginning and after each step.
+#[inline]
+fn waiting(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
+    if switch::alone() {
+        stepwise(timeout_ms, wait)
+    } else {
+        wait(timeout_ms)
+    }
+}
+
+#[cold]
+fn stepwise(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
+    let start = now_ns();
+    loop {
+        let left_ms = match u64::try_from(timeout_ms) {
+            Err(_) => -1,
+            Ok(all) => {
+                let passed = now_ns().saturating_sub(start) / 1_000_000;
+                c_int::try_from(all.saturating_sub(passed)).unwrap_or(0)
+            }
+        };
+        if !quietly(switch::attend) || (0..=STEP_MS).contains(&left_ms) {
+            return wait(left_ms);
+        }
+        let ready = wait(STEP_MS);
+        if ready != 0 {
+            return ready;
+        }
+    }
+}
+
+/// epoll_wait(2).
+///
+/// # Safety
+/// As epoll_wait(2).
+#[no_mangle]
+pub unsafe extern "C" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    waiting(timeout_ms, |ms| unsafe {
+        real::epoll_wait(epoll, events, most, ms)
+    })
+}
+
+/// epoll_pwait(2).
+///
+/// # Safety
+/// As epoll_pwait(2).
+#[no_mangle]
+pub unsafe extern "C" fn epoll_pwait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ms: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    waiting(timeout_ms, |ms| unsafe {
+        real::epoll_pwait(epoll, events, most, ms, mask)
+    })
+}
+
+/// poll(2).
+///
+/// # Safety
+/// As poll(2).
+#[no_mangle]
+pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    waiting(timeout_ms, |ms| unsafe { real::poll(fds, count, ms) })
+}
+
+/// poll(2) as fortified programs call it.
+///
+/// # Safety
+/// As poll(2).
+#[no_mangle]
+pub unsafe extern "C" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout_ms: c_int,
+    room: size_t,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    waiting(timeout_ms, |ms| unsafe {
+        real::__poll_chk(fds, count, ms, room)
+    })
+}
+
+/// ppoll(2).
+///
+/// # Safety
+/// As ppoll(2).
+#[no_mangle]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: null, or as the caller promises.
+    let wanted = unsafe { timeout.as_ref() };
+    if !switch::alone() || wanted.is_some_and(|t| t.tv_sec > i64::from(c_int::MAX) / 1000 - 1) {
+        // SAFETY: as the caller promises.
+        return unsafe { real::ppoll(fds, count, timeout, mask) };
+    }
+    // Rounded up: a wait may take longer than asked for, not less.
+    let timeout_ms = wanted.map_or(-1, |t| t.tv_sec * 1000 + (t.tv_nsec + 999_999) / 1_000_000);
+    stepwise(c_int::try_from(timeout_ms).unwrap_or(c_int::MAX), |ms| {
+        let step = timespec {
+            tv_sec: i64::from(ms) / 1000,
+            tv_nsec: i64::from(ms) % 1000 * 1_000_000,
+        };
+        let step = if ms < 0 {
+            std::ptr::null()
+        } else {
+            std::ptr::from_ref(&step)
+        };
+        // SAFETY: as the caller promises; step lives until the call returns.
+        unsafe { real::ppoll(fds, count, step, mask) }
+    })
+}

@@ -1,0 +1,37 @@
+//! The library that `trimtab run` loads into an unmodified server with LD_PRELOAD.
+//!
+//! It may only ever make things no worse: without its environment, with a mapped file of another version, for a descriptor that it does
+//! not know and on any doubt it calls libc as if it were not there. It has two jobs:
+//!
+//! - hand-off (`listener`): the server's listening socket goes to the gate, and `accept` takes connections from the gate;
+//!   when the gate has died the process accepts for itself, and when it is back, takes from it again;
+//! - sense (`connection`): queueing delay and service time of connections on the gated ports, and the state of their slots.
+//!
+//! `hooks` holds the libc functions that are replaced: thin, and the only place besides `real` where C is spoken. Nothing on the
+//! path of a request allocates, locks or prints, and `errno` is what libc left. The library itself makes its system calls
+//! through rustix, which goes neither through its own hooks nor through `errno`.
+
+mod connection;
+mod environment;
+mod epolls;
+mod fork;
+mod hooks;
+mod listener;
+mod real;
+mod reclaim;
+mod register;
+mod switch;
+mod table;
+mod wake;
+
+/// Runs when the library is loaded, before the server's `main`.
+extern "C" fn loaded() {
+    real::resolve();
+    if environment::load() {
+        fork::watch();
+    }
+}
+
+#[used]
+#[link_section = ".init_array"]
+static LOADED: extern "C" fn() = loaded;

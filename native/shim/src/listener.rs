@@ -1,0 +1,272 @@
+//! Accepting: from the gate while there is one, from the kernel otherwise.
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use libc::{sockaddr, socklen_t};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketType};
+use trimtab_wire::handoff::{receive, Dispatch, LONGEST};
+use trimtab_wire::shared::{now_ns, DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
+
+use crate::environment::{self, Environment};
+use crate::register::{self, borrow};
+use crate::switch::{self, Listener};
+use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
+use crate::{connection, real, reclaim, wake};
+
+/// A process without its gate looks for one at this distance.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// Where the caller of accept wants the client's address.
+#[derive(Clone, Copy)]
+pub struct Peer {
+    /// As in accept(2).
+    pub address: *mut sockaddr,
+    /// As in accept(2).
+    pub length: *mut socklen_t,
+}
+
+/// The server has begun to listen on a descriptor.
+pub fn opened(fd: c_int) {
+    let (Some(environment), Some(entry)) = (environment::get(), table::entry(fd)) else {
+        return;
+    };
+    if matches!(entry.kind(), UNKNOWN | FOREIGN)
+        && look_at(environment, fd)
+        && environment.handoff.is_some()
+    {
+        wake::this_process_listens();
+        switch::take_over(environment, fd);
+    }
+}
+
+/// accept4 of any descriptor.
+///
+/// # Safety
+/// `peer` is as accept(2) asks for.
+pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int) -> c_int {
+    let (Some(environment), Some(entry)) = (environment::get(), table::entry(fd)) else {
+        // SAFETY: as the caller promises.
+        return unsafe { real::accept4(fd, peer.address, peer.length, flags) };
+    };
+    if entry.kind() == UNKNOWN {
+        look_at(environment, fd);
+    }
+    loop {
+        let done = match switch::under(fd) {
+            // SAFETY: as the caller promises.
+            Some((_, GATED)) => unsafe { from_gate(environment, fd, peer, flags) },
+            // SAFETY: as the caller promises.
+            Some((listener, _)) => unsafe { from_kernel(environment, listener, fd, peer, flags) },
+            // SAFETY: as the caller promises.
+            None => return unsafe { real::accept4(fd, peer.address, peer.length, flags) },
+        };
+        if let Some(done) = done {
+            return done;
+        }
+    }
+}
+
+/// Finds out whether an unknown descriptor is a listener on a gated port, and follows it when it is.
+fn look_at(environment: &Environment, fd: c_int) -> bool {
+    let Some(socket) = borrow(fd) else {
+        return false;
+    };
+    let gated = gated_port(environment, socket);
+    if let Some(port) = gated {
+        return switch::adopt(fd, port);
+    }
+    if let Some(entry) = table::entry(fd) {
+        entry.become_kind(FOREIGN, 0);
+    }
+    false
+}
+
+fn gated_port(environment: &Environment, socket: std::os::fd::BorrowedFd<'_>) -> Option<u16> {
+    use rustix::net::sockopt::{socket_acceptconn, socket_type};
+    if socket_type(socket).ok()? != SocketType::STREAM || !socket_acceptconn(socket).ok()? {
+        return None;
+    }
+    let address = rustix::net::getsockname(socket).ok()?;
+    let port = match address.address_family() {
+        AddressFamily::INET => std::net::SocketAddrV4::try_from(address).ok()?.port(),
+        AddressFamily::INET6 => std::net::SocketAddrV6::try_from(address).ok()?.port(),
+        _ => return None,
+    };
+    environment.gates(port).then_some(port)
+}
+
+/// One attempt through the gate; None when the state of the listener has changed.
+unsafe fn from_gate(
+    environment: &Environment,
+    fd: c_int,
+    peer: Peer,
+    flags: c_int,
+) -> Option<c_int> {
+    register::as_worker(environment, fd);
+    if environment.shared.has(FLAG_PREEMPTIVE) {
+        reclaim::ensure();
+    }
+    let how = if flags & libc::SOCK_CLOEXEC == 0 {
+        RecvFlags::empty()
+    } else {
+        RecvFlags::CMSG_CLOEXEC
+    };
+    let mut bytes = [0; LONGEST];
+    let (length, received) = match receive(borrow(fd)?, &mut bytes, how) {
+        // The gate died with wake bytes unread: said once, and what it had dispatched comes after it.
+        Err(Errno::CONNRESET) => return None,
+        Err(error) => return Some(failed(error)),
+        Ok((0, _)) => {
+            switch::fall_back(fd);
+            return None;
+        }
+        Ok(received) => received,
+    };
+    let dispatch = Dispatch::decode(bytes.get(..length)?)?;
+    let Some(received) = received else {
+        // No room for a descriptor in this process: the kernel has dropped it.
+        if hold(environment, &dispatch, -1) {
+            connection::release(dispatch.slot);
+        }
+        return Some(failed(Errno::MFILE));
+    };
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        if let Err(error) = rustix::io::ioctl_fionbio(&received, true) {
+            return Some(failed(error));
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { peer.fill(&dispatch) };
+    Some(deliver(environment, &dispatch, received))
+}
+
+fn deliver(environment: &Environment, dispatch: &Dispatch, received: OwnedFd) -> c_int {
+    let held = hold(environment, dispatch, received.as_raw_fd());
+    let fd = received.into_raw_fd();
+    let delay_ns = (dispatch.slot != NO_SLOT).then(|| now_ns().saturating_sub(dispatch.arrival_ns));
+    connection::begin(fd, held.then_some(dispatch.slot), delay_ns);
+    fd
+}
+
+/// Takes the slot for this process; false when there is none, or it is no longer this connection's.
+fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int) -> bool {
+    let Some(slot) = environment.shared.slot(dispatch.slot) else {
+        return false;
+    };
+    if slot.sequence.load(Ordering::Relaxed) != dispatch.sequence {
+        return false;
+    }
+    slot.pid.store(table::pid(), Ordering::Relaxed);
+    slot.fd.store(fd, Ordering::Relaxed);
+    slot.received_ns.store(now_ns(), Ordering::Relaxed);
+    slot.advance(DISPATCHED, HELD)
+}
+
+/// One attempt at the kernel; None when the state of the listener has changed or there was nothing after all.
+unsafe fn from_kernel(
+    environment: &Environment,
+    listener: &Listener,
+    fd: c_int,
+    peer: Peer,
+    flags: c_int,
+) -> Option<c_int> {
+    if listener.may_take_over(environment) && switch::take_over(environment, fd) {
+        return None;
+    }
+    // The gate made the listener non-blocking, for every process that has it.
+    let emulate = listener.blocking.load(Ordering::Relaxed) == 1;
+    if emulate {
+        let mut waiting = [PollFd::from_borrowed_fd(borrow(fd)?, PollFlags::IN)];
+        match poll(&mut waiting, Some(&LOOK)) {
+            Err(error) => return Some(failed(error)),
+            Ok(0) => return None,
+            Ok(_) if listener.may_take_over(environment) => return None,
+            Ok(_) => {}
+        }
+    }
+    // SAFETY: as the caller promises.
+    let accepted = unsafe { real::accept4(fd, peer.address, peer.length, flags) };
+    if accepted >= 0 {
+        let delay_ns = environment
+            .shared
+            .has(FLAG_SENSE)
+            .then(|| waited_ns(accepted))
+            .flatten();
+        connection::begin(accepted, None, delay_ns);
+    } else if emulate && real::errno() == libc::EAGAIN {
+        return None;
+    }
+    Some(accepted)
+}
+
+/// How long a connection has waited in the accept queue, in steps of the kernel's clock (1 to 10 ms).
+///
+/// Of a socket that has sent nothing TCP_INFO gives the time since the handshake as the time since the last send: a difference of two
+/// readings of one clock, so it is not biased.
+fn waited_ns(fd: c_int) -> Option<u64> {
+    let mut info = [0_u32; 12];
+    let mut length = std::mem::size_of_val(&info) as socklen_t;
+    let before = real::errno();
+    // SAFETY: info has `length` bytes.
+    let done = unsafe {
+        real::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    real::set_errno(before);
+    // struct tcp_info: eight bytes of states, then u32 words; tcpi_last_data_sent is the tenth of them.
+    let [.., last_data_sent_ms] = info;
+    (done == 0 && length as usize == std::mem::size_of_val(&info))
+        .then_some(u64::from(last_data_sent_ms) * 1_000_000)
+}
+
+fn failed(error: Errno) -> c_int {
+    real::set_errno(error.raw_os_error());
+    -1
+}
+
+impl Peer {
+    /// Writes the client's address as accept(2) does: cut to the room there is, with its full length.
+    unsafe fn fill(self, dispatch: &Dispatch) {
+        if self.address.is_null() || self.length.is_null() {
+            return;
+        }
+        // SAFETY: not null, and as accept(2) asks for.
+        let room = unsafe { *self.length } as usize;
+        let count = room
+            .min(dispatch.peer_len as usize)
+            .min(dispatch.peer.len());
+        // SAFETY: the caller has `room` bytes there, and peer at least `count`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(dispatch.peer.as_ptr(), self.address.cast(), count);
+            *self.length = dispatch.peer_len;
+        }
+    }
+}
+
+/// What a number that the server closes or overwrites was: ends it for the shim, before libc does.
+///
+/// Returns the slot to give back after libc has closed.
+pub fn closing(fd: c_int) -> Option<u32> {
+    let entry = table::entry(fd)?;
+    if entry.kind() == UNKNOWN || table::is_borrowed() {
+        return None;
+    }
+    match entry.kind() {
+        table::CONNECTION => return table::connection(fd).and_then(connection::end),
+        GATED | OWN => switch::leave(fd),
+        _ => entry.become_kind(UNKNOWN, 0),
+    }
+    None
+}

@@ -1,0 +1,93 @@
+//! Ending idle connections at the gate's wish, from a thread of our own.
+//!
+//! The connection is shut down for reading: a request that has arrived is still read and answered, and then the server sees
+//! the end of the connection and closes it as if the client had.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::net::{RecvFlags, Shutdown};
+use trimtab_wire::handoff::{receive, Reclaim, LONGEST};
+use trimtab_wire::shared::{Layout, CUTTING, HELD, IDLE};
+
+use crate::register::{self, borrow};
+use crate::{environment, real, table};
+
+const STACK_BYTES: usize = 128 * 1024;
+
+/// Process whose thread runs.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the thread of this process when it does not run.
+#[inline]
+pub fn ensure() {
+    if RUNNING.load(Ordering::Relaxed) != table::pid() {
+        start();
+    }
+}
+
+#[cold]
+fn start() {
+    let (before, pid) = (RUNNING.load(Ordering::Relaxed), table::pid());
+    if register::conversation().is_none()
+        || before == pid
+        || RUNNING
+            .compare_exchange(before, pid, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+    {
+        return;
+    }
+    let errno = real::errno();
+    // SAFETY: both sets are initialised by libc before they are read. The new thread inherits the blocked signals, so the
+    // server's handlers never run on it.
+    let started = unsafe {
+        let mut all = std::mem::zeroed();
+        let mut kept = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut kept);
+        let started = std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn(serve);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &kept, std::ptr::null_mut());
+        started
+    };
+    if started.is_err() {
+        RUNNING.store(0, Ordering::Release);
+    }
+    real::set_errno(errno);
+}
+
+fn serve() {
+    let mut bytes = [0; LONGEST];
+    while let (Some(gate), Some(environment)) = (register::conversation(), environment::get()) {
+        match receive(gate, &mut bytes, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok((length, _)) if length > 0 => {
+                if let Some(reclaim) = bytes.get(..length).and_then(Reclaim::decode) {
+                    cut(&environment.shared, &reclaim);
+                }
+            }
+            _ => break,
+        }
+    }
+    RUNNING.store(0, Ordering::Release);
+}
+
+/// Shuts a connection down for reading, when it is still the one that is meant and still idle.
+fn cut(shared: &Layout, reclaim: &Reclaim) {
+    let Some(slot) = shared.slot(reclaim.slot) else {
+        return;
+    };
+    if slot.pid.load(Ordering::Relaxed) != table::pid() || !slot.advance(IDLE, CUTTING) {
+        return;
+    }
+    // From here on close waits, so the descriptor is the connection's.
+    if slot.sequence.load(Ordering::Relaxed) == reclaim.sequence {
+        if let Some(connection) = borrow(slot.fd.load(Ordering::Relaxed)) {
+            // A connection that the client has reset meanwhile is at its end already.
+            let _ = rustix::net::shutdown(connection, Shutdown::Read);
+        }
+        slot.advance(CUTTING, HELD);
+    } else {
+        slot.advance(CUTTING, IDLE);
+    }
+}

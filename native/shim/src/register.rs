@@ -1,0 +1,175 @@
+//! The conversation with the gate at the hand-off socket.
+//!
+//! Both descriptors that a process keeps for it lie high, out of the server's way, and are closed by exec.
+
+use std::ffi::c_int;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
+use rustix::net::{
+    connect, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+use trimtab_wire::handoff::{receive, send, Hello, Role, Welcome, LONGEST};
+
+use crate::environment::Environment;
+use crate::table;
+
+/// Longest wait for the gate's answer.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// Lowest number of a descriptor of the shim's own; low enough for the usual limit of 1024.
+const HIGH: c_int = 512;
+
+/// The worker's connection to the gate; -1 when there is none.
+static CONVERSATION: AtomicI32 = AtomicI32::new(-1);
+/// A worker end of a dispatch socket pair, for wake bytes.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+/// Process for which both were made.
+static REGISTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Borrows a descriptor by number.
+pub fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
+    // SAFETY: not -1; the number is the server's or ours, and used at once. A number that has been closed gives EBADF.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Duplicates a descriptor to a high number; closed by exec when asked.
+pub fn raise(fd: BorrowedFd<'_>, cloexec: bool) -> rustix::io::Result<c_int> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = limit
+        .and_then(|l| c_int::try_from(l / 2).ok())
+        .unwrap_or(HIGH);
+    let lowest = HIGH.min(most);
+    let high = rustix::io::fcntl_dupfd_cloexec(fd, lowest)?;
+    if !cloexec {
+        rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
+    }
+    let high = high.into_raw_fd();
+    if let Some(entry) = table::entry(high) {
+        entry.become_kind(table::HIDDEN, 0);
+    }
+    Ok(high)
+}
+
+/// Closes a descriptor of the shim's own.
+pub fn lower(fd: c_int) {
+    if let Some(entry) = table::entry(fd) {
+        entry.become_kind(table::UNKNOWN, 0);
+        // SAFETY: the number is ours, and nobody else has it.
+        unsafe { rustix::io::close(fd) };
+    }
+}
+
+/// Passes a listener to the gate: the worker end to take connections from, and the gate's generation.
+pub fn as_listener(
+    environment: &Environment,
+    listener: BorrowedFd<'_>,
+    port: u16,
+) -> Option<(OwnedFd, u32)> {
+    let conversation = talk(environment, Role::Listener, port, Some(listener))?;
+    let mut bytes = [0; LONGEST];
+    let (length, worker) =
+        receive(conversation.as_fd(), &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let welcome = Welcome::decode(bytes.get(..length)?)?;
+    Some((worker?, welcome.generation))
+}
+
+/// Tells the gate once that this process takes connections.
+///
+/// # Arguments
+/// - `worker`: a worker end of a dispatch socket pair.
+#[inline]
+pub fn as_worker(environment: &Environment, worker: c_int) {
+    let before = REGISTERED.load(Ordering::Relaxed);
+    if before != table::pid() {
+        register(environment, worker, before);
+    }
+}
+
+#[cold]
+fn register(environment: &Environment, worker: c_int, before: u32) {
+    let swapped =
+        REGISTERED.compare_exchange(before, table::pid(), Ordering::AcqRel, Ordering::Relaxed);
+    if swapped.is_err() {
+        return;
+    }
+    forget();
+    let conversation =
+        talk(environment, Role::Worker, 0, None).and_then(|c| raise(c.as_fd(), true).ok());
+    let wake = borrow(worker).and_then(|w| raise(w, true).ok());
+    let (Some(conversation), Some(wake)) = (conversation, wake) else {
+        // The next accept tries again.
+        REGISTERED.store(0, Ordering::Release);
+        return;
+    };
+    WAKE.store(wake, Ordering::Release);
+    CONVERSATION.store(conversation, Ordering::Release);
+}
+
+/// Ends what the process has with an earlier gate, or a child with its parent's.
+pub fn forget() {
+    for kept in [&CONVERSATION, &WAKE] {
+        let fd = kept.swap(-1, Ordering::AcqRel);
+        if fd >= 0 {
+            lower(fd);
+        }
+    }
+}
+
+/// The process must register again before its next accept.
+pub fn expire() {
+    REGISTERED.store(0, Ordering::Release);
+}
+
+/// The connection on which the gate speaks to this process.
+pub fn conversation() -> Option<BorrowedFd<'static>> {
+    borrow(CONVERSATION.load(Ordering::Acquire))
+}
+
+/// Writes the wake byte that a released slot may owe.
+pub fn wake_gate() {
+    if let Some(worker) = borrow(WAKE.load(Ordering::Acquire)) {
+        // A gate that is gone, or whose buffer is full of wake bytes, needs none.
+        let _ = send(worker, &[1], None, SendFlags::DONTWAIT);
+    }
+}
+
+fn talk(
+    environment: &Environment,
+    role: Role,
+    port: u16,
+    passed: Option<BorrowedFd<'_>>,
+) -> Option<OwnedFd> {
+    let address = environment.handoff.as_ref()?;
+    let conversation = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .ok()?;
+    for timeout in [Timeout::Recv, Timeout::Send] {
+        // The timeout of sending bounds connect(2) too.
+        set_socket_timeout(&conversation, timeout, Some(PATIENCE)).ok()?;
+    }
+    connect(&conversation, address).ok()?;
+    let hello = Hello {
+        token: environment.shared.token(),
+        pid: table::pid(),
+        role,
+        port,
+        generation: environment.shared.header.generation.load(Ordering::Relaxed),
+    };
+    send(
+        conversation.as_fd(),
+        &hello.encode(),
+        passed,
+        SendFlags::empty(),
+    )
+    .ok()?;
+    if role == Role::Worker {
+        // It stays open, and the reclaiming thread waits on it without end.
+        set_socket_timeout(&conversation, Timeout::Recv, None).ok()?;
+    }
+    Some(conversation)
+}

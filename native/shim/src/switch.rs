@@ -1,0 +1,332 @@
+//! What lies under the number of a gated listener: the worker end of the dispatch socket pair, or the TCP listener itself.
+//!
+//! While the gate serves, the TCP listener is kept at a high number. An epoll registration belongs to the open file, not to
+//! the number, so those of the number are remembered, taken out before the file under it changes and put in again.
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
+use rustix::io::{fcntl_getfd, DupFlags, FdFlags};
+use trimtab_wire::shared::now_ns;
+
+use crate::environment::{self, Environment};
+use crate::epolls::Registrations;
+use crate::register::{self, borrow};
+use crate::table::{self, GATED, OWN};
+
+const LISTENERS: usize = 64;
+/// Numbers of one listener: the one that the server opened and its duplicates.
+const NUMBERS: usize = 8;
+/// Distance of attempts to reach a gate that does not answer.
+const AGAIN_NS: u64 = 100_000_000;
+
+/// One gated listener of this process.
+pub struct Listener {
+    /// Its port; 0 when the place is free.
+    pub port: AtomicU32,
+    /// Where the TCP listener is kept; -1 while it was never moved.
+    pub hidden: AtomicI32,
+    /// The server wants accept to block; known from the first switch on.
+    pub blocking: AtomicU32,
+    numbers: [AtomicI32; NUMBERS],
+    generation: AtomicU32,
+    next_try_ns: AtomicU64,
+    lock: AtomicU32,
+    epolls: Registrations,
+}
+
+/// Whether a listener of this process may have to wait for a gate to come back.
+static ALONE: AtomicU32 = AtomicU32::new(0);
+static ALL: [Listener; LISTENERS] = [const { Listener::new() }; LISTENERS];
+
+impl Listener {
+    const fn new() -> Self {
+        Self {
+            port: AtomicU32::new(0),
+            hidden: AtomicI32::new(-1),
+            blocking: AtomicU32::new(0),
+            numbers: [const { AtomicI32::new(-1) }; NUMBERS],
+            generation: AtomicU32::new(0),
+            next_try_ns: AtomicU64::new(0),
+            lock: AtomicU32::new(0),
+            epolls: Registrations::new(),
+        }
+    }
+
+    /// Whether there may be a gate that this process does not take connections from yet.
+    #[inline]
+    pub fn may_take_over(&self, environment: &Environment) -> bool {
+        environment.handoff.is_some()
+            && environment.shared.header.generation.load(Ordering::Acquire)
+                != self.generation.load(Ordering::Relaxed)
+            && now_ns() >= self.next_try_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes a number; false when there is no room for it.
+    fn add(&self, fd: c_int) -> bool {
+        let free = |place: &&AtomicI32| {
+            place
+                .compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        self.numbers.iter().find(free).is_some()
+    }
+
+    /// Forgets a number; true when none is left.
+    fn remove(&self, fd: c_int) -> bool {
+        let mut left = false;
+        for place in &self.numbers {
+            let gone = place.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed);
+            left |= matches!(gone, Err(other) if other >= 0);
+        }
+        !left
+    }
+
+    fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
+        while self.lock.swap(1, Ordering::Acquire) != 0 {
+            std::thread::yield_now();
+        }
+        let done = work();
+        self.lock.store(0, Ordering::Release);
+        done
+    }
+}
+
+/// Opens locks that another thread of the parent held when it forked.
+pub fn forked() {
+    for listener in &ALL {
+        listener.lock.store(0, Ordering::Release);
+    }
+}
+
+/// The listener of this index.
+pub fn listener(index: u32) -> Option<&'static Listener> {
+    ALL.get(index as usize)
+}
+
+/// The listener under a number, when it is gated or the process's own.
+#[inline]
+pub fn under(fd: c_int) -> Option<(&'static Listener, u32)> {
+    let entry = table::entry(fd)?;
+    match entry.kind() {
+        kind @ (GATED | OWN) => Some((listener(entry.index.load(Ordering::Relaxed))?, kind)),
+        _ => None,
+    }
+}
+
+/// Whether some listener of this process is without a gate; true for too long rather than too short.
+#[inline]
+pub fn alone() -> bool {
+    ALONE.load(Ordering::Relaxed) != 0
+}
+
+/// Takes over whatever listener a gate has come back for; false when no listener of this process waits for one.
+///
+/// While the gate empties the TCP listener, a process that waits for input there would wait for ever: so the hooks of
+/// poll and epoll_wait ask again and again.
+pub fn attend() -> bool {
+    let Some(environment) = environment::get().filter(|e| e.handoff.is_some()) else {
+        return false;
+    };
+    let mut waits = false;
+    // Before the look: another thread that falls back during it sets this again.
+    ALONE.store(0, Ordering::SeqCst);
+    for listener in ALL
+        .iter()
+        .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
+    {
+        let may = listener.may_take_over(environment);
+        for number in listener.numbers.iter().map(|n| n.load(Ordering::Relaxed)) {
+            if under(number).is_some_and(|(_, kind)| kind == OWN) {
+                waits |= !(may && take_over(environment, number));
+            }
+        }
+    }
+    if waits {
+        ALONE.store(1, Ordering::Release);
+    }
+    waits
+}
+
+/// Whether connecting to this address reaches a gated listener of this process, by IPv4 where the address is IPv6.
+pub fn is_at(target: SocketAddr) -> bool {
+    ALL.iter()
+        .filter(|listener| listener.port.load(Ordering::Acquire) == u32::from(target.port()))
+        .filter_map(|listener| borrow(listener.hidden.load(Ordering::Relaxed)))
+        .any(|tcp| {
+            let here = target.ip().is_loopback() || target.ip().is_unspecified();
+            let bound = rustix::net::getsockname(tcp)
+                .ok()
+                .and_then(|a| SocketAddr::try_from(a).ok());
+            match bound {
+                Some(SocketAddr::V4(v4)) => target.is_ipv4() && (here || target.ip() == *v4.ip()),
+                // From an IPv4 source only a listener on all addresses of both families is reached.
+                Some(SocketAddr::V6(v6)) => {
+                    here && v6.ip().is_unspecified()
+                        && rustix::net::sockopt::ipv6_v6only(tcp) == Ok(false)
+                }
+                None => false,
+            }
+        })
+}
+
+/// The descriptor of the TCP listener of a number that is gated.
+pub fn tcp(fd: c_int) -> c_int {
+    match under(fd) {
+        Some((listener, GATED)) => listener.hidden.load(Ordering::Relaxed),
+        _ => fd,
+    }
+}
+
+/// Follows a TCP listener from here on; the process accepts for itself.
+pub fn adopt(fd: c_int, port: u16) -> bool {
+    let Some(entry) = table::entry(fd) else {
+        return false;
+    };
+    for (listener, index) in ALL.iter().zip(0..) {
+        let claimed =
+            listener
+                .port
+                .compare_exchange(0, u32::from(port), Ordering::AcqRel, Ordering::Relaxed);
+        if claimed.is_ok() {
+            return listener.add(fd) && {
+                entry.become_kind(OWN, index);
+                ALONE.store(1, Ordering::Relaxed);
+                true
+            };
+        }
+    }
+    false
+}
+
+/// A second number for a listener; both are served alike.
+pub fn share(from: c_int, to: c_int) {
+    if let (Some((listener, kind)), Some(copy), Some(entry)) =
+        (under(from), table::entry(to), table::entry(from))
+    {
+        if listener.add(to) {
+            copy.become_kind(kind, entry.index.load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// The server closes a number; the last one takes the kept TCP listener with it.
+pub fn leave(fd: c_int) {
+    let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) else {
+        return;
+    };
+    entry.become_kind(table::UNKNOWN, 0);
+    listener.epolls.forget(fd);
+    if listener.remove(fd) {
+        let hidden = listener.hidden.swap(-1, Ordering::AcqRel);
+        register::lower(hidden);
+        listener.generation.store(0, Ordering::Relaxed);
+        listener.blocking.store(0, Ordering::Relaxed);
+        listener.port.store(0, Ordering::Release);
+    }
+}
+
+/// Puts the gate under a number; false when it cannot be reached, and then nothing has changed.
+pub fn take_over(environment: &Environment, fd: c_int) -> bool {
+    let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) else {
+        return false;
+    };
+    listener.locked(|| {
+        if entry.kind() == GATED {
+            return true;
+        }
+        let taken = exchange_with_gate(environment, listener, fd);
+        if taken.is_none() {
+            listener
+                .next_try_ns
+                .store(now_ns() + AGAIN_NS, Ordering::Relaxed);
+            return false;
+        }
+        entry.kind.store(GATED, Ordering::Release);
+        register::expire();
+        true
+    })
+}
+
+fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int) -> Option<()> {
+    let own = borrow(fd)?;
+    let port = u16::try_from(listener.port.load(Ordering::Relaxed)).ok()?;
+    let wish = match listener.blocking.load(Ordering::Relaxed) {
+        // Never gated by this process: the flag is still the server's own.
+        0 => fcntl_getfl(own).ok()? & OFlags::NONBLOCK,
+        1 => OFlags::empty(),
+        _ => OFlags::NONBLOCK,
+    };
+    let (worker, generation) = register::as_listener(environment, own, port)?;
+    // The flags belong to the pair's end, which the server's other processes share: they wish the same.
+    let flags = fcntl_getfl(&worker).ok()?;
+    fcntl_setfl(&worker, (flags - OFlags::NONBLOCK) | wish).ok()?;
+    let cloexec = fcntl_getfd(own).ok()?.contains(FdFlags::CLOEXEC);
+    if listener.hidden.load(Ordering::Relaxed) < 0 {
+        listener
+            .hidden
+            .store(register::raise(own, cloexec).ok()?, Ordering::Release);
+    }
+    replace(listener, fd, worker.as_fd(), cloexec).ok()?;
+    listener
+        .blocking
+        .store(if wish.is_empty() { 1 } else { 2 }, Ordering::Relaxed);
+    listener.generation.store(generation, Ordering::Relaxed);
+    Some(())
+}
+
+/// Puts the TCP listener back under a number, because the gate has gone.
+pub fn fall_back(fd: c_int) {
+    let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) else {
+        return;
+    };
+    listener.locked(|| {
+        if entry.kind() != GATED {
+            return;
+        }
+        let (Some(worker), Some(own)) =
+            (borrow(fd), borrow(listener.hidden.load(Ordering::Relaxed)))
+        else {
+            return;
+        };
+        let nonblocking = fcntl_getfl(worker).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+        listener
+            .blocking
+            .store(if nonblocking { 2 } else { 1 }, Ordering::Relaxed);
+        let cloexec = fcntl_getfd(worker).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC));
+        if replace(listener, fd, own, cloexec).is_ok() {
+            entry.kind.store(OWN, Ordering::Release);
+            ALONE.store(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Puts another file under a number and keeps its epoll registrations.
+fn replace(
+    listener: &Listener,
+    fd: c_int,
+    file: BorrowedFd<'_>,
+    cloexec: bool,
+) -> rustix::io::Result<()> {
+    let flags = if cloexec {
+        DupFlags::CLOEXEC
+    } else {
+        DupFlags::empty()
+    };
+    listener.epolls.kept(fd, || {
+        // SAFETY: the number is open and stays the server's: it is not closed here.
+        let mut onto = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
+        rustix::io::dup3(file, &mut onto, flags)
+    })
+}
+
+/// Remembers what the server registers for the number of a gated listener, after epoll_ctl has succeeded.
+pub fn remember(epoll: c_int, operation: c_int, fd: c_int, event: Option<&libc::epoll_event>) {
+    if let Some((listener, _)) = under(fd) {
+        listener.locked(|| listener.epolls.remember(epoll, operation, fd, event));
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections that the server makes to its own listener, as Apache does to wake idle children.
+//!
+//! They must reach a worker whatever the budgets are: they are bound to a source address that the gate knows. Only the
+//! process that listens and does not accept, Apache's parent, makes them; a script that asks its own server is a client as any.
+
+use std::ffi::c_int;
+use std::mem::size_of;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{sockaddr, socklen_t};
+use rustix::net::SocketAddrAny;
+
+use crate::environment::{self, Environment};
+use crate::register::borrow;
+use crate::{switch, table};
+
+/// The process that has called listen on a gated port.
+static LISTENS: AtomicU32 = AtomicU32::new(0);
+
+/// This process owns a gated listener.
+pub fn this_process_listens() {
+    LISTENS.store(table::pid(), Ordering::Relaxed);
+}
+
+/// Marks a socket that is about to be connected, when it goes to the process's own listener.
+///
+/// Returns the address to connect to in place of the given one: a source 127.x.y.z reaches an IPv6 listener only by its IPv4
+/// address.
+///
+/// # Safety
+/// `address` and `length` are as connect(2) asks for.
+#[inline]
+pub unsafe fn mark(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Option<SocketAddrAny> {
+    let environment = environment::get()?;
+    if LISTENS.load(Ordering::Relaxed) != table::pid() || address.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    bind_source(environment, fd, unsafe { target(address, length) }?)
+}
+
+/// The Internet address that connect was given; None for another family.
+///
+/// # Safety
+/// `address` points to `length` bytes.
+unsafe fn target(address: *const sockaddr, length: socklen_t) -> Option<SocketAddr> {
+    let has = |size| length as usize >= size;
+    if !has(size_of::<libc::sa_family_t>()) {
+        return None;
+    }
+    // SAFETY: there is room for a family; the structure may lie at any address.
+    match c_int::from(unsafe { address.cast::<libc::sa_family_t>().read_unaligned() }) {
+        libc::AF_INET if has(size_of::<libc::sockaddr_in>()) => {
+            // SAFETY: there is room for it.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddr::from((ip, u16::from_be(v4.sin_port))))
+        }
+        libc::AF_INET6 if has(size_of::<libc::sockaddr_in6>()) => {
+            // SAFETY: there is room for it.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddr::from((ip, u16::from_be(v6.sin6_port))))
+        }
+        _ => None,
+    }
+}
+
+fn bind_source(environment: &Environment, fd: c_int, target: SocketAddr) -> Option<SocketAddrAny> {
+    if !environment.gates(target.port()) || !switch::is_at(target) {
+        return None;
+    }
+    let socket = borrow(fd)?;
+    let source = Ipv4Addr::from(
+        environment
+            .shared
+            .header
+            .wake_source
+            .load(Ordering::Relaxed),
+    );
+    if target.is_ipv4() {
+        // An address of this machine can be reached from a loopback source. A socket that is bound already stays as it is.
+        let _ = rustix::net::bind(socket, &SocketAddrV4::new(source, 0));
+        return None;
+    }
+    let mapped = |ip: Ipv4Addr, port| SocketAddrV6::new(ip.to_ipv6_mapped(), port, 0, 0);
+    rustix::net::bind(socket, &mapped(source, 0)).ok()?;
+    Some(mapped(Ipv4Addr::LOCALHOST, target.port()).into())
+}
