@@ -94,7 +94,12 @@ class Score:
     @property
     def kept(self) -> bool | None:
         """Whether the mean of the quotients is within 10 % of 1; None when there was none."""
-        return None if self.quotient is None else abs(self.quotient - 1) <= WITHIN
+        return None if self.quotient is None else is_within(self.quotient)
+
+
+def is_within(quotient: float) -> bool:
+    """Whether a quotient is within 10 % of 1."""
+    return abs(quotient - 1) <= WITHIN + 1e-9
 
 
 def of_spec(spec: Spec) -> DelayGuarantee:
@@ -122,7 +127,7 @@ def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Scor
     found = [window.readings.get(guarantee.delays[k]) for window in windows]
     delays = [value for value in found if value is not None]
     quotients = [q for window in windows if (q := guarantee.quotient(window, k)) is not None]
-    near = [q for q in quotients if abs(q - 1) <= WITHIN]
+    near = [q for q in quotients if is_within(q)]
     return Score(
         guarantee.classes[k],
         statistics.fmean(delays) if delays else None,

@@ -69,11 +69,11 @@ def plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _columns(figure: Figure, heights: Sequence[float], columns: int, common: bool = True) -> Any:
+def columns(figure: Figure, heights: Sequence[float], runs: int, common: bool = True) -> Any:
     """A grid of axes: one row per height, one column per run; `common` gives a row one scale."""
     grid: Any = figure.subplots(
         len(heights),
-        columns,
+        runs,
         sharex="col",
         sharey="row" if common else "none",
         squeeze=False,
@@ -101,7 +101,7 @@ def trajectories(tracks: Sequence[Track], metric: str) -> str:
     """Knob and objective over time, one column per run, on common axes: as Fig. 13 to 15 of liu2003."""
 
     def draw(figure: Figure) -> None:
-        grid = _columns(figure, (1, 1.25), len(tracks))
+        grid = columns(figure, (1, 1.25), len(tracks))
         for column, track in enumerate(tracks):
             upper, lower = grid[0][column], grid[1][column]
             t, values = track.series(track.knob)
@@ -119,7 +119,7 @@ def trajectories(tracks: Sequence[Track], metric: str) -> str:
         if metric.endswith("_s") and any(v > 0 for t in tracks for v in t.series(metric)[1]):
             logarithmic(grid[1][0], seconds)
 
-    return svg(draw, _width(tracks), 4.6)
+    return svg(draw, width(tracks), 4.6)
 
 
 def _axis_label(metric: str) -> str:
@@ -133,29 +133,29 @@ def decomposition(tracks: Sequence[Track]) -> str:
     """Response time as AQT + BL x ST, Eq. (1) of liu2003, one column per run."""
 
     def draw(figure: Figure) -> None:
-        grid = _columns(figure, (1,), len(tracks), common=False)
+        grid = columns(figure, (1,), len(tracks), common=False)
         for axes, track in zip(grid[0], tracks, strict=True):
             names = ("accept_queue_delay_s", "burst_length", "service_time_s")
             whole = [w for w in track.windows if all(n in w.readings for n in names)]
             t = [w.start_s + w.duration_s / 2 for w in whole]
-            width = [w.duration_s * 0.9 for w in whole]
+            bar = [w.duration_s * 0.9 for w in whole]
             waiting = [w.readings["accept_queue_delay_s"] for w in whole]
             service = [w.readings["burst_length"] * w.readings["service_time_s"] for w in whole]
-            axes.bar(t, service, width, color=BLUE, label="in service, BL x ST")
-            axes.bar(t, waiting, width, bottom=service, color=ORANGE, label="accept queue, AQT")
+            axes.bar(t, service, bar, color=BLUE, label="in service, BL x ST")
+            axes.bar(t, waiting, bar, bottom=service, color=ORANGE, label="accept queue, AQT")
             axes.set_title(track.label)
             axes.set_xlabel("time in s")
         grid[0][0].set_ylabel("response time in s")
         grid[0][0].legend(loc="upper right")
 
-    return svg(draw, _width(tracks), 2.9)
+    return svg(draw, width(tracks), 2.9)
 
 
 def utilisations(tracks: Sequence[Track]) -> str:
     """CPU, memory and busy workers over time, one column per run."""
 
     def draw(figure: Figure) -> None:
-        grid = _columns(figure, (1, 1), len(tracks))
+        grid = columns(figure, (1, 1), len(tracks))
         for column, track in enumerate(tracks):
             upper, lower = grid[0][column], grid[1][column]
             for name, colour, text in (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand")):
@@ -173,9 +173,9 @@ def utilisations(tracks: Sequence[Track]) -> str:
         grid[0][0].legend(loc="upper right")
         grid[1][0].legend(loc="upper right")
 
-    return svg(draw, _width(tracks), 4.0)
+    return svg(draw, width(tracks), 4.0)
 
 
-def _width(tracks: Sequence[Track]) -> float:
+def width(tracks: Sequence[Track]) -> float:
     """Figure width in inches: half a page for one run, a page for two or more."""
     return 5.6 if len(tracks) == 1 else min(11.0, max(9.5, 3.2 * len(tracks)))

@@ -11,9 +11,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from trimtab import __version__
-from trimtab.core import METRICS
+from trimtab.core import metric as metric_of
+from trimtab.core import of_class
 from trimtab.events import MoveState
-from trimtab.report import figures
+from trimtab.guarantee import DelayGuarantee
+from trimtab.report import class_figures, figures
+from trimtab.report.class_verdict import ClassRow, judge
 from trimtab.report.track import Track, tracks
 from trimtab.report.verdict import compare, interval
 from trimtab.store import Store
@@ -29,6 +32,15 @@ SHOWN_METRICS = (
     "memory_ratio",
     "client_page_time_s",
     "client_error_rate_hz",
+)
+CLASS_METRICS = (
+    "connection_delay_s",
+    "connection_delay_p95_s",
+    "queue_length",
+    "in_service",
+    "arrival_rate_hz",
+    "refused_rate_hz",
+    "aborted_rate_hz",
 )
 
 
@@ -96,19 +108,25 @@ def render(
         groups.setdefault(track.label, []).append(track)
     objective = found[0].run.plan.settings.objective
     drawn = [group[-1] for group in groups.values() if group[-1].windows]
-    verdict = compare(groups, objective.metric, objective.minimize)
+    guarantee = found[0].run.plan.guarantee
+    if guarantee is None or any(t.run.plan.guarantee != guarantee for t in found):
+        guarantee = None
+    verdict, classes = compare(groups, objective.metric, objective.minimize), list[ClassRow]()
+    if guarantee is not None:
+        verdict, classes = judge(groups, guarantee)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("trimtab.report").joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
-        title=title or f"{found[0].run.plan.plant}: {objective}",
+        title=title or f"{found[0].run.plan.plant}: {'delays of classes of clients' if guarantee else objective}",
         simulated=any(t.simulated for t in found),
         verdict=verdict,
+        classes=classes,
         interval=lambda e: interval(objective.metric, e),
         plain=figures.plain,
         metric=objective.metric,
-        plots=[(p.title, p.caption, Markup(p.svg)) for p in (*_plots(drawn, objective.metric), *plots)],
+        plots=[(p.title, p.caption, Markup(p.svg)) for p in (*_plots(drawn, objective.metric, guarantee), *plots)],
         events=[(t.label, _events(t)) for t in drawn if t.changes()],
-        means=_means(groups),
+        means=_means(groups, guarantee),
         labels=list(groups),
         paper=paper,
         facts=_facts(found),
@@ -118,10 +136,12 @@ def render(
     )
 
 
-def _plots(drawn: Sequence[Track], metric: str) -> list[Plot]:
+def _plots(drawn: Sequence[Track], metric: str, guarantee: DelayGuarantee | None) -> list[Plot]:
     """The figures that every report has."""
     if not drawn:
         return []
+    if guarantee is not None:
+        return _class_plots(drawn)
     caption = "Dotted lines mark changes. Both scales are logarithmic, so equal distances are equal factors."
     plots = [Plot("What was set, and what came of it", caption, figures.trajectories(drawn, metric))]
     if any("accept_queue_delay_s" in w.readings for t in drawn for w in t.windows):
@@ -131,6 +151,19 @@ def _plots(drawn: Sequence[Track], metric: str) -> list[Plot]:
         text = "Memory demand counts what is swapped out: above 100 % the server swaps."
         plots.append(Plot("What binds", text, figures.utilisations(drawn)))
     return plots
+
+
+def _class_plots(drawn: Sequence[Track]) -> list[Plot]:
+    """The figures of a guarantee to classes of clients."""
+    ground = "Red ground: a guarantee could not be met in this window; the reasons below say with how many processes."
+    if not any(move.move.phase == class_figures.SATURATED for track in drawn for move in track.moves):
+        ground = ""
+    waits = f"Dashed lines are what is desired. {ground}".strip()
+    shares = f"Dotted lines are the connections that workers held, averaged over a window. {ground}".strip()
+    return [
+        Plot("What each class waited", waits, class_figures.delays(drawn)),
+        Plot("What each class was given, and what waited", shares, class_figures.budgets(drawn)),
+    ]
 
 
 def _events(track: Track) -> list[Event]:
@@ -149,16 +182,21 @@ def _events(track: Track) -> list[Event]:
     return events
 
 
-def _means(groups: Mapping[str, Sequence[Track]]) -> list[tuple[str, str, list[str]]]:
+def _means(
+    groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee | None
+) -> list[tuple[str, str, list[str]]]:
     """Metric, unit and the mean of each label's second halves, for those that were measured."""
     rows = []
-    for name in SHOWN_METRICS:
+    of_classes = [
+        (of_class(name, c), f", {c}") for name in CLASS_METRICS for c in (guarantee.classes if guarantee else ())
+    ]
+    for name, whose in [*of_classes, *((name, "") for name in SHOWN_METRICS)]:
         cells = []
         for repeats in groups.values():
             values = [v for t in repeats for v in t.settled(name)]
             cells.append(f"{sum(values) / len(values):.4g}" if values else "not measured")
         if any(cell != "not measured" for cell in cells):
-            rows.append((METRICS[name].description, METRICS[name].unit, cells))
+            rows.append((f"{metric_of(name).description}{whose}", metric_of(name).unit, cells))
     return rows
 
 

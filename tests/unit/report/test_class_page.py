@@ -1,0 +1,71 @@
+"""The page of runs that guarantee delays to classes of clients."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests._class_runs import write_guarantee
+from tests._stored_runs import always, whole, write_run
+from tests.unit.report.test_page import check, pictures
+from trimtab.report.page import render
+from trimtab.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs.sqlite")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The table of classes."""
+    table = text.partition("<h2>Class by class</h2>")[2].partition("</table>")[0]
+    return [re.findall(r"<td>(.*?)</td>", line) for line in table.splitlines() if "<td>" in line]
+
+
+def test_a_kept_relative_guarantee_says_so_and_shows_every_class(store: Store) -> None:
+    text = render(store, [write_guarantee(store, "relative", windows=30)])
+    check(text)
+    assert "Relative delay guarantee: kept" in text
+    first, second = rows(text)
+    assert (first[1], first[2], second[1], second[2]) == ("a", "the reference", "b", "3 times a")
+    assert 90 <= int(second[4].split("%")[0]) <= 110
+    assert second[6] == "0 of 15"
+    assert "desired ± 10%" in text and "b : a" in text
+    assert len(pictures(text)) == 2
+
+
+def test_the_open_loop_stands_beside_the_closed_one(store: Store) -> None:
+    ids = [write_guarantee(store, "relative", closed=closed, windows=30) for closed in (False, True)]
+    text = render(store, ids)
+    check(text)
+    assert "Relative delay guarantee: static not kept for b; relative-delay kept" in text
+    assert len(rows(text)) == 4
+
+
+def test_what_could_not_be_met_is_counted_and_its_reason_is_there(store: Store) -> None:
+    text = render(store, [write_guarantee(store, "absolute", windows=30, users=(80, 90))])
+    check(text)
+    assert "Absolute delay guarantee: not kept for b" in text
+    assert int(rows(text)[1][6].split()[0]) > 10
+    assert "Red ground" in text
+    assert re.search(r"b cannot be met with 32 processes.*about \d+ would meet all", text)
+
+
+def test_the_means_name_the_class(store: Store) -> None:
+    text = render(store, [write_guarantee(store, "relative")])
+    assert "time average of connections queued in the gate, a" in text
+
+
+def test_a_class_that_nobody_belongs_to_is_shown_as_none(store: Store) -> None:
+    text = render(store, [write_guarantee(store, "relative", windows=4, users=(60, 0))])
+    check(text)
+    assert rows(text)[1][3:6] == ["none", "-", "-"]
+    assert "nothing can be said" in text
+
+
+def test_a_run_that_tunes_has_no_table_of_classes(store: Store) -> None:
+    text = render(store, [write_run(store, "trim", always(whole(1.0)))])
+    assert "Class by class" not in text

@@ -1,0 +1,60 @@
+"""How well windows keep a guarantee, against figures worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests._class_runs import guaranteed, write_guarantee
+from tests._classes import class_window, delays
+from trimtab.core import Window
+from trimtab.guarantee import scores, settled
+from trimtab.records import plan_from, plan_json
+from trimtab.store import Store
+
+
+def seen(a: float | None, b: float | None) -> Window:
+    return class_window({"a": 16, "b": 16}, delays({"a": a, "b": b}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "desired", "a", "b", "quotients"),
+    [
+        ("relative", (1, 3), 2.0, 6.6, (None, pytest.approx(1.1))),
+        ("relative", (1, 3), 0.0, 6.0, (None, None)),
+        ("relative", (1, 3), None, 6.0, (None, None)),
+        ("absolute", (4, 8), 5.0, 8.0, (1.25, 1.0)),
+        ("absolute", (4, 8), None, 4.0, (None, 0.5)),
+        ("hybrid", (4, 8), 2.0, 5.0, (1.0, 1.25)),
+        ("hybrid", (4, 8), 5.0, 12.0, (1.25, 1.5)),
+    ],
+)
+def test_the_quotient_is_what_was_measured_of_what_is_desired(
+    kind: str, desired: tuple[float, float], a: float | None, b: float | None, quotients: tuple[object, object]
+) -> None:
+    guarantee = guaranteed(kind, desired)
+    window = seen(a, b)
+    assert (guarantee.quotient(window, 0), guarantee.quotient(window, 1)) == quotients
+
+
+def test_a_score_has_the_mean_the_spread_and_the_share_within_a_tenth() -> None:
+    windows = [seen(4.0, 8.0), seen(4.0, 8.8), seen(4.0, 12.0), seen(4.0, None)]
+    first, second = scores(guaranteed("absolute", (4, 8)), windows)
+    assert (first.quotient, first.quotient_sd, first.within, first.windows, first.kept) == (1.0, 0.0, 1.0, 4, True)
+    assert second.quotient == pytest.approx(1.2)
+    assert second.quotient_sd == pytest.approx((0.2**2 + 0.1**2 + 0.3**2) ** 0.5 / 3**0.5)
+    assert second.within == pytest.approx(2 / 3)
+    assert (second.windows, second.kept) == (3, False)
+
+
+def test_a_run_is_judged_by_its_second_half() -> None:
+    windows = [seen(float(i), 1.0) for i in range(5)]
+    assert list(settled(windows)) == windows[2:]
+
+
+def test_the_store_keeps_what_was_guaranteed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs.sqlite")
+    plan = store.run(write_guarantee(store, "relative", windows=2)).plan
+    assert plan.guarantee == guaranteed("relative", (1.0, 3.0))
+    assert plan_from(plan_json(plan)) == plan
