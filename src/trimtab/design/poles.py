@@ -14,7 +14,8 @@ The stability margin is the least distance of the Nyquist curve of D(z) G(z) fro
 limit of stability. In whatever way gain and phase are wrong together, the loop stays stable while the relative error
 of D(z) G(z) + 1 is less. The gain margin is the factor by which the gain alone may be wrong.
 
-Departures from the paper: MATLAB there is python-control here.
+Departures from the paper: MATLAB there is python-control here. It and scipy.signal are imported where they are used:
+together they take a second, which a help text and a controller that may never need them should not cost.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import control
 import numpy as np
-from scipy import optimize
-from scipy.signal import lfilter
 
 from trimtab.identification.model import Model
 
@@ -53,14 +52,18 @@ class Loop:
     gain: float
     zero: float
 
-    def open(self) -> control.TransferFunction:
-        """D(z) G(z)."""
+    def open(self) -> Any:
+        """D(z) G(z), a transfer function of python-control."""
+        import control
+
         plant = control.tf(list(self.model.b), [1.0, *(-a for a in self.model.a)], 1)  # Eq. (7)
         controller = control.tf([self.gain, -self.gain * self.zero], [1.0, -1.0], 1)  # Eq. (8)
         return controller * plant
 
-    def closed(self) -> control.TransferFunction:
-        """Gc(z)."""
+    def closed(self) -> Any:
+        """Gc(z), a transfer function of python-control."""
+        import control
+
         return control.feedback(self.open(), 1)  # Eq. (9)
 
     def poles(self) -> tuple[complex, ...]:
@@ -78,6 +81,8 @@ class Loop:
         Args:
             samples: how many; until the slowest pole has died away when None.
         """
+        import control
+
         last = (samples or horizon(self.radius()) + 1) - 1
         _, response = control.step_response(self.closed(), np.arange(last + 1))
         return tuple(float(value) for value in np.ravel(response))
@@ -100,12 +105,19 @@ class Loop:
         factors = np.geomspace(1.0, 1e3, 400)
         for stable, unstable in itertools.pairwise(factors):
             if radius(self.model, self.gain * unstable, self.zero) >= 1:
-                return float(
-                    optimize.brentq(
-                        lambda factor: radius(self.model, self.gain * factor, self.zero) - 1.0, stable, unstable
-                    )
-                )
+                return _limit(self, float(stable), float(unstable))
         return math.inf
+
+
+def _limit(loop: Loop, stable: float, unstable: float) -> float:
+    """The factor of the gain between these two at which the slowest pole is at 1."""
+    while unstable - stable > 1e-9 * unstable:
+        middle = (stable + unstable) / 2
+        if radius(loop.model, loop.gain * middle, loop.zero) >= 1:
+            unstable = middle
+        else:
+            stable = middle
+    return stable
 
 
 def characteristic(model: Model, gain: float, zero: float) -> np.ndarray:
@@ -144,6 +156,8 @@ def stepped(model: Model, gain: float, zero: float, samples: int) -> np.ndarray:
         zero: r.
         samples: how many, from 0 on.
     """
+    from scipy.signal import lfilter
+
     denominator = characteristic(model, gain, zero)
     numerator = np.zeros_like(denominator)
     numerator[-model.order - 1 :] = gain * np.convolve([1.0, -zero], model.b)
@@ -175,6 +189,8 @@ def root_locus(model: Model, zero: float, gains: Sequence[float]) -> tuple[tuple
         zero: r.
         gains: g, in order.
     """
+    import control
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a negative gain is meant: the model's own is negative too
         found = control.root_locus_map(Loop(model, 1.0, zero).open(), gains=np.asarray(gains))

@@ -22,6 +22,7 @@ from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Status
 from trimtab.guard.domain import Domain
 from trimtab.host import facts
+from trimtab.identification.order import least_windows
 from trimtab.identification.result import Identified, analysed
 from trimtab.identification.signals import Pair
 from trimtab.loop import Loop
@@ -86,6 +87,13 @@ class Experiment:
             raise UsageError(
                 f"a run of {self.duration_s:g} s has no window of {self.period_s:g} s after the warm-up of "
                 f"{self.warm_s:g} s"
+            )
+        left = math.floor((self.duration_s - self.warm_s) / self.period_s + 0.1)
+        if left < least_windows(self.pair.kind, self.orders):
+            wanted_s = self.warm_s + least_windows(self.pair.kind, self.orders) * self.period_s
+            raise UsageError(
+                f"a run of {self.duration_s:g} s is too short for a model of order {max(self.orders)}: with windows "
+                f"of {self.period_s:g} s and a warm-up of {self.warm_s:g} s it takes {wanted_s:g} s or more"
             )
 
     @property

@@ -25,7 +25,7 @@ import numpy as np
 from trimtab.errors import UsageError
 from trimtab.identification.least_squares import Estimate, initial, updated
 from trimtab.identification.model import Model
-from trimtab.identification.signals import Equation, Pair, Sample, equations
+from trimtab.identification.signals import Equation, Kind, Pair, Sample, equations, needed
 
 TANGIBLE_RATIO = 0.05
 LEAST_T = 2.0
@@ -95,14 +95,24 @@ def compare(
         pair: which input and output.
         training: the windows of the first seed, in order.
         validation: those of the second.
-        orders: the orders to try, each at least 1.
+        orders: the orders to try, at least one, each at least 1.
 
     Raises:
         UsageError: too few windows have the readings that the equations need.
     """
+    return tuple(_candidate(pair, training, validation, order, max(orders)) for order in sorted(set(orders)))
+
+
+def least_windows(kind: Kind, orders: Sequence[int]) -> int:
+    """How many windows without a gap the models of these orders need.
+
+    Raises:
+        UsageError: these are no orders.
+    """
     if not orders or min(orders) < 1:
         raise UsageError(f"--orders {list(orders)}: orders are whole numbers from 1")
-    return tuple(_candidate(pair, training, validation, order, max(orders)) for order in sorted(set(orders)))
+    widest = max(orders)
+    return LEAST_PER_PARAMETER * 2 * widest + needed(kind, widest) - 1
 
 
 def selected(candidates: Sequence[Candidate]) -> Candidate:

@@ -124,18 +124,21 @@ def test_the_report_is_one_file_and_says_what_was_simulated(trimtab: Trimtab, tm
         (("--orders", "0"), "orders are whole numbers from 1"),
         (("--seed", "3", "--validate-seed", "3"), "--validate-seed 3"),
         (("--duration", "1m"), "warm-up"),
-        (("--duration", "5m"), "cannot be identified: only"),
+        (("--duration", "5m"), "it takes 750 s or more"),
         (("--low", "90", "--high", "70"), "less than high"),
         (("--high", "4000"), "outside 1..128"),
         (("--kind", "both"), "invalid choice"),
         (("/no/such.toml",), "No such file"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(trimtab: Trimtab, arguments: tuple[str, ...], why: str) -> None:
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    trimtab: Trimtab, store: Path, arguments: tuple[str, ...], why: str
+) -> None:
     said = trimtab("identify", "--plant", "difference", *arguments)
     assert said.code == 2
     assert why in said.err
     assert said.err.count("\n") == 1
+    assert Store(store, create=False).runs() == [], "something was run"
 
 
 def test_a_plant_without_classes_is_refused(trimtab: Trimtab, store: Path) -> None:
