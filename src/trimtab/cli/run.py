@@ -37,7 +37,7 @@ PASSED_ON = (
 )
 TICK_S = 0.5
 _FROM_KERNEL = 0x80
-"""si_code of a signal that the kernel sends, such as Ctrl-C, which a terminal sends to the server too."""
+"""si_code of a signal that the kernel sends, as when a terminal has another size."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,8 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
         TrimtabError: it cannot be started.
     """
     try:
-        return spawn(server, environment)
+        # In a group of its own: Apache in the foreground ends its whole process group when it ends.
+        return spawn(server, environment, own_group=True)
     except OSError as error:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
 
@@ -119,8 +120,10 @@ def _serve(place: Place, server: int, pair: Pair | None, signals: set[signal.Sig
 
 
 def _pass_on(got: signal.struct_siginfo | None, pid: int) -> None:
-    """Gives a signal to the server, unless the terminal has given it the same one."""
-    if got is None or got.si_signo == signal.SIGCHLD or got.si_code == _FROM_KERNEL:
+    """Gives a signal to the server, but not that a terminal has another size, at which Apache ends."""
+    if got is None or got.si_signo == signal.SIGCHLD:
+        return
+    if got.si_signo == signal.SIGWINCH and got.si_code == _FROM_KERNEL:
         return
     try:
         os.kill(pid, got.si_signo)
