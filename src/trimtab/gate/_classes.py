@@ -13,6 +13,8 @@ from trimtab.gate import _rules
 from trimtab.gate._rules import Rule
 from trimtab.gate._table import Table
 
+MOST_CLASSES = 64
+
 
 class Guarantee(StrEnum):
     """What is guaranteed to the classes."""
@@ -79,8 +81,9 @@ class ClientClass:
 
 def read(tables: list[Table], guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> tuple[ClientClass, ...]:
     """The classes, with what only all of them together can be checked for."""
-    if not tables:
-        raise UsageError("there is no class: write at least one [[class]]")
+    if not 0 < len(tables) <= MOST_CLASSES:
+        there = f"there are {len(tables)} classes" if tables else "there is no class"
+        raise UsageError(f"{there}: write [[class]] 1 to {MOST_CLASSES} times")
     found: list[ClientClass] = []
     for number, table in enumerate(tables, 1):
         name = table.name("name", f"class {number}")

@@ -17,6 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PERCENTILE = re.compile(r"connection_delay_p(\d+)_s")
 Word = TypeVar("Word", bound=StrEnum)
 _REQUIRED = object()
+_LONGEST_S = 86_400.0
 
 
 class Table:
@@ -77,8 +78,10 @@ class Table:
             duration_s = parse_duration_s(value)
         except UsageError as error:
             raise UsageError(f"{key} {error}") from None
-        if not (math.isfinite(duration_s) and duration_s > 0):
-            raise UsageError(f"{key} {value!r} is not positive")
+        if not 0 < duration_s <= _LONGEST_S:
+            raise UsageError(
+                f"{key} {value!r} is not positive" if duration_s <= 0 else f"{key} {value!r} is over a day"
+            )
         return duration_s
 
     def percentile(self, key: str) -> int | None:

@@ -89,6 +89,13 @@ def test_the_start_line_has_every_key_that_the_gate_knows() -> None:
     }
 
 
+def test_no_class_and_too_many_are_refused() -> None:
+    assert refused(HEAD) == "there is no class: write [[class]] 1 to 64 times"
+    more = "".join(f'[[class]]\nname = "c{i}"\ndesired = 1\nmatch = [{{ path = "/{i}/" }}]\n' for i in range(63))
+    assert len(parse(HEAD.replace("128", "200") + more + BASIC).classes) == 64
+    assert "there are 65 classes" in refused(HEAD.replace("128", "200") + PREMIUM + more + BASIC)
+
+
 def test_a_percentile_is_guaranteed_by_its_own_reading() -> None:
     assert parse(WHOLE + "percentile = 95").classes[1].delay_metric == "connection_delay_p95_s@basic"
 
@@ -135,6 +142,7 @@ def test_without_a_guarantee_one_class_is_enough() -> None:
         ('"30s"', '"30"', "period '30' is not a duration"),
         ('"30s"', "30", "period 30 is not a duration in quotes"),
         ('"30s"', '"0s"', "period '0s' is not positive"),
+        ('"30s"', '"25h"', "period '25h' is over a day"),
         ('"30s"', '"2m"', "controller_timeout 90 s is not longer than the period of 120 s"),
         ('"relative"', '"relativ"', "guarantee 'relativ' is not one of"),
         ('"relative"', '"none"', "guarantee 'none' is not allowed"),
