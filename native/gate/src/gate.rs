@@ -15,25 +15,15 @@ use trimtab_wire::shared::now_ns;
 
 use crate::budgets::Budgets;
 use crate::chain::Chain;
-use crate::dispatch::Asked;
 use crate::ledger::{Kind, Ledger};
 use crate::place::Place;
+use crate::reclaim::Asked;
 use crate::rules::Classifier;
-use crate::signals;
 use crate::slots::Slots;
 use crate::talks::Talk;
 
 /// Events taken at once.
 const BATCH: usize = 256;
-const MS: u64 = 1_000_000;
-/// Distance of the regular work: released slots are fetched, deadlines kept, signals seen.
-const TICK_NS: u64 = 100 * MS;
-/// The same when nothing is held and nobody waits.
-const IDLE_TICK_NS: u64 = 500 * MS;
-/// Distance of looks at idle connections while the preemptive policy is short of workers.
-const RECLAIM_NS: u64 = 10 * MS;
-/// How long the gate stays without a server and without anybody on its standard input.
-const GRACE_NS: u64 = 5_000 * MS;
 /// Standard input, whose end says that whoever started the gate is gone.
 const STDIN: u32 = 0;
 
@@ -91,10 +81,14 @@ pub struct Gate<'a> {
     pub(crate) now_ns: u64,
     pub(crate) end: Option<End>,
     epoll: u32,
-    guardian: Option<rustix::process::Pid>,
-    ticked_ns: u64,
-    deserted_ns: Option<u64>,
-    stdin_ended: bool,
+    pub(crate) guardian: Option<rustix::process::Pid>,
+    pub(crate) ticked_ns: u64,
+    pub(crate) surveyed_ns: u64,
+    /// Since when no worker is there.
+    pub(crate) unattended_ns: Option<u64>,
+    /// Since when nobody needs the gate.
+    pub(crate) deserted_ns: Option<u64>,
+    pub(crate) stdin_ended: bool,
     pub(crate) reclaimed_ns: u64,
 }
 
@@ -131,6 +125,8 @@ impl<'a> Gate<'a> {
             epoll: ledger.keep(epoll, Kind::Passing, 0),
             guardian: rustix::process::getppid(),
             ticked_ns: 0,
+            surveyed_ns: 0,
+            unattended_ns: None,
             deserted_ns: None,
             stdin_ended: false,
             reclaimed_ns: 0,
@@ -146,10 +142,7 @@ impl<'a> Gate<'a> {
         let mut events = Vec::with_capacity(BATCH);
         loop {
             self.now_ns = now_ns();
-            let due = self
-                .next_deadline_ns()
-                .is_some_and(|deadline_ns| deadline_ns <= self.now_ns);
-            if due || self.now_ns - self.ticked_ns >= TICK_NS {
+            if self.is_due() {
                 self.tick();
             }
             self.pump();
@@ -285,72 +278,6 @@ impl<'a> Gate<'a> {
                 }
                 Ok(_) => {}
             }
-        }
-    }
-
-    /// How long to sleep; not at all when slots have come back that somebody waits for.
-    fn wait_ns(&mut self) -> u64 {
-        let waits = self.budgets.waiting() > 0;
-        if waits && !self.place.shared.announce_wait() {
-            return 0;
-        }
-        let busy = waits
-            || self.budgets.in_service() > 0
-            || !self.unsure.is_empty()
-            || self.peeking.len() > 0
-            || self
-                .listeners
-                .iter()
-                .any(|listener| listener.full || listener.paused);
-        let mut wait_ns = if busy { TICK_NS } else { IDLE_TICK_NS };
-        if self.is_short() {
-            wait_ns = wait_ns.min(RECLAIM_NS);
-        }
-        match self.next_deadline_ns() {
-            Some(deadline_ns) => wait_ns.min(deadline_ns.saturating_sub(self.now_ns).max(MS)),
-            None => wait_ns,
-        }
-    }
-
-    fn next_deadline_ns(&self) -> Option<u64> {
-        let lease_ns = self.ledger.settings().lease_ends_ns.load(Relaxed);
-        let lease_ns = (lease_ns != 0 && !self.budgets.open).then_some(lease_ns);
-        [lease_ns, self.peek_deadline_ns()]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// The regular work.
-    fn tick(&mut self) {
-        self.ticked_ns = self.now_ns;
-        self.collect();
-        self.end_peeks();
-        self.end_refused();
-        self.end_strangers();
-        self.end_talks();
-        self.resolve_unsure();
-        self.resume_listeners();
-        self.recover_lost_dispatches();
-        self.check_processes();
-        self.end_lease();
-        if signals::asked_to_end() {
-            self.end = Some(End::Done);
-        }
-        if rustix::process::getppid() != self.guardian {
-            self.end = Some(End::Orphaned);
-        }
-        self.end_when_deserted();
-    }
-
-    fn end_when_deserted(&mut self) {
-        if !self.stdin_ended || !self.listeners.is_empty() || !self.workers.is_empty() {
-            self.deserted_ns = None;
-            return;
-        }
-        let since_ns = *self.deserted_ns.get_or_insert(self.now_ns);
-        if self.now_ns - since_ns >= GRACE_NS {
-            self.end = Some(End::Done);
         }
     }
 

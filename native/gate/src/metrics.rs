@@ -201,7 +201,7 @@ impl Page {
             let labels = format!(
                 "{{class=\"{}\",le=\"{}\"}}",
                 class.class,
-                bound_us as f64 * 1e-6
+                bound_us as f64 / 1e6
             );
             self.line("delay_seconds_bucket", &labels, count);
         }

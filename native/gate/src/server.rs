@@ -1,11 +1,11 @@
 //! The processes of the server: they pass their listening sockets, take connections, and die.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{accept_with, getsockname, sockopt, RecvFlags, SendFlags, SocketFlags};
-use std::sync::atomic::Ordering::Relaxed;
 use trimtab_wire::handoff::{self, Hello, Role, Welcome};
 
 use crate::gate::{Gate, Listener};
@@ -104,17 +104,22 @@ impl Gate<'_> {
         }
     }
 
-    /// Frees what processes held that died while no gate could see it, and lets listeners go whose server is gone.
+    /// Frees what processes held that died while no gate could see it.
     pub(crate) fn check_processes(&mut self) {
         for pid in self.slots.holders(&self.place.shared) {
             if !self.workers.contains_key(&pid) && !lives(pid) {
                 self.sweep(pid);
             }
         }
-        if self.workers.is_empty() {
-            while let Some(index) = self.listeners.iter().position(|one| !lives(one.owner)) {
-                self.forget(index);
-            }
+    }
+
+    /// Lets the listeners go whose owners are dead.
+    pub(crate) fn forget_dead_owners(&mut self) {
+        while let Some(index) = self.listeners.iter().position(|one| !lives(one.owner)) {
+            self.forget(index);
+            // Should there be somebody after all, he accepts for himself now, and may come again.
+            let generation = &self.place.shared.header.generation;
+            generation.fetch_add(1, SeqCst);
         }
     }
 

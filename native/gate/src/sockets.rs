@@ -9,7 +9,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
-use crate::ledger::Peer;
+use crate::entry::Peer;
 
 /// Dispatches that may lie between gate and workers, in bytes of the kernel's memory.
 const PAIR_BYTES: usize = 4 << 20;

@@ -17,6 +17,13 @@ pub fn pass(cell: &Cell, now_ns: u64, queue: u32, in_service: u32) {
     cell.until_ns.store(now_ns, Relaxed);
 }
 
+/// A connection that counted as in service until now had ended before.
+pub fn closed_earlier(cell: &Cell, ns: u64) {
+    let counted_ns = cell.in_service_ns.load(Relaxed);
+    cell.in_service_ns
+        .store(counted_ns.saturating_sub(ns), Relaxed);
+}
+
 /// A connection was given to a worker after a delay.
 pub fn dispatched(cell: &Cell, delay_ns: u64) {
     add(&cell.dispatched, 1);

@@ -120,7 +120,7 @@ pub struct Slot {
     pub dispatched_ns: AtomicU64,
     /// When a worker received it.
     pub received_ns: AtomicU64,
-    /// When it last became idle.
+    /// When it last became idle; of a closed connection: when it was closed.
     pub idle_since_ns: AtomicU64,
     /// Link of the stack: index + 1 of the slot below, or 0.
     pub next: AtomicU32,
@@ -189,6 +189,8 @@ impl Slot {
             match self.state.load(Ordering::Acquire) {
                 state @ (HELD | IDLE) => {
                     if self.advance(state, CLOSED) {
+                        // Before the release, so whoever takes the slot off the stack reads it.
+                        self.idle_since_ns.store(now_ns(), Ordering::Relaxed);
                         return true;
                     }
                 }

@@ -206,3 +206,24 @@ fn when_the_lease_runs_out_the_gate_opens_and_an_order_closes_it_again() {
     control.ask(&read);
     assert_eq!(bench.control().ask(&read)["mode"], "budgets");
 }
+
+#[test]
+fn the_time_in_service_ends_when_the_worker_closes_not_when_the_gate_looks() {
+    let bench = Bench::start("integral", two_classes());
+    let server = Server::start(&bench);
+    let mut held_s = 0.0;
+    for _ in 0..4 {
+        let began = std::time::Instant::now();
+        let _user = client(REST, server.address);
+        let held = server.take(&bench);
+        server.release(&bench, held);
+        held_s += began.elapsed().as_secs_f64();
+        std::thread::sleep(std::time::Duration::from_millis(150));
+    }
+    let class = bench.class(1);
+    let counted_s = class["in_service_connection_s"].as_f64().unwrap();
+    assert!(
+        counted_s > 0.0 && counted_s <= held_s,
+        "{counted_s} {held_s}"
+    );
+}

@@ -1,0 +1,106 @@
+//! What is due at its time, and how long the gate may sleep until then.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::gate::{End, Gate};
+use crate::{reclaim, signals};
+
+const MS: u64 = 1_000_000;
+/// Distance of the regular work: released slots are fetched, deadlines kept, signals seen.
+const TICK_NS: u64 = 100 * MS;
+/// The same when nothing is held and nobody waits.
+const IDLE_TICK_NS: u64 = 500 * MS;
+/// Distance of looks at all slots and processes.
+const SURVEY_NS: u64 = 1_000 * MS;
+/// How long a listener stays whose server is gone, and how long the gate stays without a server and without anybody on its standard input.
+const GRACE_NS: u64 = 5_000 * MS;
+
+impl Gate<'_> {
+    /// How long to sleep; not at all when slots have come back that somebody waits for.
+    pub(crate) fn wait_ns(&mut self) -> u64 {
+        let waits = self.budgets.waiting() > 0;
+        if waits && !self.place.shared.announce_wait() {
+            return 0;
+        }
+        let busy = waits
+            || self.budgets.in_service() > 0
+            || !self.unsure.is_empty()
+            || self.peeking.len() > 0
+            || self
+                .listeners
+                .iter()
+                .any(|listener| listener.full || listener.paused);
+        let mut wait_ns = if busy { TICK_NS } else { IDLE_TICK_NS };
+        if self.is_short() {
+            wait_ns = wait_ns.min(reclaim::DISTANCE_NS);
+        }
+        match self.next_deadline_ns() {
+            Some(deadline_ns) => wait_ns.min(deadline_ns.saturating_sub(self.now_ns).max(MS)),
+            None => wait_ns,
+        }
+    }
+
+    /// The regular work, or somebody's deadline, is due.
+    pub(crate) fn is_due(&self) -> bool {
+        let due = |deadline_ns| deadline_ns <= self.now_ns;
+        self.now_ns - self.ticked_ns >= TICK_NS || self.next_deadline_ns().is_some_and(due)
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        let lease_ns = self.ledger.settings().lease_ends_ns.load(Relaxed);
+        let lease_ns = (lease_ns != 0 && !self.budgets.open).then_some(lease_ns);
+        [lease_ns, self.peek_deadline_ns()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The regular work.
+    pub(crate) fn tick(&mut self) {
+        self.ticked_ns = self.now_ns;
+        self.collect();
+        self.end_peeks();
+        self.end_refused();
+        self.end_strangers();
+        self.end_talks();
+        self.resolve_unsure();
+        self.resume_listeners();
+        if self.now_ns - self.surveyed_ns >= SURVEY_NS {
+            self.surveyed_ns = self.now_ns;
+            self.recover_lost_dispatches();
+            self.check_processes();
+            self.end_unattended();
+        }
+        self.end_lease();
+        if signals::asked_to_end() {
+            self.end = Some(End::Done);
+        }
+        if rustix::process::getppid() != self.guardian {
+            self.end = Some(End::Orphaned);
+        }
+        self.end_when_deserted();
+    }
+
+    /// Lets listeners go whose server is gone. A server that is about to start its workers has time for it.
+    fn end_unattended(&mut self) {
+        if !self.workers.is_empty() {
+            self.unattended_ns = None;
+            return;
+        }
+        let since_ns = *self.unattended_ns.get_or_insert(self.now_ns);
+        if self.now_ns - since_ns >= GRACE_NS {
+            self.forget_dead_owners();
+        }
+    }
+
+    fn end_when_deserted(&mut self) {
+        if !self.stdin_ended || !self.listeners.is_empty() || !self.workers.is_empty() {
+            self.deserted_ns = None;
+            return;
+        }
+        let since_ns = *self.deserted_ns.get_or_insert(self.now_ns);
+        if self.now_ns - since_ns >= GRACE_NS {
+            self.end = Some(End::Done);
+        }
+    }
+}
