@@ -97,11 +97,17 @@ class AbsoluteDelay(ClassControl):
         budgets, limited = allot(loops, group, total)
         wanted = tuple(loop.value for loop in loops)
         state = replace(state, loops=limited, asked=budgets)
-        reason, saturated = self._reason(group, window, delays, wanted, budgets, total)
+        missed = self._missed(group, delays, wanted, budgets)
+        reason = self._reason(group, window, delays, budgets, missed, total)
         evidence = group.evidence(
-            {"delay_s": tuple(d.value_s if d else None for d in delays), "wanted": wanted, "allotted": budgets}
+            {
+                "delay_s": tuple(d.value_s if d else None for d in delays),
+                "wanted": wanted,
+                "allotted": budgets,
+                "unmet": tuple(1.0 if one else None for one in missed),
+            }
         )
-        return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if saturated else "absolute")
+        return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if any(missed) else "absolute")
 
     def _next(self, loop: Pi, k: int, delay: Delay | None, group: Group) -> Pi:
         """CA_k after one more sample."""
@@ -109,39 +115,41 @@ class AbsoluteDelay(ClassControl):
             return loop.held()
         return loop.next(group.desired[k] - delay.value_s, self.gain, self.zero)
 
+    def _missed(
+        self,
+        group: Group,
+        delays: tuple[Delay | None, ...],
+        wanted: tuple[float, ...],
+        budgets: tuple[int, ...],
+    ) -> tuple[bool, ...]:
+        """For each class, whether it waits too long and cannot have what would help."""
+        rows = zip(delays, group.desired, wanted, budgets, strict=True)
+        return tuple(
+            delay is not None and delay.value_s > MISSED * desired and want > budget + 0.5
+            for delay, desired, want, budget in rows
+        )
+
     def _reason(
         self,
         group: Group,
         window: Window,
         delays: tuple[Delay | None, ...],
-        wanted: tuple[float, ...],
         budgets: tuple[int, ...],
+        missed: tuple[bool, ...],
         total: int,
-    ) -> tuple[str, bool]:
-        """What was seen and why the budgets follow, and whether a guarantee cannot be met."""
-        rows = list(zip(group.classes, delays, group.desired, wanted, budgets, strict=True))
-        said = ", ".join(f"{name} {shown(d)} of {seconds(w)} gets {b}" for name, d, w, _, b in rows)
-        missed = {
-            name
-            for name, delay, desired, want, budget in rows
-            if delay is not None and delay.value_s > MISSED * desired and want > budget + 0.5
-        }
-        if not missed:
-            return f"absolute: {said}", False
-        needs = [
-            _needed.processes(window, name, desired) if name in missed else budget
-            for name, _, desired, _, budget in rows
-        ]
+    ) -> str:
+        """What was seen and why the budgets follow; where a guarantee cannot be met, what would meet it."""
+        rows = list(zip(group.classes, delays, group.desired, budgets, missed, strict=True))
+        said = ", ".join(f"{name} {shown(d)} of {seconds(w)} gets {b}" for name, d, w, b, _ in rows)
+        if not any(missed):
+            return f"absolute: {said}"
+        needs = [_needed.processes(window, name, w) if miss else b for name, _, w, b, miss in rows]
         known = [need for need in needs if need is not None]
-        text = f"absolute: {', '.join(missed_in_order(group, missed))} cannot be met with {total} processes: {said}"
+        names = ", ".join(name for name, *_, miss in rows if miss)
+        text = f"absolute: {names} cannot be met with {total} processes: {said}"
         if len(known) == len(needs) and sum(known) > total:
             text += f"; about {sum(known)} would meet all, by Little's law on this window"
-        return text, True
-
-
-def missed_in_order(group: Group, missed: set[str]) -> list[str]:
-    """Classes in order of priority."""
-    return [name for name in group.classes if name in missed]
+        return text
 
 
 def followed(state: AbsoluteState, now: tuple[int, ...]) -> tuple[Pi, ...]:

@@ -120,16 +120,18 @@ class RelativeDelay(ClassControl):
             loop.limited(allotted[k - 1] / allotted[k] if _bound(shares, allotted, k) else ratio)
             for k, (loop, ratio) in enumerate(zip(loops, ratios, strict=True), 1)
         )
-        reason, saturated = _reason(group, delays, outputs, shares, allotted, budgets, total)
+        missed = _missed(group, outputs, shares, allotted)
+        reason = _reason(group, delays, outputs, shares, budgets, missed, total)
         evidence = group.evidence(
             {
                 "delay_s": tuple(d.value_s if d else None for d in delays),
                 "ratio": (None, *outputs),
                 "process_ratio": (None, *(loop.value for loop in loops)),
+                "unmet": (None, *(1.0 if one else None for one in missed)),
             }
         )
         state = replace(state, loops=kept, asked=budgets)
-        return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if saturated else "relative")
+        return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if any(missed) else "relative")
 
     def _output(self, group: Group, k: int, delays: tuple[Delay | None, ...]) -> float | None:
         """V_k(m); None when it is not known and no bound decides the sign of the error."""
@@ -199,34 +201,41 @@ def _bound(shares: tuple[float, ...], allotted: tuple[float, ...], k: int) -> bo
     return abs(wanted - got) > 1e-9 * wanted
 
 
+def _missed(
+    group: Group, outputs: tuple[float | None, ...], shares: tuple[float, ...], allotted: tuple[float, ...]
+) -> tuple[bool, ...]:
+    """For every class but the first, whether its ratio is off because a minimum stands in the way."""
+    desired = [below / above for above, below in pairwise(group.desired)]
+    return tuple(
+        v is not None and _bound(shares, allotted, k) and abs(v - want) > MISSED * want
+        for k, (v, want) in enumerate(zip(outputs, desired, strict=True), 1)
+    )
+
+
 def _reason(
     group: Group,
     delays: tuple[Delay | None, ...],
     outputs: tuple[float | None, ...],
     shares: tuple[float, ...],
-    allotted: tuple[float, ...],
     budgets: tuple[int, ...],
+    missed: tuple[bool, ...],
     total: int,
-) -> tuple[str, bool]:
-    """What was seen and why the budgets follow, and whether a guarantee cannot be met."""
+) -> str:
+    """What was seen and why the budgets follow; where a guarantee cannot be met, what would make room for it."""
     waits = ", ".join(f"{name} {shown(d)}" for name, d in zip(group.classes, delays, strict=True))
-    said, missed = [], False
+    said = []
     for k, v in enumerate(outputs, 1):
         pair, desired = f"{group.classes[k]}:{group.classes[k - 1]}", group.desired[k] / group.desired[k - 1]
-        if v is None:
-            said.append(f"{pair} is not known, so its share stays")
-            continue
-        said.append(f"{pair} is {v:.3g}, desired {desired:.3g}")
-        missed = missed or (_bound(shares, allotted, k) and abs(v - desired) > MISSED * desired)
+        unknown = f"{pair} is not known, so its share stays"
+        said.append(unknown if v is None else f"{pair} is {v:.3g}, desired {desired:.3g}")
     given = ", ".join(f"{name} {budget}" for name, budget in zip(group.classes, budgets, strict=True))
     text = f"{'; '.join(said)} ({waits}): {given}"
-    if not missed:
-        return f"relative: {text}", False
-    rows = [(m * total / s, name) for m, s, name in zip(group.minimum, shares, group.classes, strict=True)]
-    need, name = max(rows)
+    if not any(missed):
+        return f"relative: {text}"
+    need, name = max((m * total / s, name) for m, s, name in zip(group.minimum, shares, group.classes, strict=True))
     about = math.ceil(need - 1e-9)
     more = f"; with about {about} processes the share of {name} would be its minimum" if about > total else ""
-    return f"relative: cannot be met with {total} processes and the reserved minima: {text}{more}", True
+    return f"relative: cannot be met with {total} processes and the reserved minima: {text}{more}"
 
 
 CONTROLLER = RelativeDelay

@@ -32,14 +32,12 @@ def delays(tracks: Sequence[Track]) -> str:
                 _ratios(grid[1][column], track, guarantee)
             grid[-1][column].set_xlabel("time in s")
         grid[0][0].set_ylabel("connection delay in s")
-        grid[0][0].set_ylim(bottom=0)
-        grid[0][0].legend(loc="upper left", ncols=2)
+        _legend(grid[0][0])
         if len(rows) > 1:
             grid[1][0].set_ylabel("ratio of delays")
-            grid[1][0].set_ylim(bottom=0)
-            grid[1][0].legend(loc="upper left", ncols=2)
+            _legend(grid[1][0])
 
-    return svg(draw, width(tracks), 2.6 * len(rows) + 0.4)
+    return svg(draw, _width(tracks), 2.6 * len(rows) + 0.4)
 
 
 def budgets(tracks: Sequence[Track]) -> str:
@@ -61,13 +59,11 @@ def budgets(tracks: Sequence[Track]) -> str:
                 lower.plot(t, values, ".-", color=colour, linewidth=1.2, markersize=3, label=name)
             lower.set_xlabel("time in s")
         grid[0][0].set_ylabel("processes")
-        grid[0][0].set_ylim(bottom=0)
-        grid[0][0].legend(loc="upper left", ncols=2, fontsize=8)
+        _legend(grid[0][0])
         grid[1][0].set_ylabel("connections queued")
-        grid[1][0].set_ylim(bottom=0)
-        grid[1][0].legend(loc="upper left")
+        _legend(grid[1][0])
 
-    return svg(draw, width(tracks), 5.2)
+    return svg(draw, _width(tracks), 5.4)
 
 
 def _delays(axes: Any, track: Track, guarantee: DelayGuarantee) -> None:
@@ -91,6 +87,17 @@ def _ratios(axes: Any, track: Track, guarantee: DelayGuarantee) -> None:
         desired = guarantee.desired_ratio(k)
         axes.axhline(desired, color=colour, linewidth=1.0, linestyle="--", label=f"desired ± {WITHIN:.0%}")
         axes.axhspan((1 - WITHIN) * desired, (1 + WITHIN) * desired, color=colour, alpha=0.12)
+
+
+def _legend(axes: Any) -> None:
+    """A legend in the room that is made for it above the lines; the scale begins at 0."""
+    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
+    axes.legend(loc="upper left", ncols=4, fontsize=8)
+
+
+def _width(tracks: Sequence[Track]) -> float:
+    """Figure width in inches: a page, because a run has many windows."""
+    return max(9.5, width(tracks))
 
 
 def _shade(axes: Any, track: Track) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trimtab.core import of_class
 from trimtab.guarantee import ABSOLUTE, HYBRID, DelayGuarantee, Score, scores, settled
-from trimtab.report.class_figures import SATURATED
 from trimtab.report.figures import seconds
 from trimtab.report.track import Track
 from trimtab.report.verdict import Verdict
@@ -30,24 +30,25 @@ class ClassRow:
 
 
 def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> tuple[Verdict, list[ClassRow]]:
-    """The headline and a line for every label and class.
+    """The headline, which is good when the last label kept its guarantee, and a line for every label and class.
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
         guarantee: what they guarantee.
     """
-    said, rows, kept = [], [], True
+    said, rows, kept = [], [], False
     for label, tracks in groups.items():
         windows = [window for track in tracks for window in settled(track.windows)]
         found = scores(guarantee, windows)
-        unmet = [sum(_unmet(track)) for track in tracks]
-        rows += [_row(label, guarantee, k, score, sum(unmet), len(windows)) for k, score in enumerate(found)]
+        for k, score in enumerate(found):
+            unmet = sum(_unmet(track, score.name) for track in tracks)
+            rows.append(_row(label, guarantee, k, score, unmet, len(windows)))
         broken = [score.name for score in found if score.kept is False]
         if all(score.kept is None for score in found):
             text = "nothing can be said, no delay was measured"
         else:
             text = f"not kept for {' and '.join(broken)}" if broken else "kept"
-        kept = kept and text == "kept"
+        kept = text == "kept"
         said.append(text if len(groups) == 1 else f"{label} {text}")
     return Verdict(f"{guarantee.kind.capitalize()} delay guarantee: {'; '.join(said)}", kept, BASIS, ()), rows
 
@@ -61,10 +62,10 @@ def desired(guarantee: DelayGuarantee, k: int) -> str:
     return f"{guarantee.desired_ratio(k):.3g} times {guarantee.classes[k - 1]}"
 
 
-def _unmet(track: Track) -> list[bool]:
-    """For each settled window, whether its move said that a guarantee cannot be met."""
-    stuck = {move.index for move in track.moves if move.move.phase == SATURATED}
-    return [window.index in stuck for window in settled(track.windows)]
+def _unmet(track: Track, name: str) -> int:
+    """In how many settled windows the controller said that a class could not have what it was promised."""
+    stuck = {move.index for move in track.moves if of_class("unmet", name) in move.move.evidence}
+    return sum(window.index in stuck for window in settled(track.windows))
 
 
 def _row(label: str, guarantee: DelayGuarantee, k: int, score: Score, unmet: int, windows: int) -> ClassRow:

@@ -15,6 +15,7 @@ from trimtab.core import metric as metric_of
 from trimtab.core import of_class
 from trimtab.events import MoveState
 from trimtab.guarantee import DelayGuarantee
+from trimtab.records import StoredMove
 from trimtab.report import class_figures, figures
 from trimtab.report.class_verdict import ClassRow, judge
 from trimtab.report.track import Track, tracks
@@ -125,7 +126,7 @@ def render(
         plain=figures.plain,
         metric=objective.metric,
         plots=[(p.title, p.caption, Markup(p.svg)) for p in (*_plots(drawn, objective.metric, guarantee), *plots)],
-        events=[(t.label, _events(t)) for t in drawn if t.changes()],
+        events=[(t.label, _events(t)) for t in drawn if _told(t)],
         means=_means(groups, guarantee),
         labels=list(groups),
         paper=paper,
@@ -166,11 +167,22 @@ def _class_plots(drawn: Sequence[Track]) -> list[Plot]:
     ]
 
 
+def _told(track: Track) -> list[StoredMove]:
+    """The changes, and the first of the moves in a row that say that a guarantee cannot be met."""
+    told, stuck = [], False
+    for move in track.moves:
+        now = move.move.phase == class_figures.SATURATED
+        if move.state is not MoveState.HELD or (now and not stuck):
+            told.append(move)
+        stuck = now
+    return told
+
+
 def _events(track: Track) -> list[Event]:
-    """Every change of a run with its reason, in order."""
+    """What there is to tell of a run's moves with their reasons, in order."""
     at = {w.index: w for w in track.windows}
     events = []
-    for move in track.changes():
+    for move in _told(track):
         window = at.get(move.index)
         seen = window.configuration if window else {}
         changes = ", ".join(f"{k} {seen.get(k, '?')} → {v}" for k, v in move.move.changes.items())

@@ -50,6 +50,7 @@ def test_what_could_not_be_met_is_counted_and_its_reason_is_there(store: Store) 
     check(text)
     assert "Absolute delay guarantee: not kept for b" in text
     assert int(rows(text)[1][6].split()[0]) > 10
+    assert rows(text)[0][6] == "0 of 15"
     assert "Red ground" in text
     assert re.search(r"b cannot be met with 32 processes.*about \d+ would meet all", text)
 
