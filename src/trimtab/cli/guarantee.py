@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # A model may begin with a minus, as in `--model -0.08,-0.2,-0.2,-0.05`; argparse would take it for an option.
     parser._negative_number_matcher = re.compile(r"^-[\d.][\d.,eE+-]*$")
     there = ", ".join(discovery.names(PLANTS))
-    parser.add_argument("spec", metavar="SPEC", type=Path, help="the TOML file of the gate")
+    parser.add_argument("spec", metavar="SPEC", type=Path, nargs="?", help="the TOML file of the gate")
     parser.add_argument("--plant", default="gate", metavar="PLANT", help=f"one of {there} (default gate)")
     parser.add_argument(
         "--controller",
@@ -80,7 +80,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def go_on(args: argparse.Namespace, killed: Run | None) -> int:
-    """Starts a run, or goes on with one that was killed, with its own gains."""
+    """Starts a run, or goes on with one that was killed, with its own gains.
+
+    Raises:
+        UsageError: the SPEC, a model or an argument is wrong; nothing was changed.
+        TrimtabError: it could not be done.
+    """
+    if args.spec is None:
+        raise UsageError("no SPEC: name the TOML file that 'trimtab run --gate' was given")
     spec = load(args.spec)
     name, settings = _controller_name(args, spec), _settings(args, spec)
     gains = {} if name == STATIC else given_gains(args, spec)

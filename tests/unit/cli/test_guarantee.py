@@ -174,3 +174,15 @@ def test_a_spec_without_a_guarantee_is_refused(guarantee: Trimtab, spec: Path) -
     said = guarantee(*GAINS)
     assert said.code == 2
     assert "guarantees nothing" in said.err
+
+
+def test_without_a_spec_it_says_so(trimtab: Trimtab) -> None:
+    said = trimtab("guarantee", "--plant", "classy")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "unknown plant" in said.err or "no SPEC" in said.err
+
+
+def test_its_help_needs_no_spec_and_shows_the_options_of_the_plant(trimtab: Trimtab) -> None:
+    said = trimtab("guarantee", "--help")
+    assert said.code == 0
+    assert "--settling" in said.out and "options of gate" in said.out
