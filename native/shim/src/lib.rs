@@ -29,6 +29,7 @@ extern "C" fn loaded() {
     real::resolve();
     if environment::load() {
         fork::watch();
+        listener::inherited();
     }
 }
 

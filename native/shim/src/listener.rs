@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use libc::{sockaddr, socklen_t};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketType};
+use rustix::net::{sockopt, AddressFamily, RecvFlags, SocketType};
 use trimtab_wire::handoff::{receive, Dispatch, LONGEST};
 use trimtab_wire::shared::{now_ns, DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
 
@@ -73,6 +73,33 @@ pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int) -> c_int {
     }
 }
 
+/// Finds the listeners that a program left which has executed this one, without its table.
+pub fn inherited() -> Option<()> {
+    let environment = environment::get().filter(|e| e.handoff.is_some())?;
+    for name in std::fs::read_dir("/proc/self/fd")
+        .ok()?
+        .flatten()
+        .map(|e| e.file_name())
+    {
+        let Some(hidden) = name.to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        // The kept TCP listener lies at a known distance from the number it belongs to.
+        let fd = hidden - register::lowest();
+        if let (Some(port), true) = (gated_port(environment, borrow(hidden)?), is_worker_end(fd)) {
+            switch::inherit(fd, hidden, port);
+        }
+    }
+    Some(())
+}
+
+fn is_worker_end(fd: c_int) -> bool {
+    borrow(fd).is_some_and(|socket| {
+        sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+            && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+    })
+}
+
 /// Finds out whether an unknown descriptor is a listener on a gated port, and follows it when it is.
 fn look_at(environment: &Environment, fd: c_int) -> bool {
     let Some(socket) = borrow(fd) else {
@@ -89,8 +116,8 @@ fn look_at(environment: &Environment, fd: c_int) -> bool {
 }
 
 fn gated_port(environment: &Environment, socket: std::os::fd::BorrowedFd<'_>) -> Option<u16> {
-    use rustix::net::sockopt::{socket_acceptconn, socket_type};
-    if socket_type(socket).ok()? != SocketType::STREAM || !socket_acceptconn(socket).ok()? {
+    let stream = sockopt::socket_type(socket) == Ok(SocketType::STREAM);
+    if !stream || sockopt::socket_acceptconn(socket) != Ok(true) {
         return None;
     }
     let address = rustix::net::getsockname(socket).ok()?;

@@ -13,7 +13,7 @@ use rustix::net::{
 use trimtab_wire::handoff::{receive, send, Hello, Role, Welcome, LONGEST};
 
 use crate::environment::Environment;
-use crate::table;
+use crate::{table, wake};
 
 /// Longest wait for the gate's answer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -33,14 +33,16 @@ pub fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Duplicates a descriptor to a high number; closed by exec when asked.
-pub fn raise(fd: BorrowedFd<'_>, cloexec: bool) -> rustix::io::Result<c_int> {
+/// Lowest number of a descriptor of the shim's own, under the limit of this process.
+pub fn lowest() -> c_int {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let most = limit
-        .and_then(|l| c_int::try_from(l / 2).ok())
-        .unwrap_or(HIGH);
-    let lowest = HIGH.min(most);
-    let high = rustix::io::fcntl_dupfd_cloexec(fd, lowest)?;
+    let most = limit.and_then(|l| c_int::try_from(l / 2).ok());
+    HIGH.min(most.unwrap_or(HIGH))
+}
+
+/// Duplicates a descriptor to a high number, from this one up; closed by exec when asked.
+pub fn raise(fd: BorrowedFd<'_>, from: c_int, cloexec: bool) -> rustix::io::Result<c_int> {
+    let high = rustix::io::fcntl_dupfd_cloexec(fd, from)?;
     if !cloexec {
         rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
     }
@@ -94,9 +96,9 @@ fn register(environment: &Environment, worker: c_int, before: u32) {
         return;
     }
     forget();
-    let conversation =
-        talk(environment, Role::Worker, 0, None).and_then(|c| raise(c.as_fd(), true).ok());
-    let wake = borrow(worker).and_then(|w| raise(w, true).ok());
+    let conversation = talk(environment, Role::Worker, 0, None)
+        .and_then(|c| raise(c.as_fd(), lowest(), true).ok());
+    let wake = borrow(worker).and_then(|w| raise(w, lowest(), true).ok());
     let (Some(conversation), Some(wake)) = (conversation, wake) else {
         // The next accept tries again.
         REGISTERED.store(0, Ordering::Release);
@@ -155,7 +157,10 @@ fn talk(
     connect(&conversation, address).ok()?;
     let hello = Hello {
         token: environment.shared.token(),
-        pid: table::pid(),
+        pid: match role {
+            Role::Listener => wake::listening_process(),
+            Role::Worker => table::pid(),
+        },
         role,
         port,
         generation: environment.shared.header.generation.load(Ordering::Relaxed),

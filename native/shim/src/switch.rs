@@ -203,6 +203,22 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
     false
 }
 
+/// Goes on with a listener of the program that has executed this one, such as a PHP-FPM that reloads.
+pub fn inherit(fd: c_int, hidden: c_int, port: u16) {
+    if !adopt(fd, port) {
+        return;
+    }
+    if let (Some((listener, _)), Some(entry), Some(kept)) =
+        (under(fd), table::entry(fd), table::entry(hidden))
+    {
+        kept.become_kind(table::HIDDEN, 0);
+        listener.hidden.store(hidden, Ordering::Relaxed);
+        // Of an unknown gate: should it be a dead one, the living one is found.
+        listener.generation.store(0, Ordering::Relaxed);
+        entry.kind.store(GATED, Ordering::Release);
+    }
+}
+
 /// A second number for a listener; both are served alike.
 pub fn share(from: c_int, to: c_int) {
     if let (Some((listener, kind)), Some(copy), Some(entry)) =
@@ -267,9 +283,9 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
     fcntl_setfl(&worker, (flags - OFlags::NONBLOCK) | wish).ok()?;
     let cloexec = fcntl_getfd(own).ok()?.contains(FdFlags::CLOEXEC);
     if listener.hidden.load(Ordering::Relaxed) < 0 {
-        listener
-            .hidden
-            .store(register::raise(own, cloexec).ok()?, Ordering::Release);
+        // Where the next program finds it when this one executes it.
+        let high = register::raise(own, register::lowest() + fd, cloexec).ok()?;
+        listener.hidden.store(high, Ordering::Release);
     }
     replace(listener, fd, worker.as_fd(), cloexec).ok()?;
     listener

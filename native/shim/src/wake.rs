@@ -9,7 +9,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{sockaddr, socklen_t};
+use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
+use rustix::process::{test_kill_process, Pid};
 
 use crate::environment::{self, Environment};
 use crate::register::borrow;
@@ -21,6 +23,20 @@ static LISTENS: AtomicU32 = AtomicU32::new(0);
 /// This process owns a gated listener.
 pub fn this_process_listens() {
     LISTENS.store(table::pid(), Ordering::Relaxed);
+}
+
+/// Who owns the listeners that this process has: the one that called listen while it lives, such as Apache's parent.
+pub fn listening_process() -> u32 {
+    let known = LISTENS.load(Ordering::Relaxed);
+    let lives = i32::try_from(known)
+        .ok()
+        .and_then(Pid::from_raw)
+        .is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+    if lives {
+        known
+    } else {
+        table::pid()
+    }
 }
 
 /// Marks a socket that is about to be connected, when it goes to the process's own listener.
