@@ -39,11 +39,13 @@ class Gains:
         gain: g of Eq. (1) of lu2001.
         zero: r of it.
         source: where they come from, in words.
+        model: the model that they are designed for; None when they were given.
     """
 
     gain: float
     zero: float
     source: str
+    model: Model | None = None
 
 
 def add_gains(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +178,7 @@ def _designed(kind: Kind, model: Model, wanted: Specification, source: str) -> G
         sign = "raise" if kind is Kind.ABSOLUTE else "lower"
         raise UsageError(f"the model {model} cannot be used for a {kind} guarantee: more processes {sign} the output")
     settled = f"settles in {design.settling_s:g} s, margin {design.margin:.2f}"
-    return Gains(design.gain, design.zero, f"designed for the model {model} ({source}): {settled}")
+    return Gains(design.gain, design.zero, f"designed for the model {model} ({source}): {settled}", model)
 
 
 def _model(args: argparse.Namespace, spec: Spec, kind: Kind) -> Model | None:

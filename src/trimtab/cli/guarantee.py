@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab import discovery
-from trimtab.cli._gains import Gains, add_gains, given_gains, identified_gains, tell_gains
+from trimtab.cli._gains import Gains, add_gains, given_gains, identified_gains, specification, tell_gains
 from trimtab.cli._plant import CONTROLLERS, PLANTS, Guarded, attached, refine, stored_controller, writable
 from trimtab.cli._run import Job, carried_out, concluded
 from trimtab.cli._stop import exit_code, stopping
@@ -39,7 +39,7 @@ from trimtab.units import parse_duration_s
 
 __all__ = ["add_arguments", "go_on", "refine", "run"]
 
-STATIC = "static"
+STATIC, SELF_TUNING = "static", "self-tuning"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--controller",
         metavar="NAME",
-        help="the guarantee's own, such as relative-delay (the default), or static for budgets that stay: open loop",
+        help="the guarantee's own, such as relative-delay (the default); self-tuning, which goes on identifying and "
+        "redesigns it when the server has changed; or static for budgets that stay: open loop",
     )
     add_gains(parser)
     parser.add_argument("--duration", help="length of the run (default: until stopped)")
@@ -108,7 +109,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
                     return exit_code(stop.reason)
                 gains = found[0]
             tell_gains(gains, args.json)
-            controller = _controller(name, settings.objective, spec, gains)
+            controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, args.seed)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
         job = Job(name, controller, knobs, settings, of_spec(spec), facts)
@@ -126,9 +127,12 @@ def _controller_name(args: argparse.Namespace, spec: Spec) -> str:
         raise UsageError(f'SPEC {args.spec} guarantees nothing: give it guarantee = "relative" and desired values')
     own = f"{spec.guarantee}-delay"
     chosen = own if args.controller is None else args.controller.replace("_", "-")
-    if chosen not in (own, STATIC):
+    allowed = (own, STATIC) if spec.guarantee is Guarantee.HYBRID else (own, SELF_TUNING, STATIC)
+    if chosen not in allowed:
         discovery.load(CONTROLLERS, chosen)
-        raise UsageError(f"--controller {chosen}: SPEC {args.spec} asks for {own}, or {STATIC} for an open loop")
+        raise UsageError(f"--controller {chosen}: SPEC {args.spec} can have {', '.join(allowed)}")
+    if chosen == SELF_TUNING and args.gain is not None:
+        raise UsageError(f"--gain: {SELF_TUNING} begins with a model: give --model, or none to identify one")
     return chosen
 
 
@@ -170,7 +174,9 @@ def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:
     return tuple(there[one.budget_knob] for one in spec.classes)
 
 
-def _controller(name: str, objective: Objective, spec: Spec, gains: Mapping[Kind, Gains]) -> Controller:
+def _controller(
+    args: argparse.Namespace, name: str, objective: Objective, spec: Spec, gains: Mapping[Kind, Gains]
+) -> Controller:
     """The controller for a SPEC with these gains.
 
     Raises:
@@ -187,6 +193,9 @@ def _controller(name: str, objective: Objective, spec: Spec, gains: Mapping[Kind
     for kind, one in gains.items():
         prefix = "absolute_" if kind is Kind.ABSOLUTE and spec.guarantee is Guarantee.HYBRID else ""
         options |= {f"{prefix}gain": one.gain, f"{prefix}zero": one.zero}
+        if name == SELF_TUNING and one.model is not None:
+            options |= {"guarantee": kind.value, "model": ",".join(map(repr, one.model.theta))}
+            options |= {"period_s": spec.period_s, "settling_s": specification(args, spec).settling_s}
     if spec.guarantee is Guarantee.HYBRID:
         options["hysteresis_s"] = spec.hysteresis_s
     return stored_controller(name, objective, options)

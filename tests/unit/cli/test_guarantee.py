@@ -123,6 +123,17 @@ def test_a_given_model_is_designed_for(guarantee: Trimtab, store: Path) -> None:
     assert Store(store).run(1).plan.controller_options["gain"] > 0
 
 
+def test_self_tuning_begins_with_the_model_and_its_design(guarantee: Trimtab, trimtab: Trimtab, store: Path) -> None:
+    model = "0.74,-0.37,0.95,-0.12"
+    said = guarantee("--controller", "self-tuning", "--model", model, "--duration", "10m", "--settling", "15m")
+    assert (said.code, said.err) == (0, "")
+    options = Store(store).run(1).plan.controller_options
+    assert (options["guarantee"], options["model"]) == ("relative", model)
+    assert (options["period_s"], options["settling_s"]) == (60, 900)
+    assert f"gain {options['gain']:g}" in said.out
+    assert trimtab("runs", "replay", 1).code == 0
+
+
 def test_the_open_loop_never_moves_and_is_judged_by_the_same_guarantee(guarantee: Trimtab, store: Path) -> None:
     said = guarantee("--controller", "static", "--duration", "10m")
     assert said.out.startswith("run 1: static on classy, relative delay guarantee")
@@ -146,7 +157,8 @@ def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
         ((*GAINS, "--absolute-gain", "-2"), "are for hybrid, not relative"),
         (("--gain", "-0.3", "--zero", "0"), "option gain is -0.3, allowed is more than 0"),
         (("--gain", "0.3", "--zero", "2"), "option zero is 2, allowed is between -1 and 1"),
-        ((*GAINS, "--controller", "absolute-delay"), "asks for relative-delay, or static"),
+        ((*GAINS, "--controller", "absolute-delay"), "can have relative-delay, self-tuning, static"),
+        ((*GAINS, "--controller", "self-tuning"), "self-tuning begins with a model"),
         ((*GAINS, "--controller", "relativ"), "unknown controller 'relativ'"),
         ((*GAINS, "--duration", "10s"), "the window (60 s) is longer than the duration (10 s)"),
         (("--model-file", "/nowhere"), "--model-file /nowhere"),
