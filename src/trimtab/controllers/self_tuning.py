@@ -16,31 +16,26 @@ in `patience` windows in a row.
 
     paper      here         unit               shape
     g, r       gain, zero   see the controller  scalars
-    theta, R   estimate     see identification  2n, 2n x 2n
+    theta, R   online       see identification  2n, 2n x 2n
     T_s        settling     s                   scalar
 
 Departures from the paper
-- The paper identifies once, with white noise, and keeps its gains. Here the controller's own moves and the load's
-  noise are the excitation, and that is little. So the estimate stays tied to the model that it began with: in every
-  window R^-1 also gains what keeps that model at `anchor` times the weight of a whole memory, 1 / (1 - forgetting)
-  windows of a typical excitation, and its a_j `_TRUST` times as strongly as its b_j. For a change of load changes
-  how much the input does before it changes how fast. The ties are equations too, e_j^T theta = theta_j at the start,
-  which Eq. (3) to (5) take like any other.
-- A window in which a loop's input has not moved lately is not learned from, and a gap is skipped as in
-  identification.
+- The paper identifies once, with white noise, and keeps its gains. How little the loop alone tells of the server, and
+  what is done about that, stands in `_online_model.py`.
 - A new design is taken only with at least `least_margin` on the estimated model.
 """
 
 from __future__ import annotations
 
 import functools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from trimtab.controllers._classes import ClassControl, Delay, Group
+from trimtab.controllers._classes import ClassControl
 from trimtab.controllers._knob import require
+from trimtab.controllers._online_model import OnlineModel, begun
 from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
 from trimtab.core import Knob, Move, Window
@@ -48,15 +43,9 @@ from trimtab.design.pi import Design, designed
 from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, settling_samples
 from trimtab.errors import UsageError
-from trimtab.identification.least_squares import Estimate, updated
 from trimtab.identification.model import Model, parse_model
 from trimtab.identification.result import PAPER
-from trimtab.identification.signals import Kind, Sample, equation, needed
-
-_TYPICAL_RATIO = 0.25
-"""Share of the processes by which an input is taken to move, for the weight of the first model."""
-_TRUST = 10.0
-"""How many times as strongly the a_j of the first model are believed as its b_j."""
+from trimtab.identification.signals import Kind
 
 _design = functools.lru_cache(maxsize=32)(designed)
 
@@ -68,15 +57,13 @@ class SelfTuningState:
     Args:
         inner: the controller with the gains in use.
         inside: its state.
-        estimate: the parameters; None before the first window.
-        samples: the latest windows of every loop, as the estimator sees them.
+        online: the model as it is now; None before the first window.
         out: windows in a row in which the gains were out of bounds.
     """
 
     inner: RelativeDelay | AbsoluteDelay
     inside: RelativeState | AbsoluteState
-    estimate: Estimate | None = None
-    samples: tuple[tuple[Sample, ...], ...] = ()
+    online: OnlineModel | None = None
     out: int = 0
 
 
@@ -139,26 +126,15 @@ class SelfTuning(ClassControl):
         if not gain:
             design = _design(self.first_model(), self.specification)
             gain, zero = design.gain, design.zero
-        shared = (
-            self.objective,
-            self.classes,
-            self.desired,
-            self.minimum,
-            self.metrics,
-            self.workers,
-            self.min_samples,
-        )
         if self.guarantee == Kind.RELATIVE:
-            relative = RelativeDelay(*shared, gain=gain, zero=zero)
+            relative = RelativeDelay(**_shared(self), gain=gain, zero=zero)
             return SelfTuningState(relative, relative.start(knobs, seed))
-        absolute = AbsoluteDelay(*shared, gain=gain, zero=zero)
+        absolute = AbsoluteDelay(**_shared(self), gain=gain, zero=zero)
         return SelfTuningState(absolute, absolute.start(knobs, seed))
 
     def step(self, state: SelfTuningState, window: Window) -> tuple[SelfTuningState, Move]:
         """Learns from the window, redesigns where that is due, and lets the controller decide."""
-        group = state.inside.group
-        state = self._learned(state, window, group)
-        state, said = self._tuned(state)
+        state, said = self._tuned(self._learned(state, window))
         inside, move = _decided(state, window)
         state = replace(state, inside=inside)
         evidence = {**move.evidence, "gain": state.inner.gain, "zero": state.inner.zero}
@@ -166,53 +142,22 @@ class SelfTuning(ClassControl):
             return state, Move(move.changes, f"{said}; {move.reason}", evidence, "redesign")
         return state, replace(move, evidence=evidence)
 
-    def _learned(self, state: SelfTuningState, window: Window, group: Group) -> SelfTuningState:
-        """The state with one more window in its estimate."""
-        kind = Kind(self.guarantee)
-        found = _samples(kind, group, window)
-        order = self.first_model().order
-        before = state.samples or ((),) * len(found)
-        samples = tuple((*old, new)[-needed(kind, order) :] for old, new in zip(before, found, strict=True))
-        estimate = state.estimate
-        if estimate is None:
-            estimate = self._begun(group, window)
-        weight = self.forgetting
-        for one in samples:
-            row = equation(one, kind, order)
-            if row is not None and _moved(row.regressor[order:], kind):
-                estimate, weight = updated(estimate, row.regressor, row.output, weight), 1.0
-        if weight == 1.0:
-            estimate = self._tied(estimate, self._begun(group, window))
-        return replace(state, samples=samples, estimate=estimate)
-
-    def _tied(self, estimate: Estimate, first: Estimate) -> Estimate:
-        """The estimate with one window's share of the first model added to it."""
-        size = len(first.theta)
-        for j in range(size):
-            root = math.sqrt((1 - self.forgetting) * self.anchor / first.spread[j][j])
-            tie = tuple(root if i == j else 0.0 for i in range(size))
-            estimate = updated(estimate, tie, root * first.theta[j])
-        return estimate
-
-    def _begun(self, group: Group, window: Window) -> Estimate:
-        """The estimate before any window: the first model, with the weight of one memory.
-
-        R is about (1 - forgetting) / q^2 after many windows. q is taken to be 1 for a ratio of processes and a
-        quarter of an even share for a number of them, and for an output what the model makes of that.
-        """
-        model, kind = self.first_model(), Kind(self.guarantee)
-        in_force = group.in_force(window) or (1,)
-        share = sum(in_force) / len(in_force)
-        moved = 1.0 if kind is Kind.RELATIVE else max(1.0, _TYPICAL_RATIO * share)
-        scales = [_TRUST * abs(model.gain) * moved] * model.order + [moved] * model.order
-        weight = 1.0 - self.forgetting
-        spread = np.diag([weight / max(scale, 1e-6) ** 2 for scale in scales])
-        return Estimate(model.theta, tuple(tuple(float(value) for value in row) for row in spread))
+    def _learned(self, state: SelfTuningState, window: Window) -> SelfTuningState:
+        """The state with one more window in its model."""
+        group, online = state.inside.group, state.online
+        if online is None:
+            budgets = group.in_force(window)
+            if budgets is None:
+                return state
+            share = sum(budgets) / len(budgets)
+            online = begun(Kind(self.guarantee), self.first_model(), self.forgetting, self.anchor, share)
+        return replace(state, online=online.learned(group, window))
 
     def _tuned(self, state: SelfTuningState) -> tuple[SelfTuningState, str]:
         """The state with new gains where they are due, and what to say of it."""
-        assert state.estimate is not None
-        model = Model.of(state.estimate.theta)
+        if state.online is None:
+            return state, ""
+        model = state.online.model
         fault = self._fault(model, state.inner.gain, state.inner.zero)
         out = state.out + 1 if fault else 0
         state = replace(state, out=out)
@@ -263,6 +208,31 @@ class SelfTuning(ClassControl):
         return design
 
 
+def around(inner: RelativeDelay | AbsoluteDelay, model: Model, specification: Specification) -> SelfTuning:
+    """The self-tuning controller that begins as a given one.
+
+    Args:
+        inner: the controller, with the gains to begin with.
+        model: what they were designed for.
+        specification: what they were designed to do.
+    """
+    kind = Kind.RELATIVE if isinstance(inner, RelativeDelay) else Kind.ABSOLUTE
+    return SelfTuning(
+        **_shared(inner),
+        guarantee=kind,
+        model=",".join(repr(value) for value in model.theta),
+        gain=inner.gain,
+        zero=inner.zero,
+        period_s=specification.period_s,
+        settling_s=specification.settling_s,
+    )
+
+
+def _shared(one: ClassControl) -> dict[str, Any]:
+    """What every controller of delay guarantees is told."""
+    return {field.name: getattr(one, field.name) for field in fields(ClassControl)}
+
+
 def _decided(state: SelfTuningState, window: Window) -> tuple[RelativeState | AbsoluteState, Move]:
     """What the controller within decides."""
     if isinstance(state.inner, RelativeDelay):
@@ -270,32 +240,6 @@ def _decided(state: SelfTuningState, window: Window) -> tuple[RelativeState | Ab
         return state.inner.step(state.inside, window)
     assert isinstance(state.inside, AbsoluteState)
     return state.inner.step(state.inside, window)
-
-
-def _samples(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
-    """The window as every loop's estimator sees it; only delays that were measured count."""
-    budgets = group.in_force(window)
-    delays = (None,) * len(group.classes) if window.aborted else group.delays(window)
-    measured = [_exact(delay) for delay in delays]
-    if kind is Kind.ABSOLUTE:
-        inputs: tuple[float | None, ...] = budgets if budgets is not None else (None,) * len(measured)
-        return tuple(Sample(u, v) for u, v in zip(inputs, measured, strict=True))
-    found = []
-    for k in range(1, len(measured)):
-        above, below = measured[k - 1], measured[k]
-        ratio = budgets[k - 1] / budgets[k] if budgets is not None and budgets[k] else None
-        found.append(Sample(ratio, below / above if above and below is not None else None))
-    return tuple(found)
-
-
-def _exact(delay: Delay | None) -> float | None:
-    """A delay that was measured, in seconds; None for none and for a bound."""
-    return delay.value_s if delay is not None and delay.exact else None
-
-
-def _moved(inputs: tuple[float, ...], kind: Kind) -> bool:
-    """Whether an input has moved within an equation."""
-    return any(inputs) if kind is Kind.ABSOLUTE else max(inputs) > min(inputs)
 
 
 CONTROLLER = SelfTuning

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from trimtab.identification.order import Prediction
 from trimtab.identification.result import PAPER, Identified
 from trimtab.identification.signals import Kind
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
@@ -45,7 +48,7 @@ def comparison(found: Identified) -> str:
         rows: Any = figure.subplots(len(found.candidates), 1, sharex=True, sharey=True, squeeze=False)
         for axes, candidate in zip(rows[:, 0], found.candidates, strict=True):
             order = candidate.model.order
-            shown = found.predicted[order]
+            shown = _with_gaps(found.predicted[order])
             minutes = [(p.index + 1) * found.period_s / 60 for p in shown]
             axes.plot(minutes, [p.measured for p in shown], ".-", color=INK, linewidth=1.0, label="measured")
             axes.plot(minutes, [p.predicted for p in shown], ".--", color=ORANGE, linewidth=1.2, label="predicted")
@@ -56,6 +59,16 @@ def comparison(found: Identified) -> str:
         rows[-1, 0].set_xlabel("time in min since the warm-up")
 
     return svg(draw, 9.5, 1.0 + 2.0 * len(found.candidates))
+
+
+def _with_gaps(shown: Sequence[Prediction]) -> list[Prediction]:
+    """The predictions with nothing where windows could not be used, so that no line bridges them."""
+    kept: list[Prediction] = []
+    for one in shown:
+        if kept and one.index > kept[-1].index + 1:
+            kept.append(Prediction(one.index - 1, math.nan, math.nan))
+        kept.append(one)
+    return kept
 
 
 def errors(found: Identified) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests._classes import budget_knobs
 from tests._difference_plant import DifferencePlant
 from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
-from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState
+from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState, around
 from trimtab.core import Controller, Move, Objective, Window
 from trimtab.design.pi import judged
 from trimtab.design.specification import Specification
@@ -119,7 +120,8 @@ def test_it_learns_nothing_from_windows_without_delays() -> None:
     _, moves, state = windows_of(TUNING, DifferencePlant(RELATIVE, noise=0.1, missing=missing), 88)
     _, _, before = windows_of(TUNING, DifferencePlant(RELATIVE, noise=0.1), 29)
     assert redesigns(moves) == []
-    assert state.estimate == before.estimate
+    assert state.online is not None and before.online is not None
+    assert state.online.estimate == before.online.estimate
 
 
 def test_absolute_delays_are_tuned_too() -> None:
@@ -136,6 +138,17 @@ def test_given_gains_are_used_until_there_is_reason_to_change_them() -> None:
     controller = dataclasses.replace(TUNING, gain=0.31, zero=0.07)
     inner = controller.start(budget_knobs(), 0).inner
     assert (inner.gain, inner.zero) == (0.31, 0.07)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_it_can_be_put_around_a_controller_that_was_designed(kind: Kind) -> None:
+    options: dict[str, Any] = {"minimum": (2, 3), "workers": 100, "min_samples": 4, "metrics": ("oldest_wait_s",)}
+    made = RelativeDelay if kind is Kind.RELATIVE else AbsoluteDelay
+    inner = made(OBJECTIVE, CLASSES, (1.0, 3.0), gain=0.31 if kind is Kind.RELATIVE else -3.1, zero=0.07, **options)
+    controller = around(inner, PAPER[kind], Specification(20.0, 2.0))
+    assert controller.start(budget_knobs(), 0).inner == inner
+    assert controller.first_model() == PAPER[kind]
+    assert (controller.specification, controller.guarantee) == (Specification(20.0, 2.0), kind)
 
 
 def test_gains_that_are_out_of_bounds_from_the_start_are_replaced() -> None:
