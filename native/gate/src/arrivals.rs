@@ -24,6 +24,19 @@ const PEEKING: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
+/// Why the bytes of a connection are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It has just come.
+    First,
+    /// More bytes have come.
+    More,
+    /// Its client has ended: only a request that is whole is served.
+    Over,
+    /// Its time is over: it is classified by what there is.
+    Last,
+}
+
 impl Gate<'_> {
     /// Accepts what a listener has.
     pub(crate) fn accept_all(&mut self, number: u32) {
@@ -66,14 +79,18 @@ impl Gate<'_> {
         let ends = self.ends(number, client.ip(), local);
         match self.classifier.by_ends(&ends) {
             Some(class) => self.join(number, class, false),
-            None => self.look(number, &ends, false, false),
+            None => self.look(number, &ends, Look::First),
         }
     }
 
     /// More of a request has come, or its client has given up.
     pub(crate) fn look_again(&mut self, number: u32, flags: EventFlags) {
         let over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        self.look_once_more(number, flags.intersects(over));
+        let look = match flags.intersects(over) {
+            true => Look::Over,
+            false => Look::More,
+        };
+        self.look_once_more(number, look);
     }
 
     /// Classifies the connections whose time to say more is over.
@@ -85,7 +102,7 @@ impl Gate<'_> {
             {
                 break;
             }
-            self.look_once_more(number, true);
+            self.look_once_more(number, Look::Last);
         }
     }
 
@@ -106,7 +123,7 @@ impl Gate<'_> {
         }
     }
 
-    fn look_once_more(&mut self, number: u32, last: bool) {
+    fn look_once_more(&mut self, number: u32, look: Look) {
         let entry = self.ledger.entry(number);
         let looks = entry.class.load(Relaxed) + 1;
         entry.class.store(looks, Relaxed);
@@ -117,7 +134,8 @@ impl Gate<'_> {
         match (local, client) {
             (Some(local), Some(client)) => {
                 let ends = self.ends(number, client.ip(), local);
-                self.look(number, &ends, last || looks >= LOOKS, true);
+                let worn = look == Look::More && looks >= LOOKS;
+                self.look(number, &ends, if worn { Look::Last } else { look });
             }
             _ => {
                 self.peeking.remove(&self.ledger, number);
@@ -127,21 +145,18 @@ impl Gate<'_> {
     }
 
     /// Looks at the bytes of a connection.
-    ///
-    /// # Arguments
-    /// * `last` - it is classified by what there is.
-    /// * `waited` - it is among those that are looked at.
-    fn look(&mut self, number: u32, ends: &Ends, last: bool, waited: bool) {
+    fn look(&mut self, number: u32, ends: &Ends, look: Look) {
         let most = self.start.peek_bytes as usize;
+        let waited = look != Look::First;
         let seen = sockets::peek(self.ledger.borrow(number), &mut self.buffer[..most]);
         let class = match seen {
             Ok(0) => return self.gave_up(number, waited),
             Ok(count) => {
-                let last = last || count == most;
+                let last = look == Look::Last || count == most;
                 let seen = &self.buffer[..count];
                 self.classifier.by_request(ends, Bytes { seen, last })
             }
-            Err(Errno::AGAIN | Errno::INTR) => last.then(|| self.classifier.rest()),
+            Err(Errno::AGAIN | Errno::INTR) => (look == Look::Last).then(|| self.classifier.rest()),
             Err(_) => return self.gave_up(number, waited),
         };
         match class {
@@ -151,12 +166,13 @@ impl Gate<'_> {
                 }
                 self.join(number, class, waited);
             }
+            None if look == Look::Over => self.gave_up(number, waited),
             None if !waited => self.await_request(number),
             None => {}
         }
     }
 
-    /// A client ends before it has said anything.
+    /// A client ends before it has said enough.
     fn gave_up(&mut self, number: u32, waited: bool) {
         if waited {
             self.peeking.remove(&self.ledger, number);

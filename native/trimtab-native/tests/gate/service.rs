@@ -227,3 +227,23 @@ fn the_time_in_service_ends_when_the_worker_closes_not_when_the_gate_looks() {
         "{counted_s} {held_s}"
     );
 }
+
+#[test]
+fn a_client_that_ends_before_its_request_is_whole_costs_no_worker() {
+    let mut start = two_classes();
+    start["peek_timeout_s"] = json!(30.0);
+    start["classes"][0]["rules"] = json!([{"header": "X-Tier"}]);
+    let bench = Bench::start("partial", start);
+    let server = Server::start(&bench);
+    for said in [&b"GET / HTTP/1.1\r\n"[..], b""] {
+        let mut user = client(REST, server.address);
+        user.write_all(said).unwrap();
+        assert!(server.takes_nothing(&bench));
+    }
+    until("both are counted", || bench.class(1)["aborted"] == 2);
+    // One that has asked for all it wants may end its own direction.
+    let mut user = client(REST, server.address);
+    user.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    user.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(server.take(&bench).class, 1);
+}

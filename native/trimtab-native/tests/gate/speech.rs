@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use crate::bench::{two_classes, Bench};
@@ -30,6 +31,41 @@ fn nonsense_on_the_control_socket_is_refused_in_one_line_each_and_the_conversati
         );
     }
     assert_eq!(control.ask(&json!({"type": "read"}))["type"], "readings");
+}
+
+/// Pieces that orders are made of, so that random ones are often nearly right.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(b"{\"type\":".to_vec()),
+        Just(b"\"apply\",\"changes\":{\"process_budget@rest\":".to_vec()),
+        Just(b"\"read\"}".to_vec()),
+        Just(b"\"lease\",\"timeout_s\":1e308".to_vec()),
+        Just(b"}\n".to_vec()),
+        Just(b"99999999999999999999".to_vec()),
+        Just(b"\n".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..40),
+    ]
+}
+
+#[test]
+fn whatever_is_said_on_the_control_socket_the_gate_answers_the_next_who_asks() {
+    let bench = Bench::start("whatever", two_classes());
+    let pid = bench.gate_pid();
+    let says = proptest::collection::vec(piece(), 0..30);
+    let config = ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let outcome = runner.run(&says, |pieces| {
+        bench.control().say(&pieces.concat());
+        let answer = bench.control().ask(&json!({"type": "read"}));
+        prop_assert_eq!(&answer["type"], "readings");
+        prop_assert_eq!(bench.gate_pid(), pid);
+        Ok(())
+    });
+    outcome.unwrap();
 }
 
 #[test]
