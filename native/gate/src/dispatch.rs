@@ -88,7 +88,8 @@ impl Gate<'_> {
     /// The workers have taken something, or want a slot to be fetched.
     pub(crate) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
         let mut scratch = [0; 64];
-        sockets::discard(self.ledger.borrow(number), 64, &mut scratch);
+        // One wake byte comes for each sleep; should there be more, the next wait tells.
+        sockets::discard(self.ledger.borrow(number), 1, &mut scratch);
         if flags.contains(EventFlags::OUT) {
             let full = self.listeners.iter_mut().find(|one| one.gate_end == number);
             if let Some(listener) = full {
