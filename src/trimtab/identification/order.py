@@ -27,7 +27,8 @@ from trimtab.identification.least_squares import Estimate, initial, updated
 from trimtab.identification.model import Model
 from trimtab.identification.signals import Equation, Kind, Pair, Sample, equations, needed
 
-TANGIBLE_RATIO = 0.05
+TANGIBLE_RATIO = 0.1
+"""About the standard error of an error that is known from the 50 windows of such a run, 1 / sqrt(2 * 50)."""
 LEAST_T = 2.0
 LEAST_PER_PARAMETER = 3
 """A model needs this many equations for each parameter."""
