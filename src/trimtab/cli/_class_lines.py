@@ -19,7 +19,7 @@ def desired_text(guarantee: DelayGuarantee, k: int) -> str:
     if guarantee.kind == ABSOLUTE:
         return format_duration(guarantee.desired[k])
     if k == 0:
-        return f"{format_duration(guarantee.desired[0])} most" if guarantee.kind == HYBRID else "-"
+        return f"at most {format_duration(guarantee.desired[0])}" if guarantee.kind == HYBRID else "-"
     return f"{guarantee.desired_ratio(k):.3g} x {guarantee.classes[k - 1]}"
 
 

@@ -98,8 +98,6 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
         knobs = _budgets(plant, spec)
         if isinstance(plant, Guarded):
             plant.check_permissions()
-        if isinstance(plant, Leased):
-            plant.lease(spec.controller_timeout_s)
         if killed is not None:
             controller = stored_controller(name, settings.objective, killed.plan.controller_options)
         else:
@@ -111,6 +109,8 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
             tell_gains(gains, args.json)
             controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, args.seed)
+        if isinstance(plant, Leased):
+            plant.lease(spec.controller_timeout_s)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
         job = Job(name, controller, knobs, settings, of_spec(spec), facts)
         ended = carried_out(args, plant, job, stop, killed)

@@ -226,8 +226,9 @@ def _reason(
     said = []
     for k, v in enumerate(outputs, 1):
         pair, desired = f"{group.classes[k]}:{group.classes[k - 1]}", group.desired[k] / group.desired[k - 1]
-        unknown = f"{pair} is not known, so its share stays"
-        said.append(unknown if v is None else f"{pair} is {v:.3g}, desired {desired:.3g}")
+        pair_delays = [delay for delay in delays[k - 1 : k + 1] if delay is not None and delay.exact]
+        why = "nobody waits" if len(pair_delays) == 2 else f"{pair} is not known"
+        said.append(f"{why}, so its share stays" if v is None else f"{pair} is {v:.3g}, desired {desired:.3g}")
     given = ", ".join(f"{name} {budget}" for name, budget in zip(group.classes, budgets, strict=True))
     text = f"{'; '.join(said)} ({waits}): {given}"
     if not any(missed):

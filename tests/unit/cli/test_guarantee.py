@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import Said, Trimtab
+from tests.unit.cli.test_runs import killed
 from trimtab import plants as trimtab_plants
+from trimtab.events import Status
 from trimtab.store import Store
 
 SPEC = """
@@ -61,7 +64,7 @@ def guarantee(trimtab: Trimtab, tmp_path: Path, spec: Path, monkeypatch: pytest.
     room.mkdir()
     (room / "classy.py").write_text(CLASSY)
     monkeypatch.setattr(trimtab_plants, "__path__", [*trimtab_plants.__path__, str(room)])
-    monkeypatch.delitem(__import__("sys").modules, "trimtab.plants.classy", raising=False)
+    monkeypatch.delitem(sys.modules, "trimtab.plants.classy", raising=False)
 
     def run(*arguments: object) -> Said:
         return trimtab("guarantee", spec, "--plant", "classy", *arguments)
@@ -92,9 +95,7 @@ def test_a_run_shows_a_line_per_class_and_the_reason_and_ends_with_what_each_cla
 
 def test_it_is_in_charge_for_as_long_as_the_spec_says(guarantee: Trimtab) -> None:
     guarantee(*GAINS, "--duration", "2m")
-    from trimtab.plants import classy  # type: ignore[attr-defined]
-
-    assert classy.Classy.leases == [90.0]
+    assert sys.modules["trimtab.plants.classy"].PLANT.leases == [90.0]
 
 
 def test_what_it_decided_comes_out_again_and_is_shown_again(guarantee: Trimtab, trimtab: Trimtab) -> None:
@@ -105,6 +106,18 @@ def test_what_it_decided_comes_out_again_and_is_shown_again(guarantee: Trimtab, 
     assert shown[-4:] == live[-4:]
 
 
+def test_a_killed_run_is_gone_on_with_by_its_own_gains(guarantee: Trimtab, trimtab: Trimtab, store: Path) -> None:
+    guarantee("--gain", "0.2", "--zero", "0.1", "--duration", "5m")
+    killed(store)
+    plant = sys.modules["trimtab.plants.classy"].PLANT
+    plant.leftover, plant.undo_leftover = lambda self: "", lambda self: None
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.err) == (0, "")
+    run = Store(store).run(1)
+    assert (run.status, len(Store(store).windows(1))) == (Status.DONE, 5)
+    assert (run.plan.controller_options["gain"], run.plan.controller_options["zero"]) == (0.2, 0.1)
+
+
 def test_without_gains_the_server_is_identified_and_the_controller_designed(guarantee: Trimtab, store: Path) -> None:
     said = guarantee("--identify", "40m", "--duration", "5m", "--settling", "20m")
     assert (said.code, said.err) == (0, "")
@@ -113,6 +126,8 @@ def test_without_gains_the_server_is_identified_and_the_controller_designed(guar
     (line,) = [line for line in said.out.splitlines() if line.startswith("relative controller: gain")]
     assert "identified by runs 1 and 2" in line
     assert "identified by runs 1 and 2" in str(runs[-1].plan.host["relative controller"])
+    leases = sys.modules["trimtab.plants.classy"].PLANT.leases
+    assert leases == [180.0, 90.0], "three periods while it identifies, then as the SPEC says"
     gain = float(line.split("gain ")[1].split(",")[0])
     assert runs[-1].plan.controller_options["gain"] == pytest.approx(gain, rel=1e-3)
 

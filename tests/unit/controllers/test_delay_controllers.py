@@ -117,6 +117,25 @@ def test_a_ratio_that_is_only_bounded_moves_the_budgets_where_its_error_has_a_su
     assert bool(first(RELATIVE, readings).changes) is moves
 
 
+def test_an_error_from_before_a_gap_is_forgotten() -> None:
+    """g = -1, r = 1/2: 64 + 2, then a gap, then E = -8 counts 1/2: 66 + 4; with the old error it would be 66 + 6."""
+    controller = AbsoluteDelay(OBJECTIVE, TWO, (10.0, 30.0), gain=-1.0, zero=0.5)
+    state, budget = controller.start(budget_knobs(), 0), 64
+    for index, delay_s in enumerate([14.0, None, 18.0]):
+        window = class_window(
+            {"premium": budget, "basic": 50}, delays({"premium": delay_s, "basic": 30.0}), index, 128
+        )
+        state, move = controller.step(state, window)
+        budget = move.changes.get("process_budget@premium", budget)
+    assert budget == 70
+
+
+def test_where_nobody_waits_it_says_so() -> None:
+    move = first(RELATIVE, delays({"premium": 0.0002, "basic": 0.0004}))
+    assert not move.changes
+    assert "nobody waits, so its share stays" in move.reason
+
+
 def test_too_few_dispatches_are_no_delay() -> None:
     controller = RelativeDelay(OBJECTIVE, TWO, (1.0, 3.0), min_samples=10)
     seen = {**delays({"premium": 5.0, "basic": 5.0}), of_class("dispatch_rate_hz", "basic"): 9 / 30}
