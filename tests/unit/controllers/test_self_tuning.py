@@ -166,6 +166,13 @@ def test_where_no_gains_meet_the_specification_they_stay_and_that_is_said() -> N
     assert "the gains stay, because no gain and zero meet the specification" in redesigns(moves)[0]
 
 
+def test_a_design_without_enough_margin_is_not_taken() -> None:
+    controller = dataclasses.replace(TUNING, gain=0.02, zero=0.0, least_margin=0.95, patience=1)
+    _, moves, state = windows_of(controller, DifferencePlant(RELATIVE, noise=0.1), 12)
+    assert (state.inner.gain, state.inner.zero) == (0.02, 0.0)
+    assert "the gains stay, because the best design has a stability margin of 0." in redesigns(moves)[0]
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

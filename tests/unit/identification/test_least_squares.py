@@ -56,6 +56,16 @@ def test_it_is_the_regularised_least_squares_solution(rows: list[tuple[tuple[flo
     assert np.array(estimate.spread) @ hessian == pytest.approx(np.eye(4), abs=1e-7)
 
 
+def test_forgetting_is_the_solution_with_weights_that_decay() -> None:
+    """An equation that is j equations old weighs 0.9^j, and so does what the estimate began with."""
+    rows = rows_of([0.5, 1.2], 6)
+    weights = 0.9 ** np.arange(len(rows) - 1, -1, -1)
+    q, v = np.array([row for row, _ in rows]), np.array([output for _, output in rows])
+    start = 0.9 ** len(rows) / 10
+    theta = np.linalg.solve((q.T * weights) @ q + start * np.eye(2), (q.T * weights) @ v + start)
+    assert after(rows, 1, 0.9).theta == pytest.approx(theta, abs=1e-9)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.tuples(numbers, numbers), numbers), min_size=1, max_size=25), st.floats(0.8, 1.0))
 def test_r_stays_symmetric_and_positive(rows: list[tuple[tuple[float, ...], float]], forgetting: float) -> None:
