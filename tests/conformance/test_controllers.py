@@ -56,7 +56,7 @@ def test_it_is_a_frozen_record_of_documented_options_with_the_objective_first(na
     assert vars(controller)["__dataclass_params__"].frozen
     fields = [field.name for field in dataclasses.fields(controller)]
     assert fields[0] == "objective"
-    assert set(fields) <= set(documented(controller)), "an option is not documented"
+    assert set(fields) <= set(documented(module(name).CONTROLLER)), "an option is not documented"
 
 
 @all_there_are

@@ -143,7 +143,7 @@ class AbsoluteDelay(ClassControl):
         said = ", ".join(f"{name} {shown(d)} of {seconds(w)} gets {b}" for name, d, w, b, _ in rows)
         if not any(missed):
             return f"absolute: {said}"
-        needs = [_needed.processes(window, name, w) if miss else b for name, _, w, b, miss in rows]
+        needs = [_needed.processes(window, name, w, group.classes) if miss else b for name, _, w, b, miss in rows]
         known = [need for need in needs if need is not None]
         names = ", ".join(name for name, *_, miss in rows if miss)
         text = f"absolute: {names} cannot be met with {total} processes: {said}"

@@ -72,6 +72,17 @@ def test_what_a_guard_or_a_gate_allotted_is_where_the_controller_goes_on_from() 
     assert move.changes["process_budget@premium"] == 54
 
 
+def test_a_ratio_goes_on_from_the_budgets_in_force_too() -> None:
+    """Asked for 78 and 50; 100 and 28 are in force. E = 0.3 after E = 2: U = 100 / 28 + 0.3 (0.3 - 0.05 * 2)."""
+    state = RELATIVE.start(budget_knobs(), 0)
+    window = class_window(EVEN, delays({"premium": 10.0, "basic": 10.0}), 0, 128)
+    state, move = RELATIVE.step(state, window)
+    assert move.changes["process_budget@premium"] == 78
+    window = class_window({"premium": 100, "basic": 28}, delays({"premium": 10.0, "basic": 27.0}), 1, 128)
+    state, move = RELATIVE.step(state, window)
+    assert move.evidence["process_ratio@basic"] == pytest.approx(100 / 28 + 0.3 * (0.3 - 0.1))
+
+
 def test_small_errors_add_up_although_budgets_are_whole() -> None:
     state, budgets = ABSOLUTE.start(budget_knobs(), 0), {"premium": 50, "basic": 50}
     for index in range(5):
@@ -185,6 +196,21 @@ def test_the_number_of_processes_by_littles_law_by_hand() -> None:
     window = class_window(EVEN, {of_class(name, "basic"): value for name, value in faster.items()})
     assert _needed.processes(window, "basic", 3.0) == 50
     assert _needed.processes(class_window(EVEN, {}), "basic", 3.0) is None
+
+
+def test_a_class_with_few_dispatches_borrows_the_time_in_service_of_all() -> None:
+    """One process and two dispatches in 30 s say 15 s each; all classes together say 2 s: 105 / (1 + 3 / 2) = 42."""
+    readings = {
+        "queue_length@basic": 104.0,
+        "in_service@basic": 1.0,
+        "dispatch_rate_hz@basic": 2 / 30,
+        "arrival_rate_hz@basic": 2 / 30,
+        "in_service@premium": 59.0,
+        "dispatch_rate_hz@premium": 30.0 - 2 / 30,
+    }
+    window = class_window(EVEN, readings)
+    assert _needed.processes(window, "basic", 3.0, TWO) == 42
+    assert _needed.processes(window, "basic", 3.0) == 88
 
 
 def test_a_switch_of_the_hybrid_is_bumpless() -> None:

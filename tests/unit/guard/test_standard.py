@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests._classes import budget_knobs, class_window
 from tests._curve import MIB, NAME, seen, worker_knob
 from trimtab.core import Move, Objective, Window
-from trimtab.guard import review_all, standard
+from trimtab.guard import of_knobs, review_all, standard
+from trimtab.guard.domain import Domain
 
 SWAPPING = seen(
     150,
@@ -59,3 +61,17 @@ def test_the_return_from_a_bad_window_is_made_although_the_limit_does_not_bind()
     good, bad = seen(32, response_time_s=0.02, **calm), seen(24, response_time_s=0.9, **calm)
     states, _ = review_all(guards, states, good, Move({NAME: 24}, "probe"))
     assert review_all(guards, states, bad, Move.hold("why"))[1].changes == {NAME: 32}
+
+
+def test_budgets_of_classes_pass_their_domains_alone_and_a_worker_limit_all_guards() -> None:
+    """A budget may grow a hundredfold in a step: the others pay for it, not the memory."""
+    budgets = budget_knobs()
+    assert of_knobs(Objective(), budgets) == (Domain(),)
+    assert of_knobs(Objective(), (*budgets, worker_knob())) == standard(Objective())
+    assert of_knobs(Objective(), ()) == standard(Objective())
+    guards = of_knobs(Objective(), budgets)
+    window = class_window({"premium": 1, "basic": 127}, {})
+    states: tuple[Any, ...] = tuple(guard.start(budgets) for guard in guards)
+    changes = {"process_budget@premium": 120, "process_budget@basic": 500}
+    move = review_all(guards, states, window, Move(changes, "why"))[1]
+    assert move.changes == {"process_budget@premium": 120, "process_budget@basic": 128}
