@@ -18,6 +18,7 @@ from pathlib import Path
 from trimtab.clock import SystemClock
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
+from trimtab.gate.server import processes_of
 from trimtab.plants.gate import Gate
 from trimtab.testbed import apache_config, content
 from trimtab.testbed.apache import _free_ports, _module_directory, _program, _worker_user
@@ -143,7 +144,13 @@ def under_gate(
                     process.wait(PATIENCE_S)
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+                process.wait()
+            for left in processes_of(places.place(ours)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(left.pid, signal.SIGKILL)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 def answers(port: int, bed: UnderGate) -> bool:

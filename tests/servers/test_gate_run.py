@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -155,6 +156,51 @@ def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, 
     )
 
 
+def test_a_gate_without_its_controller_opens_and_a_lease_brings_the_budgets_back(bed: UnderGate, plant: Gate) -> None:
+    plant.apply({OF_BASIC: 1})
+    with contextlib.closing(bed.plant()) as controller:
+        controller.lease(0.5)
+    until(lambda: plant.link.apply({}).mode == "open", "the lease did not run out")
+    with contextlib.closing(bed.client(BASIC)) as first, contextlib.closing(bed.client(BASIC)) as second:
+        assert [fetched(first), fetched(second)] == [200, 200]
+        assert now(plant, "basic", "in_service") == 2
+    plant.lease(PATIENCE_S)
+    state = plant.link.apply({})
+    assert (state.mode, state.configuration[OF_BASIC]) == ("budgets", 1)
+    settled(plant)
+
+
+def test_the_preemptive_policy_takes_back_an_idle_connection_of_a_class_above_its_budget_for_one_that_waits(
+    bed: UnderGate, plant: Gate
+) -> None:
+    plant.apply({OF_PREMIUM: 2, OF_BASIC: 6})
+    assert plant.link.policy("preemptive").policy == "preemptive"
+    try:
+        with contextlib.ExitStack() as stack:
+            idle = [stack.enter_context(contextlib.closing(bed.client(s))) for s in 6 * [BASIC] + 2 * [PREMIUM]]
+            assert {fetched(client) for client in idle} == {200}
+            plant.apply({OF_PREMIUM: 4, OF_BASIC: 4})
+            assert all(map(still_open, idle)), "all eight workers hold one, and nobody waits"
+            bed.pages(PREMIUM)
+            left = [client for client in idle if still_open(client)]
+            assert len(left) == 7
+            assert {fetched(client) for client in left} == {200}
+    finally:
+        assert plant.link.policy("non-preemptive").policy == "non_preemptive"
+    settled(plant)
+
+
+def still_open(client: http.client.HTTPConnection) -> bool:
+    """Whether the server has not ended an idle connection."""
+    client.sock.setblocking(False)
+    try:
+        return client.sock.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    finally:
+        client.sock.settimeout(PATIENCE_S)
+
+
 def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trimtab", "tune", "gate", "--name", bed.place.name, "--controller", "fuzzy"]
     more = ["--window", "1s", "--duration", "5s", "--json", "--on-exit", "restore", "--store", tmp_path / "runs"]
@@ -243,6 +289,25 @@ def served_through_gate(bed: UnderGate, plant: Gate) -> bool:
     before = now(plant, "basic", "dispatched")
     bed.pages(BASIC)
     return now(plant, "basic", "dispatched") > before
+
+
+def test_a_run_that_is_killed_leaves_server_and_gate_which_end_together() -> None:
+    with under_gate() as bed, contextlib.closing(bed.plant()) as plant:
+        gate, server = gate_processes(bed), processes_of(bed.place)[0]
+        bed.process.kill()
+        bed.process.wait(PATIENCE_S)
+        plant.apply({OF_BASIC: 2})
+        assert served_through_gate(bed, plant)
+        again = trimtab_run("--name", bed.place.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
+        _, err = again.communicate(timeout=PATIENCE_S)
+        assert again.returncode == 2
+        assert "is in use: its gate still serves the server of a run that was killed" in err
+        os.kill(server.pid, signal.SIGTERM)
+        until(lambda: not server.alive(), "Apache did not end")
+        until(lambda: all(one is None or not one.alive() for one in map(identify, gate)), "the gate did not end")
+        again = trimtab_run("--name", bed.place.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
+        assert again.communicate(timeout=PATIENCE_S) == ("", "")
+        assert again.returncode == 0
 
 
 def test_a_server_in_the_background_is_followed_and_ended() -> None:
