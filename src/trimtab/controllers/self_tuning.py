@@ -37,6 +37,7 @@ from trimtab.controllers._classes import ClassControl
 from trimtab.controllers._knob import require
 from trimtab.controllers._online_model import OnlineModel, begun
 from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
+from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
 from trimtab.core import Knob, Move, Window
 from trimtab.design.pi import Design, designed
@@ -72,8 +73,8 @@ class SelfTuning(ClassControl):
     """A PI controller of delays that is redesigned when the server has changed.
 
     Args:
-        guarantee: relative or absolute.
-        model: the model to begin with, as a1,..,an,b1,..,bn; empty for the paper's.
+        guarantee: relative, logarithmic (the same on logarithms of ratios) or absolute.
+        model: the model to begin with, as a1,..,an,b1,..,bn; empty for the paper's, which has none of logarithms.
         gain: g to begin with; 0 to design both gain and zero from the model.
         zero: r to begin with.
         period_s: sampling period.
@@ -113,7 +114,11 @@ class SelfTuning(ClassControl):
 
     def first_model(self) -> Model:
         """The model to begin with."""
-        return parse_model(self.model) if self.model else PAPER[Kind(self.guarantee)]
+        if self.model:
+            return parse_model(self.model)
+        if self.guarantee not in PAPER:
+            raise UsageError(f"option model is missing: lu2001 has no {self.guarantee} model")
+        return PAPER[Kind(self.guarantee)]
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> SelfTuningState:
         """The state before the first window; the seed is not used, the method draws nothing.
@@ -122,12 +127,13 @@ class SelfTuning(ClassControl):
             UsageError: these knobs cannot be moved, or no gains meet the specification with the first model.
         """
         gain, zero = self.gain, self.zero
-        self.group(knobs, "self-tuning", 2 if self.guarantee == Kind.RELATIVE else 1)
+        self.group(knobs, "self-tuning", 2 if Kind(self.guarantee).rising else 1)
         if not gain:
             design = _design(self.first_model(), self.specification)
             gain, zero = design.gain, design.zero
-        if self.guarantee == Kind.RELATIVE:
-            relative = RelativeDelay(**_shared(self), gain=gain, zero=zero)
+        if Kind(self.guarantee).rising:
+            made = RelativeDelay if self.guarantee == Kind.RELATIVE else LogRelativeDelay
+            relative = made(**_shared(self), gain=gain, zero=zero)
             return SelfTuningState(relative, relative.start(knobs, seed))
         absolute = AbsoluteDelay(**_shared(self), gain=gain, zero=zero)
         return SelfTuningState(absolute, absolute.start(knobs, seed))
@@ -181,7 +187,7 @@ class SelfTuning(ClassControl):
             model.usable()
         except UsageError:
             return ""
-        if (model.gain > 0) is not (self.guarantee == Kind.RELATIVE):
+        if (model.gain > 0) is not Kind(self.guarantee).rising:
             return ""
         slowest = radius(model, gain, zero)
         if slowest >= 1:
@@ -206,26 +212,6 @@ class SelfTuning(ClassControl):
         if design.margin < self.least_margin:
             raise UsageError(f"the best design has a stability margin of {design.margin:.2f} only")
         return design
-
-
-def around(inner: RelativeDelay | AbsoluteDelay, model: Model, specification: Specification) -> SelfTuning:
-    """The self-tuning controller that begins as a given one.
-
-    Args:
-        inner: the controller, with the gains to begin with.
-        model: what they were designed for.
-        specification: what they were designed to do.
-    """
-    kind = Kind.RELATIVE if isinstance(inner, RelativeDelay) else Kind.ABSOLUTE
-    return SelfTuning(
-        **_shared(inner),
-        guarantee=kind,
-        model=",".join(repr(value) for value in model.theta),
-        gain=inner.gain,
-        zero=inner.zero,
-        period_s=specification.period_s,
-        settling_s=specification.settling_s,
-    )
 
 
 def _shared(one: ClassControl) -> dict[str, Any]:

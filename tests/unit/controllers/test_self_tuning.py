@@ -11,8 +11,9 @@ import pytest
 from tests._classes import budget_knobs
 from tests._difference_plant import DifferencePlant
 from trimtab.controllers.absolute_delay import AbsoluteDelay
+from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
-from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState, around
+from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState
 from trimtab.core import Controller, Move, Objective, Window
 from trimtab.design.pi import judged
 from trimtab.design.specification import Specification
@@ -141,14 +142,13 @@ def test_given_gains_are_used_until_there_is_reason_to_change_them() -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_it_can_be_put_around_a_controller_that_was_designed(kind: Kind) -> None:
+def test_the_controller_within_is_told_what_the_wrapper_was(kind: Kind) -> None:
     options: dict[str, Any] = {"minimum": (2, 3), "workers": 100, "min_samples": 4, "metrics": ("oldest_wait_s",)}
     made = RelativeDelay if kind is Kind.RELATIVE else AbsoluteDelay
-    inner = made(OBJECTIVE, CLASSES, (1.0, 3.0), gain=0.31 if kind is Kind.RELATIVE else -3.1, zero=0.07, **options)
-    controller = around(inner, PAPER[kind], Specification(20.0, 2.0))
+    gain = 0.31 if kind is Kind.RELATIVE else -3.1
+    controller = SelfTuning(OBJECTIVE, CLASSES, (1.0, 3.0), guarantee=kind, gain=gain, zero=0.07, **options)
+    inner = made(OBJECTIVE, CLASSES, (1.0, 3.0), gain=gain, zero=0.07, **options)
     assert controller.start(budget_knobs(), 0).inner == inner
-    assert controller.first_model() == PAPER[kind]
-    assert (controller.specification, controller.guarantee) == (Specification(20.0, 2.0), kind)
 
 
 def test_gains_that_are_out_of_bounds_from_the_start_are_replaced() -> None:
