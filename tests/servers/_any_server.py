@@ -1,0 +1,93 @@
+"""Any unmodified server under `trimtab run`, with one class that takes everybody."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run
+from trimtab.clock import SystemClock
+from trimtab.gate import place as places
+from trimtab.gate.link import Link
+from trimtab.gate.place import Place
+
+SPEC = """
+listen = [{port}]
+workers = {workers}
+guarantee = "absolute"
+[[class]]
+name = "all"
+desired = "10s"
+"""
+
+
+@dataclass
+class AnyServer:
+    """A server under `trimtab run`.
+
+    Args:
+        process: `trimtab run`; signals that it gets go to the server.
+        place: its run directory.
+        port: the gated port.
+    """
+
+    process: subprocess.Popen[str]
+    place: Place
+    port: int
+
+    def reading(self, name: str) -> int:
+        """A count of the gate for its one class, such as "dispatched" or "in_service"."""
+        with contextlib.closing(Link(self.place, SystemClock(), PATIENCE_S)) as link:
+            return int(link.readings()["classes"][0][name])
+
+    def gate_processes(self) -> list[int]:
+        """Process ids of guardian and gate."""
+        found: list[int] = []
+        for entry in sorted(int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit()):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+                if words[1:2] == [b"gate"] and parent in (self.process.pid, *found):
+                    found.append(entry)
+        return found
+
+
+@contextlib.contextmanager
+def under_run(command: Sequence[object], port: int, directory: Path, workers: int) -> Iterator[AnyServer]:
+    """Starts a server that stays in the foreground, and returns when its port takes connections.
+
+    Args:
+        command: its program and arguments.
+        port: where it listens, on 127.0.0.1.
+        directory: a place for the SPEC.
+        workers: connections that it may hold at once.
+    """
+    spec, name = directory / "spec.toml", a_name()
+    spec.write_text(SPEC.format(port=port, workers=workers))
+    process = trimtab_run("--name", name, "--gate", spec, "--", *command)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not _listens(port):
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.05)
+        yield AnyServer(process, places.place(name), port)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        one.settimeout(5)
+        return one.connect_ex(("127.0.0.1", port)) == 0

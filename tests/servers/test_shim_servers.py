@@ -1,0 +1,186 @@
+"""nginx, PHP-FPM and Python's own server, all unmodified: through the gate, without it, and through it again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers._any_server import AnyServer, under_run
+from tests.servers._asking import PATIENCE_S, Asking, asking, pages
+from tests.servers._under_gate import until
+from trimtab.testbed.apache import _free_ports, _worker_user
+
+pytestmark = pytest.mark.server
+TEXT = "a page\n" * 1500
+
+NGINX = """
+daemon off;
+worker_processes 2;
+{user}
+pid {d}/nginx.pid;
+error_log {d}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {d}/t; proxy_temp_path {d}/t; fastcgi_temp_path {d}/t;
+  uwsgi_temp_path {d}/t; scgi_temp_path {d}/t;
+  server {{ listen 127.0.0.1:{port}; root {d}/www; }}
+}}
+"""
+FPM = """
+[global]
+error_log = {d}/fpm.log
+daemonize = no
+[www]
+{user}
+listen = 127.0.0.1:{port}
+listen.allowed_clients = 127.0.0.1
+pm = {pm}
+pm.max_children = 4
+"""
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place that workers who have given up their rights can read."""
+    made = tmp_path_factory.mktemp("server")
+    for one in (made, *made.parents[:2]):
+        one.chmod(0o755)
+    (made / "www").mkdir(mode=0o755)
+    (made / "t").mkdir(mode=0o777)
+    (made / "www" / "page.html").write_text(TEXT)
+    (made / "www" / "page.php").write_text("<?php echo 'answered';")
+    return made
+
+
+def program(*names: str) -> str:
+    """The first of these programs that is installed."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+    found = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+    assert found is not None, f"none of {names} is installed"
+    return found
+
+
+@contextlib.contextmanager
+def nginx(directory: Path) -> Iterator[AnyServer]:
+    port, config = _free_ports(1)[0], directory / "nginx.conf"
+    user = "user {} {};".format(*_worker_user()) if os.geteuid() == 0 else ""
+    config.write_text(NGINX.format(d=directory, port=port, user=user))
+    with under_run([program("nginx"), "-c", config], port, directory, workers=32) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def python(directory: Path) -> Iterator[AnyServer]:
+    port = _free_ports(1)[0]
+    code = (
+        "import functools, http.server as s;"
+        f"h = functools.partial(s.SimpleHTTPRequestHandler, directory={os.fspath(directory / 'www')!r});"
+        "s.SimpleHTTPRequestHandler.log_message = lambda *a: None;"
+        f"s.ThreadingHTTPServer(('127.0.0.1', {port}), h).serve_forever()"
+    )
+    with under_run([sys.executable, "-c", code], port, directory, workers=8) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def fpm(directory: Path, pm: str) -> Iterator[AnyServer]:
+    port, config = _free_ports(1)[0], directory / "fpm.conf"
+    user = "user = {}\ngroup = {}".format(*_worker_user()) if os.geteuid() == 0 else ""
+    config.write_text(FPM.format(d=directory, port=port, user=user, pm=pm))
+    command = [program("php-fpm8.2", "php-fpm8.3", "php-fpm8.4", "php-fpm"), "-n", "-F", "-y", config]
+    with under_run(command, port, directory, workers=4) as server:
+        yield server
+
+
+def fcgi(port: int, script: Path) -> Callable[[], int]:
+    """One request to a FastCGI responder."""
+
+    def record(kind: int, body: bytes) -> bytes:
+        return struct.pack(">BBHHBx", 1, kind, 1, len(body), 0) + body
+
+    given = {"SCRIPT_FILENAME": os.fspath(script), "REQUEST_METHOD": "GET", "SCRIPT_NAME": "/page.php"}
+    words = b"".join(bytes((len(k), len(v))) + (k + v).encode() for k, v in given.items())
+    begin = struct.pack(">HB5x", 1, 0)
+    whole = record(1, begin) + record(4, words) + record(4, b"") + record(5, b"")
+
+    def ask() -> int:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+            connection.sendall(whole)
+            reply = bytearray()
+            while got := connection.recv(65_536):
+                reply += got
+        if b"answered" not in reply:
+            raise ConnectionError(f"no answer: {bytes(reply)!r}")
+        return 1
+
+    return ask
+
+
+def goes_and_comes_back(server: AnyServer, ask: Callable[[], int]) -> None:
+    """Through the gate; without it, when both its processes are dead; and through its successor."""
+    before = server.reading("dispatched")
+    for _ in range(10):
+        ask()
+    assert server.reading("dispatched") == before + 10
+    until(lambda: server.reading("in_service") == 0, "slots were not given back")
+    first = server.gate_processes()
+    assert len(first) == 2
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(5):
+        ask()
+    until(lambda: len(set(server.gate_processes()) - set(first)) == 2, "no new gate")
+    clients = Asking(ask, 4)
+    with asking(clients):
+        before = server.reading("dispatched")
+        until(lambda: server.reading("dispatched") > before + 20, "the server did not return to the gate")
+    assert not clients.failed
+    until(lambda: server.reading("in_service") == 0, "slots were not given back")
+
+
+def test_nginx_goes_through_the_gate_without_it_and_through_it_again(directory: Path) -> None:
+    with nginx(directory) as server:
+        goes_and_comes_back(server, pages(server.port, "/page.html"))
+
+
+def test_a_reload_of_nginx_loses_no_request(directory: Path) -> None:
+    with nginx(directory) as server:
+        clients = [Asking(pages(server.port, "/page.html", n), 3) for n in (1, 5)]
+        with asking(*clients):
+            for _ in range(2):
+                before = server.reading("dispatched")
+                server.process.send_signal(signal.SIGHUP)
+                until(lambda: server.reading("dispatched") > before + 200, "nginx did not go on")  # noqa: B023
+        assert [client.failed for client in clients] == [{}, {}]
+
+
+def test_pythons_server_goes_through_the_gate_without_it_and_through_it_again(directory: Path) -> None:
+    with python(directory) as server:
+        goes_and_comes_back(server, pages(server.port, "/page.html"))
+
+
+@pytest.mark.parametrize("pm", ["static", "ondemand"])
+def test_php_fpm_goes_through_the_gate_without_it_and_through_it_again(directory: Path, pm: str) -> None:
+    with fpm(directory, pm) as server:
+        goes_and_comes_back(server, fcgi(server.port, directory / "www" / "page.php"))
+
+
+def test_php_fpm_stays_at_the_gate_when_it_executes_itself_anew(directory: Path) -> None:
+    with fpm(directory, "static") as server:
+        ask = fcgi(server.port, directory / "www" / "page.php")
+        ask()
+        log = directory / "fpm.log"
+        starts = log.read_text().count("ready to handle connections")
+        server.process.send_signal(signal.SIGUSR2)
+        until(lambda: log.read_text().count("ready to handle connections") > starts, "PHP-FPM did not reload")
+        goes_and_comes_back(server, ask)
