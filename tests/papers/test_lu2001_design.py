@@ -24,7 +24,7 @@ DESIGNS = {
 }
 """Eq. (6b), (10b), (10a) and Eq. (6c), (11b), (11a); settling times of Section 5.3."""
 
-both = pytest.mark.parametrize("kind", list(Kind))
+both = pytest.mark.parametrize("kind", list(DESIGNS))
 
 
 @both

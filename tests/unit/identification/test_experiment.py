@@ -189,7 +189,7 @@ def test_the_model_file_holds_what_was_found(tmp_path: Path) -> None:
     assert (body["kind"], body["classes"], body["period_s"]) == ("relative", ["premium", "basic"], 30.0)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(PAPER))
 def test_the_figures_and_the_page_say_what_was_found(kind: Kind) -> None:
     plant = DifferencePlant(PAPER[kind], relative=kind is Kind.RELATIVE, noise=0.05)
     result = found(plant, Experiment(Pair(kind, "premium", "basic")))
