@@ -19,7 +19,7 @@ from trimtab.controllers._classes import Delay, Group
 from trimtab.core import Window
 from trimtab.identification.least_squares import Estimate, updated
 from trimtab.identification.model import Model
-from trimtab.identification.signals import Kind, Sample, equation, needed
+from trimtab.identification.signals import Kind, Sample, compared, equation, needed
 
 TYPICAL_RATIO = 0.25
 """Share of an even budget by which an input is taken to move, for the weight of the first model."""
@@ -98,7 +98,7 @@ def begun(kind: Kind, model: Model, forgetting: float, anchor: float, share: flo
         anchor: how strongly the estimate stays tied to the model.
         share: an even budget, in processes.
     """
-    moved = 1.0 if kind is Kind.RELATIVE else max(1.0, TYPICAL_RATIO * share)
+    moved = 1.0 if kind.rising else max(1.0, TYPICAL_RATIO * share)
     scales = [TRUST * abs(model.gain) * moved] * model.order + [moved] * model.order
     spread = [(1.0 - forgetting) / max(scale, _LEAST_SCALE) ** 2 for scale in scales]
     size = len(spread)
@@ -112,7 +112,7 @@ def samples_of(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
     """A window as every loop's estimator sees it; only delays that were measured count.
 
     Args:
-        kind: relative for one loop per two neighbouring classes, absolute for one per class.
+        kind: absolute for one loop per class, the others for one per two neighbouring classes.
         group: the classes.
         window: what was seen.
     """
@@ -126,7 +126,7 @@ def samples_of(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
     for k in range(1, len(measured)):
         above, below = measured[k - 1], measured[k]
         ratio = budgets[k - 1] / budgets[k] if budgets is not None and budgets[k] else None
-        found.append(Sample(ratio, below / above if above and below is not None else None))
+        found.append(compared(kind, ratio, below / above if above and below is not None else None))
     return tuple(found)
 
 

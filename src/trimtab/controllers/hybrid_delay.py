@@ -1,8 +1,9 @@
 """Hybrid delay guarantees: relative while the first class meets its delay, absolute when it does not (lu2001, 4.4.3).
 
 Promises the relative guarantee under loads where every class can have its delay, and that under heavier ones the
-delay of the highest class stays bounded by its W_0, at the cost of the lower ones. It does what `relative_delay.py`
-and `absolute_delay.py` do, one of them at a time; W_k is both the weight and the desired delay of class k, in s.
+delay of the highest class stays bounded by its W_0, at the cost of the lower ones. It does what
+`log_relative_delay.py` and `absolute_delay.py` do, one of them at a time; W_k is both the weight and the desired
+delay of class k, in s.
 
 Equations
 
@@ -17,6 +18,7 @@ Equations
 Departures from the paper
 - It does not say how the controller that takes over begins. Here it begins at the budgets in force and with its
   integral part alone, so the switch itself moves nothing (bumpless).
+- The relative mode works on logarithms of ratios.
 - It does not say in which mode to begin: here relative, as in its overview (section 1).
 - Where class 0 has no dispatch, the wait of its oldest connection decides (H1), and nothing decides (H2).
 """
@@ -29,7 +31,8 @@ from typing import Any
 from trimtab.controllers._classes import ClassControl, Delay, Group, seconds
 from trimtab.controllers._knob import require
 from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
-from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
+from trimtab.controllers.log_relative_delay import LogRelativeDelay
+from trimtab.controllers.relative_delay import RelativeState
 from trimtab.core import Knob, Move, Window
 
 
@@ -53,14 +56,14 @@ class HybridDelay(ClassControl):
     """Switches between relative and absolute delay control by the delay of the highest class.
 
     Args:
-        gain: g of the relative controllers.
+        gain: g of the relative controllers, on logarithms.
         zero: r of the relative controllers.
         absolute_gain: g of the absolute controllers, in processes per second of delay.
         absolute_zero: r of the absolute controllers.
         hysteresis_s: H, half the width of the band in which the mode stays.
     """
 
-    gain: float = 0.3
+    gain: float = 0.2
     zero: float = 0.05
     absolute_gain: float = -4.6
     absolute_zero: float = 0.3
@@ -110,8 +113,8 @@ class HybridDelay(ClassControl):
             return self._relative().start(state.knobs, 0), why
         return state.inner, ""
 
-    def _relative(self) -> RelativeDelay:
-        return RelativeDelay(**self._shared(), gain=self.gain, zero=self.zero)
+    def _relative(self) -> LogRelativeDelay:
+        return LogRelativeDelay(**self._shared(), gain=self.gain, zero=self.zero)
 
     def _absolute(self) -> AbsoluteDelay:
         return AbsoluteDelay(**self._shared(), gain=self.absolute_gain, zero=self.absolute_zero)

@@ -108,16 +108,18 @@ class RelativeDelay(ClassControl):
         delays = group.delays(window)
         outputs = tuple(self._output(group, k, delays) for k in range(1, len(delays)))
         loops = tuple(
-            loop.held() if v is None else loop.next(group.desired[k] / group.desired[k - 1] - v, self.gain, self.zero)
-            for k, (loop, v) in enumerate(zip(followed(state, now), outputs, strict=True), 1)
+            loop.held()
+            if v is None
+            else loop.next(self.error(group.desired[k] / group.desired[k - 1], v), self.gain, self.zero)
+            for k, (loop, v) in enumerate(zip(self._followed(state, now), outputs, strict=True), 1)
         )
         least = 1 / (2 * total)
-        ratios = tuple(max(least, loop.value) for loop in loops)
+        ratios = tuple(min(2 * total, max(least, self.ratio(loop.value))) for loop in loops)
         shares = proportions(ratios, total)
         allotted = floored(shares, group.minimum)
         budgets = whole(allotted, total)
         kept = tuple(
-            loop.limited(allotted[k - 1] / allotted[k] if _bound(shares, allotted, k) else ratio)
+            loop.limited(self.value(allotted[k - 1] / allotted[k] if _bound(shares, allotted, k) else ratio))
             for k, (loop, ratio) in enumerate(zip(loops, ratios, strict=True), 1)
         )
         missed = _missed(group, outputs, shares, allotted)
@@ -126,12 +128,35 @@ class RelativeDelay(ClassControl):
             {
                 "delay_s": tuple(d.value_s if d else None for d in delays),
                 "ratio": (None, *outputs),
-                "process_ratio": (None, *(loop.value for loop in loops)),
+                "process_ratio": (None, *ratios),
                 "unmet": (None, *(1.0 if one else None for one in missed)),
             }
         )
         state = replace(state, loops=kept, asked=budgets)
         return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if any(missed) else "relative")
+
+    # What Eq. (1) works on, for a method that takes its ratios otherwise.
+
+    def error(self, reference: float, output: float) -> float:
+        """E_k(m) from VS_k and V_k(m)."""
+        return reference - output
+
+    def value(self, ratio: float) -> float:
+        """U_k as Eq. (1) has it, from a ratio of processes."""
+        return ratio
+
+    def ratio(self, value: float) -> float:
+        """The ratio of processes, from U_k as Eq. (1) has it."""
+        return value
+
+    def _followed(self, state: RelativeState, now: tuple[int, ...]) -> tuple[Pi, ...]:
+        """The controllers, on from the budgets that are really in force."""
+        values = [self.value(above / below) for above, below in pairwise(now)]
+        if not state.loops:
+            return tuple(Pi(value) for value in values)
+        if now == state.asked:
+            return state.loops
+        return tuple(loop.limited(value) for loop, value in zip(state.loops, values, strict=True))
 
     def _output(self, group: Group, k: int, delays: tuple[Delay | None, ...]) -> float | None:
         """V_k(m); None when it is not known and no bound decides the sign of the error."""
@@ -144,16 +169,6 @@ class RelativeDelay(ClassControl):
         if not sure or (not above.exact and not below.exact):
             return None
         return min(value, self.most_ratio * desired)
-
-
-def followed(state: RelativeState, now: tuple[int, ...]) -> tuple[Pi, ...]:
-    """The controllers, on from the budgets that are really in force."""
-    ratios = [above / below for above, below in pairwise(now)]
-    if not state.loops:
-        return tuple(Pi(ratio) for ratio in ratios)
-    if now == state.asked:
-        return state.loops
-    return tuple(loop.limited(ratio) for loop, ratio in zip(state.loops, ratios, strict=True))
 
 
 def proportions(ratios: tuple[float, ...], total: int) -> tuple[float, ...]:

@@ -13,7 +13,11 @@ from trimtab.identification.result import PAPER, Identified
 from trimtab.identification.signals import Kind
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 
-OUTPUT = {Kind.RELATIVE: "delay ratio", Kind.ABSOLUTE: "change of the delay in s"}
+OUTPUT = {
+    Kind.RELATIVE: "delay ratio",
+    Kind.LOGARITHMIC: "logarithm of the delay ratio",
+    Kind.ABSOLUTE: "change of the delay in s",
+}
 
 
 def parameters(found: Identified) -> str:
@@ -23,7 +27,7 @@ def parameters(found: Identified) -> str:
         axes: Any = figure.subplots()
         minutes = [(index + 1) * found.period_s / 60 for index, _ in found.trace]
         order, colours = found.model.order, (BLUE, GREEN, ORANGE, RED, GREY, INK)
-        paper = PAPER[found.pair.kind].theta if order == 2 else ()
+        paper = PAPER[found.pair.kind].theta if order == 2 and found.pair.kind in PAPER else ()
         names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
         for place, name in enumerate(names):
             colour = colours[place % len(colours)]
@@ -82,7 +86,7 @@ def errors(found: Identified) -> str:
         axes.bar_label(bars, [f"{c.rms:.3g}" for c in found.candidates])
         axes.margins(y=0.15)
         axes.set_xlabel("order of the model")
-        unit = "" if found.pair.kind is Kind.RELATIVE else " in s"
+        unit = " in s" if found.pair.kind is Kind.ABSOLUTE else ""
         axes.set_ylabel(f"root mean square error{unit}")
 
     return svg(draw, 4.6, 3.0)

@@ -9,7 +9,11 @@ from trimtab.identification.signals import Kind
 from trimtab.report.page import Plot
 from trimtab.report.sheet import Table, sheet
 
-_WHAT = {Kind.RELATIVE: "delay ratio of {lower} to {upper}", Kind.ABSOLUTE: "delay of {upper}"}
+_WHAT = {
+    Kind.RELATIVE: "delay ratio of {lower} to {upper}",
+    Kind.LOGARITHMIC: "delay ratio of {lower} to {upper} in logarithms",
+    Kind.ABSOLUTE: "delay of {upper}",
+}
 
 
 def render(found: Identified, simulated: bool) -> str:
@@ -21,7 +25,7 @@ def render(found: Identified, simulated: bool) -> str:
     """
     what = _WHAT[found.pair.kind].format(upper=found.pair.upper, lower=found.pair.lower)
     order = found.model.order
-    figures = "Fig. 5" if found.pair.kind is Kind.RELATIVE else "Fig. 6"
+    figures = "Fig. 6" if found.pair.kind is Kind.ABSOLUTE else "Fig. 5"
     plots = [
         Plot(
             "Estimated parameters",
@@ -46,14 +50,15 @@ def render(found: Identified, simulated: bool) -> str:
 def _parameters(found: Identified) -> Table:
     """The parameters with their standard errors, beside the paper's where they compare."""
     order = found.model.order
-    paper = PAPER[found.pair.kind].theta if order == 2 else None
+    known = PAPER.get(found.pair.kind)
+    paper = known.theta if known is not None and order == 2 else None
     names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
     values = zip(names, found.model.theta, found.chosen.errors, strict=True)
     rows = [
         (name, f"{value:.4g}", f"{error:.2g}", f"{paper[place]:g}" if paper else "-")
         for place, (name, value, error) in enumerate(values)
     ]
-    rows.append(("steady-state gain", f"{found.model.gain:.4g}", "", f"{PAPER[found.pair.kind].gain:.3g}"))
+    rows.append(("steady-state gain", f"{found.model.gain:.4g}", "", f"{known.gain:.3g}" if known else "-"))
     return Table("Model", ("parameter", "here", "standard error", "lu2001, on its server"), rows)
 
 

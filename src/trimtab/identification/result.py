@@ -112,11 +112,9 @@ def signed(candidate: Candidate, kind: Kind) -> Candidate:
         UsageError: they make it longer, which no controller can use.
     """
     gain = candidate.model.gain
-    if (gain > 0) is (kind is Kind.RELATIVE):
+    if (gain > 0) is kind.rising:
         return candidate
-    what = (
-        "a larger process ratio lowers the delay ratio" if kind is Kind.RELATIVE else "more processes raise the delay"
-    )
+    what = "a larger process ratio lowers the delay ratio" if kind.rising else "more processes raise the delay"
     raise UsageError(
         f"the model {candidate.model} cannot be used: in it {what} (steady-state gain {gain:.3g}); let it run "
         "longer, or load the server until connections wait"

@@ -1,6 +1,7 @@
 """What the paper calls U(m) and V(m), out of windows, and the equations that they make: lu2001, Tables 1 and 2.
 
     relative    U = B_(k-1) / B_k    V = C_k / C_(k-1)
+    logarithmic U = ln B_(k-1) / B_k V = ln C_k / C_(k-1)    ours
     absolute    U = B_k              V = C_k, both as differences of two consecutive windows (Section 7.2)
 
 | paper | here                      | unit        | shape  |
@@ -22,6 +23,7 @@ the first one that is whole again. A delay of 0 below the line of a ratio is a g
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +39,14 @@ class Kind(StrEnum):
     """Which delay is controlled."""
 
     RELATIVE = "relative"
+    LOGARITHMIC = "logarithmic"
+    """The relative delay in logarithms: what multiplies the ratio of budgets multiplies that of the delays."""
     ABSOLUTE = "absolute"
+
+    @property
+    def rising(self) -> bool:
+        """Whether a larger input makes the output larger: more processes make a delay shorter."""
+        return self is not Kind.ABSOLUTE
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,7 @@ class Pair:
         if self.kind is Kind.ABSOLUTE:
             return Sample(None if upper is None else float(upper), delays[0])
         ratio = upper / lower if upper is not None and lower else None
-        return Sample(ratio, delays[1] / delays[0] if delays[0] and delays[1] is not None else None)
+        return compared(self.kind, ratio, delays[1] / delays[0] if delays[0] and delays[1] is not None else None)
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,19 @@ class Sample:
 
     input: float | None
     output: float | None
+
+
+def compared(kind: Kind, processes: float | None, delays: float | None) -> Sample:
+    """The sample of two neighbouring classes.
+
+    Args:
+        kind: in logarithms or as they are.
+        processes: B_(k-1) / B_k; None when not known.
+        delays: C_k / C_(k-1); None when not measured.
+    """
+    if kind is not Kind.LOGARITHMIC:
+        return Sample(processes, delays)
+    return Sample(math.log(processes) if processes else None, math.log(delays) if delays else None)
 
 
 @dataclass(frozen=True)

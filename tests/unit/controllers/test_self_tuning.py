@@ -144,9 +144,16 @@ def test_given_gains_are_used_until_there_is_reason_to_change_them() -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_the_controller_within_is_told_what_the_wrapper_was(kind: Kind) -> None:
     options: dict[str, Any] = {"minimum": (2, 3), "workers": 100, "min_samples": 4, "metrics": ("oldest_wait_s",)}
-    made = RelativeDelay if kind is Kind.RELATIVE else AbsoluteDelay
-    gain = 0.31 if kind is Kind.RELATIVE else -3.1
-    controller = SelfTuning(OBJECTIVE, CLASSES, (1.0, 3.0), guarantee=kind, gain=gain, zero=0.07, **options)
+    made = {
+        Kind.RELATIVE: RelativeDelay,
+        Kind.LOGARITHMIC: LogRelativeDelay,
+        Kind.ABSOLUTE: AbsoluteDelay,
+    }[kind]
+    gain = 0.31 if kind.rising else -3.1
+    model = "0.3,-0.1,0.7,0.4"
+    controller = SelfTuning(
+        OBJECTIVE, CLASSES, (1.0, 3.0), guarantee=kind, model=model, gain=gain, zero=0.07, **options
+    )
     inner = made(OBJECTIVE, CLASSES, (1.0, 3.0), gain=gain, zero=0.07, **options)
     assert controller.start(budget_knobs(), 0).inner == inner
 
