@@ -29,6 +29,12 @@ SETTLING_PERIODS = 10.0
 """The wanted settling time in sampling periods: the paper's 5 min at 30 s."""
 IDENTIFIED_PERIODS, WARM_PERIODS = 60.0, 4.0
 """Length of an identification run and of its warm-up in sampling periods: the paper's 30 min and 2 min at 30 s."""
+CONTROLLER_OF = {
+    Kind.RELATIVE: "relative-delay",
+    Kind.LOGARITHMIC: "log-relative-delay",
+    Kind.ABSOLUTE: "absolute-delay",
+}
+"""The controller of each kind of model."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,11 @@ def add_gains(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments that say where the gains come from."""
     parser.add_argument("--gain", type=float, help="controller gain g; with --zero")
     parser.add_argument("--zero", type=float, help="controller zero r; with --gain")
-    parser.add_argument("--model", metavar="A1,..,B1,..", help="design the controller from this model")
+    parser.add_argument(
+        "--model",
+        metavar="A1,..,B1,..",
+        help="design the controller from this model; hybrid: of its relative mode, on logarithms",
+    )
     parser.add_argument("--model-file", type=Path, metavar="FILE", help="or from one that 'trimtab identify' wrote")
     for name in ("gain", "zero"):
         parser.add_argument(f"--absolute-{name}", type=float, help=f"hybrid: the {name} of its absolute mode")
@@ -63,11 +73,23 @@ def add_gains(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kinds(guarantee: Guarantee) -> tuple[Kind, ...]:
-    """The kinds of controllers that a guarantee needs; the first is told by the options without a prefix."""
-    if guarantee is Guarantee.HYBRID:
-        return Kind.RELATIVE, Kind.ABSOLUTE
-    return (Kind(guarantee.value),)
+def kinds(args: argparse.Namespace, spec: Spec) -> tuple[Kind, ...]:
+    """The kinds of controllers that are needed; the first is told by the options without a prefix.
+
+    A gain or a model that is typed for a relative guarantee is the paper's kind, a model file says its own, and what
+    is identified here is logarithmic, because its model holds for more than one load.
+    """
+    if spec.guarantee is Guarantee.HYBRID:
+        return Kind.LOGARITHMIC, Kind.ABSOLUTE
+    if spec.guarantee is Guarantee.ABSOLUTE:
+        return (Kind.ABSOLUTE,)
+    named = {name: kind for kind, name in CONTROLLER_OF.items()}.get(args.controller)
+    if named is not None:
+        return (named,)
+    if args.model_file is not None:
+        known = read_model(args.model_file).pair.kind
+        return (known if known.rising else Kind.RELATIVE,)
+    return (Kind.LOGARITHMIC if args.gain is None and args.model is None else Kind.RELATIVE,)
 
 
 def specification(args: argparse.Namespace, spec: Spec) -> Specification:
@@ -87,7 +109,7 @@ def given_gains(args: argparse.Namespace, spec: Spec) -> dict[Kind, Gains]:
         UsageError: they contradict one another or the SPEC, or no controller meets the specification.
     """
     found: dict[Kind, Gains] = {}
-    needed = kinds(spec.guarantee)
+    needed = kinds(args, spec)
     if len(needed) == 1 and any(v is not None for v in (args.absolute_gain, args.absolute_zero, args.absolute_model)):
         raise UsageError(f"--absolute-gain, --absolute-zero and --absolute-model are for hybrid, not {needed[0]}")
     plain = (args.gain, args.zero, _model(args, spec, needed[0]))
@@ -125,7 +147,7 @@ def identified_gains(
         raise UsageError(
             "identification moves processes between two classes, and there is one: give --gain and --zero"
         )
-    needed, upper, lower = kinds(spec.guarantee), spec.classes[0], spec.classes[1]
+    needed, upper, lower = kinds(args, spec), spec.classes[0], spec.classes[1]
     pairs = [Pair(kind, upper.name, lower.name, upper.delay_metric.partition("@")[0]) for kind in needed]
     period_s = spec.period_s
     length_s = IDENTIFIED_PERIODS * period_s if args.identify is None else parse_duration_s(args.identify)
@@ -174,7 +196,7 @@ def _designed(kind: Kind, model: Model, wanted: Specification, source: str) -> G
         UsageError: the model is of no use, or no controller meets the specification.
     """
     design = designed(model, wanted)
-    if (design.gain > 0) is not (kind is Kind.RELATIVE):
+    if (design.gain > 0) is not kind.rising:
         sign = "raise" if kind is Kind.ABSOLUTE else "lower"
         raise UsageError(f"the model {model} cannot be used for a {kind} guarantee: more processes {sign} the output")
     settled = f"settles in {design.settling_s:g} s, margin {design.margin:.2f}"

@@ -19,7 +19,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab import discovery
-from trimtab.cli._gains import Gains, add_gains, given_gains, identified_gains, specification, tell_gains
+from trimtab.cli._gains import (
+    CONTROLLER_OF,
+    Gains,
+    add_gains,
+    given_gains,
+    identified_gains,
+    kinds,
+    specification,
+    tell_gains,
+)
 from trimtab.cli._plant import CONTROLLERS, PLANTS, Guarded, attached, refine, stored_controller, writable
 from trimtab.cli._run import Job, carried_out, concluded
 from trimtab.cli._stop import exit_code, stopping
@@ -39,7 +48,7 @@ from trimtab.units import parse_duration_s
 
 __all__ = ["add_arguments", "go_on", "refine", "run"]
 
-STATIC, SELF_TUNING = "static", "self-tuning"
+STATIC, SELF_TUNING, HYBRID = "static", "self-tuning", "hybrid-delay"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--controller",
         metavar="NAME",
-        help="the guarantee's own, such as relative-delay (the default); self-tuning, which goes on identifying and "
-        "redesigns it when the server has changed; or static for budgets that stay: open loop",
+        type=lambda text: text.replace("_", "-"),
+        help="the guarantee's own (the default: for relative delays log-relative-delay, or relative-delay, as in "
+        "the paper, for a gain or a model that is given); self-tuning, which goes on identifying and redesigns when "
+        "the server has changed; or static for budgets that stay: open loop",
     )
     add_gains(parser)
     parser.add_argument("--duration", help="length of the run (default: until stopped)")
@@ -125,9 +136,15 @@ def _controller_name(args: argparse.Namespace, spec: Spec) -> str:
     """
     if spec.guarantee is Guarantee.NONE:
         raise UsageError(f'SPEC {args.spec} guarantees nothing: give it guarantee = "relative" and desired values')
-    own = f"{spec.guarantee}-delay"
-    chosen = own if args.controller is None else args.controller.replace("_", "-")
-    allowed = (own, STATIC) if spec.guarantee is Guarantee.HYBRID else (own, SELF_TUNING, STATIC)
+    if spec.guarantee is Guarantee.HYBRID:
+        own = HYBRID
+        allowed: tuple[str, ...] = (HYBRID, STATIC)
+    else:
+        own = CONTROLLER_OF[kinds(args, spec)[0]]
+        both = (Kind.RELATIVE, Kind.LOGARITHMIC)
+        able = both if spec.guarantee is Guarantee.RELATIVE else (Kind.ABSOLUTE,)
+        allowed = (*(CONTROLLER_OF[kind] for kind in able), SELF_TUNING, STATIC)
+    chosen = own if args.controller is None else args.controller
     if chosen not in allowed:
         discovery.load(CONTROLLERS, chosen)
         raise UsageError(f"--controller {chosen}: SPEC {args.spec} can have {', '.join(allowed)}")

@@ -11,7 +11,11 @@ import pytest
 from tests.unit.cli.conftest import Said, Trimtab
 from tests.unit.cli.test_runs import killed
 from trimtab import plants as trimtab_plants
+from trimtab.cli._gains import CONTROLLER_OF
 from trimtab.events import Status
+from trimtab.identification.model import Model
+from trimtab.identification.model_file import ModelFile
+from trimtab.identification.signals import Kind, Pair
 from trimtab.store import Store
 
 SPEC = """
@@ -122,10 +126,10 @@ def test_without_gains_the_server_is_identified_and_the_controller_designed(guar
     said = guarantee("--identify", "40m", "--duration", "5m", "--settling", "20m")
     assert (said.code, said.err) == (0, "")
     runs = Store(store).runs()
-    assert [run.plan.controller for run in runs] == ["excitation", "excitation", "relative-delay"]
-    (line,) = [line for line in said.out.splitlines() if line.startswith("relative controller: gain")]
+    assert [run.plan.controller for run in runs] == ["excitation", "excitation", "log-relative-delay"]
+    (line,) = [line for line in said.out.splitlines() if line.startswith("logarithmic controller: gain")]
     assert "identified by runs 1 and 2" in line
-    assert "identified by runs 1 and 2" in str(runs[-1].plan.host["relative controller"])
+    assert "identified by runs 1 and 2" in str(runs[-1].plan.host["logarithmic controller"])
     leases = sys.modules["trimtab.plants.classy"].PLANT.leases
     assert leases == [180.0, 90.0], "three periods while it identifies, then as the SPEC says"
     gain = float(line.split("gain ")[1].split(",")[0])
@@ -136,6 +140,19 @@ def test_a_given_model_is_designed_for(guarantee: Trimtab, store: Path) -> None:
     said = guarantee("--model", "0.74,-0.37,0.95,-0.12", "--duration", "2m")
     assert said.out.startswith("relative controller: gain ")
     assert Store(store).run(1).plan.controller_options["gain"] > 0
+
+
+def test_a_model_file_says_which_controller_it_is_for(guarantee: Trimtab, store: Path, tmp_path: Path) -> None:
+    model = Model((0.74, -0.37), (0.95, -0.12))
+    for number, kind in enumerate((Kind.RELATIVE, Kind.LOGARITHMIC), 1):
+        path = tmp_path / f"{kind}.json"
+        ModelFile(model, Pair(kind, "a", "b"), 60.0, {}).write(path)
+        assert guarantee("--model-file", path, "--duration", "2m").code == 0
+        assert Store(store).run(number).plan.controller == CONTROLLER_OF[kind]
+    ModelFile(model, Pair(Kind.ABSOLUTE, "a", "b"), 60.0, {}).write(path)
+    assert "it is a model for absolute delays, wanted is relative" in guarantee("--model-file", path).err
+    ModelFile(model, Pair(Kind.RELATIVE, "a", "b"), 30.0, {}).write(path)
+    assert "it holds for samples of 30 s, the SPEC's period is 60 s" in guarantee("--model-file", path).err
 
 
 def test_self_tuning_begins_with_the_model_and_its_design(guarantee: Trimtab, trimtab: Trimtab, store: Path) -> None:
@@ -172,7 +189,10 @@ def test_json_is_one_object_per_line(guarantee: Trimtab) -> None:
         ((*GAINS, "--absolute-gain", "-2"), "are for hybrid, not relative"),
         (("--gain", "-0.3", "--zero", "0"), "option gain is -0.3, allowed is more than 0"),
         (("--gain", "0.3", "--zero", "2"), "option zero is 2, allowed is between -1 and 1"),
-        ((*GAINS, "--controller", "absolute-delay"), "can have relative-delay, self-tuning, static"),
+        (
+            (*GAINS, "--controller", "absolute-delay"),
+            "can have relative-delay, log-relative-delay, self-tuning, static",
+        ),
         ((*GAINS, "--controller", "self-tuning"), "self-tuning begins with a model"),
         ((*GAINS, "--controller", "relativ"), "unknown controller 'relativ'"),
         ((*GAINS, "--duration", "10s"), "the window (60 s) is longer than the duration (10 s)"),

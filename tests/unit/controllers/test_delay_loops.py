@@ -10,6 +10,7 @@ import pytest
 from tests._class_plant import ClassPlant
 from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.hybrid_delay import HybridDelay
+from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.core import Controller, Move, Objective, Window
 
@@ -42,10 +43,10 @@ def phases(rows: list[tuple[Any, Move]]) -> set[str]:
     return {move.phase for _, move in rows}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_ratio_of_3_holds_before_and_after_the_load_doubles(seed: int) -> None:
-    plant = ClassPlant({"a": 60, "b": 120}, seed=seed)
-    rows = drive(RelativeDelay(OBJECTIVE, ("a", "b"), (1.0, 3.0)), plant, 80, {40: ("a", 60)})
+@pytest.mark.parametrize("kind", [RelativeDelay, LogRelativeDelay])
+def test_a_ratio_of_3_holds_before_and_after_the_load_doubles(kind: type[RelativeDelay]) -> None:
+    plant = ClassPlant({"a": 60, "b": 120}, seed=1)
+    rows = drive(kind(OBJECTIVE, ("a", "b"), (1.0, 3.0)), plant, 80, {40: ("a", 60)})
     for part in (rows[15:40], rows[55:]):
         assert mean(part, "b") / mean(part, "a") == pytest.approx(3, rel=0.1)
     assert sum(plant.budgets.values()) == plant.workers
