@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ class ApacheTestbed:
         spec: the server and its limits.
         registry: where what it holds is written down; None for this user's own.
         start_patience_s: how long it may take to answer its first request.
+        environment: what the server finds in its environment beside this process's own, from the port of its pages.
 
     Attributes:
         spec: as given.
@@ -51,8 +53,15 @@ class ApacheTestbed:
         cgroups: its control groups by controller.
     """
 
-    def __init__(self, spec: ApacheSpec, registry: Registry | None = None, start_patience_s: float = 20.0) -> None:
+    def __init__(
+        self,
+        spec: ApacheSpec,
+        registry: Registry | None = None,
+        start_patience_s: float = 20.0,
+        environment: Callable[[int], Mapping[str, str]] = lambda port: {},
+    ) -> None:
         self.spec = spec
+        self._environment = environment
         self.pid = 0
         self.port = 0
         self.status_url = ""
@@ -209,6 +218,7 @@ class ApacheTestbed:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=directory,
+                env={**os.environ, **self._environment(ports[0])},
             )
         self.pid, self.port = self._process.pid, ports[0]
         if "memory" in self.cgroups:

@@ -1,0 +1,105 @@
+"""Gates and classes of lu2001's experiments (Section 7) on its server and clients, with time divided by `SCALE`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trimtab.design.pi import Design
+from trimtab.lab._gated import Member, Scene
+from trimtab.testbed import lu2001
+from trimtab.testbed.lu2001 import STEP_S
+from trimtab.workloads._population import Step
+
+SCALE = 20.0
+"""Times in the paper divided by times here."""
+PERIOD_S = 30.0
+WARM_S = 150.0
+"""The paper switches its controller on after this time."""
+NAMES = ("class0", "class1", "class2")
+
+
+def single(users: int) -> Scene:
+    """One class that has all the workers (Fig. 4)."""
+    return _scene("", [Member(NAMES[0], None)], [users])
+
+
+def identification() -> Scene:
+    """Two classes of 200 users each (Section 7.2)."""
+    return _scene("", _members(("", "")), [200, 200])
+
+
+def stepped(guarantee: str, *desired: str, policy: str = "non-preemptive", scale: float = SCALE) -> Scene:
+    """100 users of class 0 and 200 of class 1; those of class 0 double at `STEP_S` (Sections 7.3.1, 7.3.3)."""
+    step = (Step(STEP_S / scale, 2.0),)
+    scene = _scene(guarantee, _members(_quoted(guarantee, desired)), [100, 200], step, scale)
+    return replace(scene, policy=policy)
+
+
+def three() -> Scene:
+    """Three classes of 100 users each at 1:2:4 (Section 7.3.2)."""
+    return _scene("relative", _members(("1", "2", "4")), [100, 100, 100])
+
+
+def rising(*desired: str) -> Scene:
+    """The users of class 0 grow from 50 to 250 in five steps beside 200 of class 1: from light to severe overload."""
+    steps = tuple(Step(at_s / SCALE, factor) for at_s, factor in ((450, 2.0), (750, 3.0), (1050, 4.0), (1350, 5.0)))
+    return _scene("hybrid", _members(_quoted("hybrid", desired)), [50, 200], steps)
+
+
+def hybrid_options(relative: Design, absolute: Design) -> dict[str, Any]:
+    """The options of the hybrid controller that follow from both designs."""
+    return {
+        "gain": relative.gain,
+        "zero": relative.zero,
+        "absolute_gain": absolute.gain,
+        "absolute_zero": absolute.zero,
+        "hysteresis_s": 1.0 / SCALE,
+    }
+
+
+def with_budgets(scene: Scene, budgets: Mapping[str, int]) -> Scene:
+    """The scene with other budgets at the start; those that are given exceed the workers in no class but the last."""
+    left = scene.apache.max_request_workers
+    members: list[Member] = []
+    for member in scene.members:
+        share = max(1, min(budgets[member.name], left - (len(scene.members) - len(members) - 1)))
+        members.append(replace(member, budget=share))
+        left -= share
+    return replace(scene, members=tuple(members))
+
+
+def _quoted(guarantee: str, desired: Sequence[str]) -> tuple[str, ...]:
+    """Weights as numbers, delays as texts: as TOML wants them."""
+    return tuple(desired) if guarantee == "relative" else tuple(f'"{text}"' for text in desired)
+
+
+def _members(desired: Sequence[str]) -> list[Member]:
+    """The classes, each from its own address; the last one takes the rest."""
+    last = len(desired) - 1
+    return [Member(NAMES[k], lu2001.source(k) if k < last else None, text) for k, text in enumerate(desired)]
+
+
+def _scene(
+    guarantee: str,
+    members: Sequence[Member],
+    users: Sequence[int],
+    first_schedule: tuple[Step, ...] = (),
+    scale: float = SCALE,
+) -> Scene:
+    """The paper's server with these classes.
+
+    Args:
+        guarantee: what is guaranteed.
+        members: the classes.
+        users: user equivalents of each class.
+        first_schedule: how the number of users of the first class changes.
+        scale: what times are divided by.
+    """
+    names = [member.name for member in members]
+    first, *others = lu2001.clients(dict(zip(names, users, strict=True)), scale)
+    populations = (replace(first, schedule=first_schedule), *others)
+    facts = {"workload": f"SURGE, {', '.join(map(str, users))} users", "time divided by": f"{scale:g}"}
+    times = (PERIOD_S / scale, WARM_S / scale)
+    return Scene(lu2001.server(scale), guarantee, tuple(members), populations, *times, facts=facts)
