@@ -141,13 +141,14 @@ impl Gate<'_> {
             self.slots.give_back(&self.place.shared, slot);
             return gift;
         }
+        // Counted before it is closed: should this gate be killed in between, the next one closes it and counts nothing.
+        self.pass(class);
+        self.budgets.served(class);
+        tally::dispatched(self.ledger.cell(class), now_ns.saturating_sub(since_ns));
         if watched {
             self.unwatch(number);
         }
         self.close(number);
-        self.pass(class);
-        self.budgets.served(class);
-        tally::dispatched(self.ledger.cell(class), now_ns.saturating_sub(since_ns));
         gift
     }
 

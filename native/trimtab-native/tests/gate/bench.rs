@@ -251,6 +251,13 @@ impl Server {
         })
     }
 
+    /// Receives a connection without a word to the mapped file.
+    pub fn receive_and_die(&self) -> OwnedFd {
+        let mut bytes = [0; handoff::LONGEST];
+        let received = handoff::receive(self.workers.as_fd(), &mut bytes, RecvFlags::empty());
+        received.unwrap().1.unwrap()
+    }
+
     pub fn take(&self, bench: &Bench) -> Held {
         self.take_within(bench, PATIENCE).expect("a connection")
     }

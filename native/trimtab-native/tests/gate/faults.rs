@@ -114,6 +114,20 @@ fn a_dead_process_gives_its_slots_back() {
 }
 
 #[test]
+fn a_connection_that_was_received_and_never_held_gives_its_slot_back() {
+    let bench = Bench::start("lost", two_classes());
+    let server = Server::start(&bench);
+    let _user = client(REST, server.address);
+    // A process takes the message and dies before it can say so.
+    until("it was sent", || bench.class(1)["in_service"] == 1);
+    let lost = server.receive_and_die();
+    until("the slot is free again", || {
+        bench.class(1)["in_service"] == 0
+    });
+    drop(lost);
+}
+
+#[test]
 fn processes_that_show_the_same_listener_share_one_dispatch_pair() {
     let bench = Bench::start("share", two_classes());
     let server = Server::start(&bench);
