@@ -103,8 +103,8 @@ class Link:
             PlantGone: it does not answer.
         """
         answer = self._ask({"type": "read"})
-        if answer["type"] != "readings":
-            raise self._nonsense(f"an answer of type {answer['type']!r} to a reading")
+        if answer["type"] != "readings" or not {"now_s", "classes"} <= answer.keys():
+            raise self._nonsense(f"an answer of type {answer['type']!r} that holds no readings")
         return answer
 
     def stop(self) -> None:

@@ -28,6 +28,8 @@ END_PATIENCE_S = 7.0
 MOST_RESTARTS = 5
 WITHIN_S = 60.0
 _STEP_S = 0.02
+_ANSWER_S = 0.5
+"""Time for one order in the start, which a busy machine may need."""
 
 
 class Pair:
@@ -135,7 +137,9 @@ class Pair:
         self._running = True
 
     def _answers(self) -> bool:
-        link = Link(self._place, self._clock, patience_s=_STEP_S)
+        if not self._place.gated():
+            return False
+        link = Link(self._place, self._clock, patience_s=_ANSWER_S)
         try:
             link.apply({})
         except PlantGone:

@@ -98,6 +98,12 @@ def test_a_gate_that_keeps_silent_is_gone(gate: FakeGate, clock: FakeClock) -> N
     link.close()
 
 
+def test_readings_without_readings_are_said(gate: FakeGate, link: Link) -> None:
+    gate.answers.append({"type": "readings", "now_s": 1.0})
+    with pytest.raises(PlantGone, match="it sent an answer of type 'readings' that holds no readings"):
+        link.readings()
+
+
 @pytest.mark.parametrize(
     "answer",
     [b"hello\n", b"[1]\n", b"{}\n", {"type": "done"}, {"type": "readings"}, b'{"type":"done","configuration":3}\n'],

@@ -141,7 +141,7 @@ def test_a_window_begins_with_what_the_last_was_read_with_when_it_follows_at_onc
     sensor.begin()
     gate.readings = at(30.0, 20)
     assert sensor.read()["arrival_rate_hz@premium"] == 1.0
-    gate.readings = {"type": "readings", "now_s": 31.0}
+    gate.readings = {"type": "readings", "now_s": 31.0, "classes": [{"class": "premium"}]}
     with pytest.raises(PlantGone, match="not its protocol"):
         sensor.read()
     gate.die()

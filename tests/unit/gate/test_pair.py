@@ -1,0 +1,116 @@
+"""The gate's processes: started, started anew a bounded number of times, ended; with a program of the tests' own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests._fake_gate import SPEC
+from trimtab.clock import SystemClock
+from trimtab.errors import TrimtabError
+from trimtab.gate.pair import MOST_RESTARTS, Pair
+from trimtab.gate.place import Place
+from trimtab.gate.spec import parse
+
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+start = json.loads(sys.stdin.readline())
+directory = start["directory"]
+if os.path.exists(directory + "/broken"):
+    sys.exit("the metrics port is taken")
+open(directory + "/gate-pid", "w").write(str(os.getpid()))
+listening = socket.socket(socket.AF_UNIX)
+path = directory + "/control.sock"
+if os.path.exists(path):
+    os.unlink(path)
+listening.bind(path + ".new")
+listening.listen()
+os.rename(path + ".new", path)
+while True:
+    talk = listening.accept()[0]
+    for line in talk.makefile():
+        order = json.loads(line)
+        answer = dict(type="done", now_s=1, configuration={{}}, mode="budgets", policy="x", generation=1)
+        talk.sendall(json.dumps(answer).encode() + b"\\n")
+        if order["type"] == "stop":
+            sys.stderr.write("as you wish\\n")
+            sys.exit(0)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    program = tmp_path / "program"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("TRIMTAB_NATIVE", str(program))
+    yield Place("web", tmp_path)
+
+
+def pair(place: Place, said: list[str]) -> Pair:
+    return Pair(place, parse(SPEC).start(place.directory), SystemClock(), said.append)
+
+
+def pid(place: Place) -> int:
+    return int((place.directory / "gate-pid").read_text())
+
+
+def kill(place: Place) -> None:
+    """Kills the gate and returns when it has ended."""
+    os.kill(pid(place), signal.SIGKILL)
+    os.waitid(os.P_PID, pid(place), os.WEXITED | os.WNOWAIT)
+
+
+def test_it_answers_once_it_is_made_and_ends_when_asked(place: Place) -> None:
+    said: list[str] = []
+    gate = pair(place, said)
+    assert place.gated()
+    assert os.getpgid(pid(place)) == pid(place), "signals of the terminal would reach it"
+    gate.watch()
+    gate.stop()
+    gate.stop()
+    assert not place.gated()
+    assert said == ["as you wish"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid(place), 0)
+
+
+def test_one_that_cannot_start_is_an_error_with_what_it_said(place: Place) -> None:
+    (place.directory / "broken").touch()
+    said: list[str] = []
+    with pytest.raises(TrimtabError, match=r"^the gate ended with 1: the metrics port is taken$"):
+        pair(place, said)
+    assert said == [], "it is said once, by the error"
+
+
+def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: Place) -> None:
+    said: list[str] = []
+    gate = pair(place, said)
+    for _ in range(MOST_RESTARTS):
+        before = pid(place)
+        kill(place)
+        gate.watch()
+        assert pid(place) != before and place.gated()
+    assert said == MOST_RESTARTS * ["the gate has ended; starting it anew"]
+    kill(place)
+    gate.watch()
+    gate.watch()
+    assert said[MOST_RESTARTS:] == [
+        f"the gate has ended {MOST_RESTARTS + 1} times in 60 s; the server goes on without it"
+    ]
+    gate.stop()
+
+
+def test_one_that_cannot_be_started_anew_leaves_the_server_alone(place: Place) -> None:
+    said: list[str] = []
+    gate = pair(place, said)
+    (place.directory / "broken").touch()
+    kill(place)
+    gate.watch()
+    assert said[1] == "the gate ended with 1: the metrics port is taken; the server goes on without it"
+    gate.stop()
