@@ -25,7 +25,7 @@ SMOOTHED = 5
 """Windows in a running mean: one window holds too few connections to be compared with a reference."""
 SETTLE_S = 300.0 / SCALE
 """The settling time that the controllers are designed for."""
-RELATIVE = ("relative", "three", "preemptive", "unscaled")
+RELATIVE = ("relative", "three", "unscaled")
 
 
 def write(folder: Path, store: Store, run_ids: Sequence[int], found: Mapping[Kind, Identified] | None) -> None:
