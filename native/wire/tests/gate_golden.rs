@@ -146,8 +146,7 @@ mod golden {
 
     #[test]
     fn a_rule_may_name_what_it_does_not_ask_as_null() {
-        let rule: Rule =
-            serde_json::from_str(r#"{"source":"::1","host":null}"#).expect("rule");
+        let rule: Rule = serde_json::from_str(r#"{"source":"::1","host":null}"#).expect("rule");
         assert_eq!(rule.source.as_deref(), Some("::1"));
         assert_eq!(rule.host, None);
     }
