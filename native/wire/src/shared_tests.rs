@@ -131,7 +131,7 @@ fn a_slot_is_closed_by_one_party_and_only_when_a_worker_holds_it() {
         ] {
             slot.state.store(state, Ordering::Relaxed);
             assert_eq!(slot.close(), closes, "state {state}");
-            assert_eq!(slot.close(), false);
+            assert!(!slot.close());
         }
         assert!(shared.slot(SLOTS as u32).is_none() && shared.slot(NO_SLOT).is_none());
     });
