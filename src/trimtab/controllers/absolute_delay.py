@@ -97,7 +97,7 @@ class AbsoluteDelay(ClassControl):
         budgets, limited = allot(loops, group, total)
         wanted = tuple(loop.value for loop in loops)
         state = replace(state, loops=limited, asked=budgets)
-        missed = self._missed(group, delays, wanted, budgets)
+        missed = self._missed(group, delays, wanted, tuple(loop.value for loop in limited))
         reason = self._reason(group, window, delays, budgets, missed, total)
         evidence = group.evidence(
             {
@@ -120,13 +120,13 @@ class AbsoluteDelay(ClassControl):
         group: Group,
         delays: tuple[Delay | None, ...],
         wanted: tuple[float, ...],
-        budgets: tuple[int, ...],
+        allotted: tuple[float, ...],
     ) -> tuple[bool, ...]:
         """For each class, whether it waits too long and cannot have what would help."""
-        rows = zip(delays, group.desired, wanted, budgets, strict=True)
+        rows = zip(delays, group.desired, wanted, allotted, strict=True)
         return tuple(
-            delay is not None and delay.value_s > MISSED * desired and want > budget + 0.5
-            for delay, desired, want, budget in rows
+            delay is not None and delay.value_s > MISSED * desired and want > got
+            for delay, desired, want, got in rows
         )
 
     def _reason(

@@ -63,6 +63,16 @@ def test_absolute_budgets_are_served_in_the_order_of_priority_with_reserved_mini
     assert [loop.value for loop in limited] == [4.0, 20.4, 30.0]
 
 
+def test_a_delay_that_is_missed_for_want_of_processes_is_told_however_small_the_gain() -> None:
+    controller = AbsoluteDelay(OBJECTIVE, TWO, (10.0, 30.0), gain=-0.01)
+    move = first(controller, delays({"premium": 10.0, "basic": 34.0}))
+    assert (move.phase, dict(move.changes)) == ("saturated", {})
+    assert "basic cannot be met with 128 processes" in move.reason
+    assert move.evidence["unmet@basic"] == 1.0 and "unmet@premium" not in move.evidence
+    free = first(controller, delays({"premium": 10.0, "basic": 34.0}), {"premium": 64, "basic": 50})
+    assert free.phase == "absolute"
+
+
 def test_what_a_guard_or_a_gate_allotted_is_where_the_controller_goes_on_from() -> None:
     state = ABSOLUTE.start(budget_knobs(), 0)
     seen = delays({"premium": 12.0, "basic": 30.0})
