@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests._classes import TWO, budget_knobs, class_window
 from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
-from trimtab.cli._plant import chosen_controller, options_in_force, stored_controller
+from trimtab.cli._plant import chosen_controller, stored_controller
 from trimtab.core import METRICS, Move, Objective, Window, of_class
+from trimtab.options import options_in_force
 from trimtab.records import dumps
 
 WORKERS = 128

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,13 +154,6 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
     given = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
     controller: Controller = kind(objective, **given)
     return controller
-
-
-def options_in_force(controller: Controller) -> dict[str, Any]:
-    """The options of a controller, defaults included, without the objective."""
-    assert dataclasses.is_dataclass(controller)
-    names = [field.name for field in dataclasses.fields(controller)]
-    return {name: getattr(controller, name) for name in names if name != "objective"}
 
 
 def writable(path: Path | None, what: str) -> Path | None:

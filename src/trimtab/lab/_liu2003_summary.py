@@ -50,8 +50,9 @@ def write(folder: Path, store: Store, run_ids: Sequence[int], switch_at_s: float
     for part in (p for p in groups if p.startswith(("compare-", "long-"))):
         text += _comparison(folder, part, groups[part], bests.get(part.partition("-")[2]))
     if "switch" in groups:
-        goals = _reference(groups.get("compare-static", {}), bests.get("static"), groups["switch"])
-        text += _switch(folder, groups["switch"], goals, switch_at_s)
+        known = groups["switch"] if FIXED in groups["switch"] else groups.get("compare-static", {})
+        moving = {label: repeats for label, repeats in groups["switch"].items() if label != FIXED}
+        text += _switch(folder, moving, _reference(known, bests.get("static"), moving), switch_at_s)
     (folder / "summary.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 

@@ -42,7 +42,7 @@ METHODS = {
     "compare-static": ("static", "fuzzy", "saturation", FIXED, "trim"),
     "long-dynamic": ("fuzzy", FIXED, f"fuzzy{GUARDED}"),
     "long-static": ("fuzzy", FIXED),
-    "switch": ("trim",),
+    "switch": ("trim", FIXED),
 }
 """Labels in their order. `FIXED` is the best setting of the sweep, held: what the others are compared with, so it
 runs among them, next to trim."""
@@ -95,12 +95,7 @@ class Liu2003:
         if kind == "sweep":
             return _sweep(part, setups.setup(name), seeds)
         if kind == "switch":
-            populations = setups.switch(SWITCH_AT_S)
-            return [
-                Arm(part, m, setups.DYNAMIC, m, seed, SWITCH_S, guarded=m == "trim", populations=populations)
-                for seed in seeds
-                for m in METHODS[part]
-            ]
+            return [arm for seed in seeds for arm in _switch(part, seed)]
         times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)
         return [_arm(part, m, setups.setup(name), seed, times) for seed in seeds for m in METHODS[part]]
 
@@ -119,6 +114,17 @@ def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, flo
         return Arm(part, label, setup, "static", seed, *times, start=setup.reference, guarded=False)
     method = label.removesuffix(GUARDED)
     return Arm(part, label, setup, method, seed, *times, guarded=method == "trim" or method != label)
+
+
+def _switch(part: str, seed: int) -> list[Arm]:
+    """trim through the change, then the best setting for what it changes to, on that workload alone."""
+    populations = setups.switch(SWITCH_AT_S)
+    moving = [
+        Arm(part, m, setups.DYNAMIC, m, seed, SWITCH_S, guarded=m == "trim", populations=populations)
+        for m in METHODS[part]
+        if m != FIXED
+    ]
+    return [*moving, _arm(part, FIXED, setups.STATIC, seed, (COMPARE_S, COMPARE_WINDOW_S))]
 
 
 def _sweep(part: str, setup: Setup, seeds: tuple[int, ...]) -> list[Arm]:
