@@ -46,6 +46,11 @@ class AnyServer:
         with contextlib.closing(Link(self.place, SystemClock(), PATIENCE_S)) as link:
             return int(link.readings()["classes"][0][name])
 
+    def settled(self) -> bool:
+        """Whether each connection that has come has been served."""
+        gone = sum(map(self.reading, ("dispatched", "refused", "aborted")))
+        return 0 < self.reading("arrivals") == gone and self.reading("in_service") == 0
+
     def gate_processes(self) -> list[int]:
         """Process ids of guardian and gate."""
         found: list[int] = []
@@ -76,7 +81,12 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
         while not _listens(port):
             assert process.poll() is None and time.monotonic() < deadline, process.communicate()
             time.sleep(0.05)
-        yield AnyServer(process, places.place(name), port)
+        server = AnyServer(process, places.place(name), port)
+        # The connection that looked whether the port is open is still on its way, or given up.
+        while not server.settled():
+            assert time.monotonic() < deadline, "the first connection stays"
+            time.sleep(0.05)
+        yield server
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

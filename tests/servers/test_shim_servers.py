@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,16 +51,17 @@ pm.max_children = 4
 
 
 @pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place that workers who have given up their rights can read."""
-    made = tmp_path_factory.mktemp("server")
-    for one in (made, *made.parents[:2]):
-        one.chmod(0o755)
-    (made / "www").mkdir(mode=0o755)
-    (made / "t").mkdir(mode=0o777)
-    (made / "www" / "page.html").write_text(TEXT)
-    (made / "www" / "page.php").write_text("<?php echo 'answered';")
-    return made
+def directory() -> Iterator[Path]:
+    """A place that workers who have given up their rights can read; pytest's own is closed to them."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-server-") as name:
+        made = Path(name)
+        made.chmod(0o755)
+        (made / "www").mkdir(mode=0o755)
+        (made / "t").mkdir()
+        (made / "t").chmod(0o777)
+        (made / "www" / "page.html").write_text(TEXT)
+        (made / "www" / "page.php").write_text("<?php echo 'answered';")
+        yield made
 
 
 def program(*names: str) -> str:
@@ -126,6 +128,17 @@ def fcgi(port: int, script: Path) -> Callable[[], int]:
     return ask
 
 
+def children(server: AnyServer) -> list[int]:
+    """The children of the server's first process, which is a child of `trimtab run` as the guardian is."""
+    gate = server.gate_processes()
+    return [child for one in offspring(server.process.pid) if one not in gate for child in offspring(one)]
+
+
+def offspring(pid: int) -> list[int]:
+    """The child processes of one."""
+    return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
+
+
 def goes_and_comes_back(server: AnyServer, ask: Callable[[], int]) -> None:
     """Through the gate; without it, when both its processes are dead; and through its successor."""
     before = server.reading("dispatched")
@@ -184,3 +197,17 @@ def test_php_fpm_stays_at_the_gate_when_it_executes_itself_anew(directory: Path)
         server.process.send_signal(signal.SIGUSR2)
         until(lambda: log.read_text().count("ready to handle connections") > starts, "PHP-FPM did not reload")
         goes_and_comes_back(server, ask)
+
+
+def test_a_master_that_only_waits_learns_that_the_gate_has_died(directory: Path) -> None:
+    """Without a child nobody but PHP-FPM's master, which never accepts, can notice it."""
+    with fpm(directory, "ondemand\npm.process_idle_timeout = 1s") as server:
+        ask = fcgi(server.port, directory / "www" / "page.php")
+        ask()
+        until(lambda: children(server) == [], "the idle child stays", 15)
+        for pid in (first := server.gate_processes()):
+            os.kill(pid, signal.SIGKILL)
+        assert ask() == 1
+        until(lambda: len(set(server.gate_processes()) - set(first)) == 2, "no new gate")
+        until(lambda: children(server) == [], "the idle child stays at the next gate", 15)
+        assert ask() == 1

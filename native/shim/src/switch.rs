@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::{fcntl_getfd, DupFlags, FdFlags};
 use trimtab_wire::shared::now_ns;
@@ -118,6 +119,32 @@ pub fn under(fd: c_int) -> Option<(&'static Listener, u32)> {
     }
 }
 
+/// A descriptor that this process waits for has hung up: should it be a gate's, `attend` will see to it.
+///
+/// A process that waits at a listener and leaves accepting to its children, such as PHP-FPM's ondemand master, learns of
+/// the gate's death only so.
+pub fn suspect() {
+    ALONE.store(1, Ordering::Release);
+}
+
+/// Falls back when the gate of a number has gone and all that it dispatched has been taken; true when it has gone.
+fn has_lost_gate(fd: c_int) -> bool {
+    let Some(worker) = borrow(fd) else {
+        return false;
+    };
+    let mut state = [PollFd::from_borrowed_fd(worker, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let hung_up =
+        poll(&mut state, Some(&now)).is_ok() && state[0].revents().contains(PollFlags::HUP);
+    if hung_up && rustix::io::ioctl_fionread(worker) == Ok(0) {
+        fall_back(fd);
+    }
+    hung_up
+}
+
 /// Whether some listener of this process is without a gate; true for too long rather than too short.
 #[inline]
 pub fn alone() -> bool {
@@ -129,20 +156,22 @@ pub fn alone() -> bool {
 /// While the gate empties the TCP listener, a process that waits for input there would wait for ever: so the hooks of
 /// poll and epoll_wait ask again and again.
 pub fn attend() -> bool {
+    // Before the look: another thread that falls back during it sets this again.
+    ALONE.store(0, Ordering::SeqCst);
     let Some(environment) = environment::get().filter(|e| e.handoff.is_some()) else {
         return false;
     };
     let mut waits = false;
-    // Before the look: another thread that falls back during it sets this again.
-    ALONE.store(0, Ordering::SeqCst);
     for listener in ALL
         .iter()
         .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
     {
         let may = listener.may_take_over(environment);
         for number in listener.numbers.iter().map(|n| n.load(Ordering::Relaxed)) {
-            if under(number).is_some_and(|(_, kind)| kind == OWN) {
-                waits |= !(may && take_over(environment, number));
+            match under(number) {
+                Some((_, GATED)) => waits |= has_lost_gate(number),
+                Some(_) => waits |= !(may && take_over(environment, number)),
+                None => {}
             }
         }
     }

@@ -43,6 +43,21 @@ fn stepwise(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
     }
 }
 
+/// Looks for an end among what epoll_wait has given: it may be the gate's.
+///
+/// # Safety
+/// There are `ready` events.
+#[inline]
+unsafe fn watch_events(events: *const epoll_event, ready: c_int) {
+    let count = usize::try_from(ready).unwrap_or(0);
+    // SAFETY: as the caller promises; the structure is packed, so only its fields are read.
+    let hung_up =
+        (0..count).any(|at| unsafe { (*events.add(at)).events } & libc::EPOLLHUP as u32 != 0);
+    if hung_up {
+        switch::suspect();
+    }
+}
+
 /// epoll_wait(2).
 ///
 /// # Safety
@@ -55,9 +70,12 @@ pub unsafe extern "C" fn epoll_wait(
     timeout_ms: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    waiting(timeout_ms, |ms| unsafe {
+    let ready = waiting(timeout_ms, |ms| unsafe {
         real::epoll_wait(epoll, events, most, ms)
-    })
+    });
+    // SAFETY: the call has filled in as many.
+    unsafe { watch_events(events, ready) };
+    ready
 }
 
 /// epoll_pwait(2).
@@ -73,9 +91,12 @@ pub unsafe extern "C" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    waiting(timeout_ms, |ms| unsafe {
+    let ready = waiting(timeout_ms, |ms| unsafe {
         real::epoll_pwait(epoll, events, most, ms, mask)
-    })
+    });
+    // SAFETY: the call has filled in as many.
+    unsafe { watch_events(events, ready) };
+    ready
 }
 
 /// poll(2).
