@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up everything that `make demo` and `make test` need, and says what it could not. Safe to run again.
+# Sets up everything that `make demo` needs, with --test what `make test` needs too, and says what it could not.
+# Safe to run again.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,8 @@ fail() {
 }
 
 missing_packages() { # names from packages.txt that dpkg does not know as installed
-    wanted=$(sed -e 's/#.*//' packages.txt | awk -v rust="$1" 'NF && ($2 != "rust" || rust == "yes") {print $1}')
+    wanted=$(sed -e 's/#.*//' packages.txt |
+        awk -v rust="$1" -v test="$2" 'NF && ($2 != "rust" || rust == "yes") && ($2 != "test" || test == "yes") {print $1}')
     for name in $wanted; do
         dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed' || printf '%s ' "$name"
     done
@@ -23,16 +25,35 @@ cargo_is_new_enough() { # 1.85 or newer
     [ "$(printf '%s\n1.85.0\n' "$version" | sort -V | head -n 1)" = 1.85.0 ]
 }
 
+install_packages() { # no server that comes in a package is started, now or at the next boot
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        trap 'rm -f "$policy"' EXIT
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null || return 1
+    command -v systemctl >/dev/null 2>&1 || return 0
+    for name in "$@"; do
+        case $name in
+        nginx-light) systemctl --quiet disable nginx || true ;;
+        php8.2-fpm | haproxy) systemctl --quiet disable "$name" || true ;;
+        esac
+    done
+}
+
+for_tests=no
+if [ "${1:-}" = --test ]; then for_tests=yes; fi
 need_rust=yes
 if cargo_is_new_enough; then need_rust=no; fi
 
 if command -v dpkg-query >/dev/null 2>&1; then
-    missing=$(missing_packages "$need_rust")
+    missing=$(missing_packages "$need_rust" "$for_tests")
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then
         say "installing Debian packages: $missing"
-        export DEBIAN_FRONTEND=noninteractive
         # shellcheck disable=SC2086  # a list of names
-        if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null; }; then
+        if ! install_packages $missing; then
             say "apt-get could not install them; without Apache the demonstration runs on the simulated plant"
         fi
     elif [ -n "$missing" ]; then

@@ -57,8 +57,10 @@ def test_what_does_not_fit_goes_at_once_however_large_the_step() -> None:
 def test_the_return_from_a_bad_window_is_made_although_the_limit_does_not_bind() -> None:
     guards = standard(Objective())
     states: tuple[Any, ...] = tuple(guard.start((worker_knob(),)) for guard in guards)
-    calm = {"busy_workers": 5.0, "idle_workers": 20.0, "accept_queue_length": 0.0}
-    good, bad = seen(32, response_time_s=0.02, **calm), seen(24, response_time_s=0.9, **calm)
+    good, bad = (
+        seen(m, response_time_s=t, busy_workers=5.0, idle_workers=20.0, accept_queue_length=0.0)
+        for m, t in ((32, 0.02), (24, 0.9))
+    )
     states, _ = review_all(guards, states, good, Move({NAME: 24}, "probe"))
     assert review_all(guards, states, bad, Move.hold("why"))[1].changes == {NAME: 32}
 
