@@ -262,3 +262,11 @@ def test_gains_of_the_wrong_sign_are_refused() -> None:
         HybridDelay(OBJECTIVE, absolute_gain=1.0)
     with pytest.raises(UsageError, match="hysteresis_s is 10, allowed is less than the first delay"):
         HybridDelay(OBJECTIVE, TWO, (10.0, 30.0), hysteresis_s=10.0).start(budget_knobs(), 0)
+
+
+def test_a_percentile_is_guaranteed_where_it_is_asked_for() -> None:
+    controller = AbsoluteDelay(OBJECTIVE, TWO, (10.0, 30.0), (), ("connection_delay_p95_s", "connection_delay_s"))
+    seen = {**delays({"premium": 2.0, "basic": 30.0}), of_class("connection_delay_p95_s", "premium"): 15.0}
+    move = first(controller, seen)
+    assert move.changes["process_budget@premium"] == 64 + round(4.6 * 5 * 0.7)
+    assert "premium 15 s of 10 s" in move.reason

@@ -10,6 +10,7 @@ import pytest
 from tests._class_runs import write_guarantee
 from tests._stored_runs import always, whole, write_run
 from tests.unit.report.test_page import check, pictures
+from trimtab.events import MoveState
 from trimtab.report.page import render
 from trimtab.store import Store
 
@@ -53,6 +54,14 @@ def test_what_could_not_be_met_is_counted_and_its_reason_is_there(store: Store) 
     assert rows(text)[0][6] == "0 of 15"
     assert "Red ground" in text
     assert re.search(r"b cannot be met with 32 processes.*about \d+ would meet all", text)
+
+
+def test_only_what_was_changed_is_counted_and_a_wait_for_processes_is_told_once(store: Store) -> None:
+    run = write_guarantee(store, "absolute", windows=12, users=(200, 90))
+    text = render(store, [run])
+    (made,) = re.findall(r"<summary>absolute-delay: (\d+) changes?</summary>", text)
+    assert int(made) == sum(move.state is MoveState.APPLIED for move in store.moves(run))
+    assert text.count("<td>held</td>") <= 1 < sum(move.move.phase == "saturated" for move in store.moves(run))
 
 
 def test_the_means_name_the_class(store: Store) -> None:
