@@ -24,6 +24,7 @@ from trimtab.records import Plan
 from trimtab.sensors.load_generator import LoadGenerator
 from trimtab.settings import Settings
 from trimtab.testbed.apache import ApacheTestbed
+from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.setups import Setup
 from trimtab.workloads._population import Population
 
@@ -50,6 +51,7 @@ class Arm:
         start: MaxRequestWorkers at the start; None for the shipped default.
         guarded: False runs the method as the paper has it, with its domain as the only guard.
         populations: clients in place of the setup's own.
+        live: whether M of a gate in front of the server moves, in place of the server's own limit.
     """
 
     group: str
@@ -62,44 +64,87 @@ class Arm:
     start: int | None = None
     guarded: bool = True
     populations: tuple[Population, ...] = ()
+    live: bool = False
+
+    def spec(self) -> ApacheSpec:
+        """The server as it is at the start."""
+        spec = self.setup.spec
+        return spec if self.start is None else replace(spec, max_request_workers=self.start)
+
+    def clients(self) -> tuple[Population, ...]:
+        """Who asks."""
+        return self.populations or self.setup.workload.populations()
+
+    def load_s(self) -> float:
+        """How long the load lasts at most, in seconds."""
+        return WARM_S + self.duration_s + LAST_CHANGE_S
 
 
-class WithClient:
-    """A plant with the client's side of the load among its sensors; all else is the plant's."""
+class WithSensors:
+    """A plant with more sensors around its own; all else is the plant's.
 
-    def __init__(self, plant: Plant, client: Sensor) -> None:
+    Args:
+        plant: the plant.
+        before: sensors whose readings the plant's own replace where both measure something.
+        after: sensors whose readings replace the plant's.
+    """
+
+    def __init__(self, plant: Plant, before: tuple[Sensor, ...], after: tuple[Sensor, ...]) -> None:
         self._plant = plant
-        self._sensors = (*plant.sensors(), client)
+        self._sensors = (*before, *plant.sensors(), *after)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plant, name)
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """The plant's sensors and the client's."""
+        """All sensors, in the order in which their readings replace one another's."""
         return self._sensors
 
 
 def run_arm(arm: Arm, context: Context) -> int:
-    """Runs an arm on the real testbed and returns the number of its run in the store.
+    """Runs an arm that reloads on the real testbed and returns the number of its run in the store.
 
     Raises:
         TrimtabError: the testbed could not be set up, or it was stopped from outside.
     """
-    spec = arm.setup.spec if arm.start is None else replace(arm.setup.spec, max_request_workers=arm.start)
-    clock = SystemClock()
+    spec = arm.spec()
     with ApacheTestbed(spec) as bed, aside(spec.cpus) as cpu:
-        apache = Apache.attach(clock, bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
-        populations = arm.populations or arm.setup.workload.populations()
-        length_s = WARM_S + arm.duration_s + LAST_CHANGE_S
-        with LoadRun(f"127.0.0.1:{bed.port}", populations, length_s, clock, seed=arm.seed, cpu=cpu) as load:
-            warm(load, WARM_S)
-            plant = cast(Plant, WithClient(apache, LoadGenerator(load, clock)))
-            try:
-                return through_loop(arm, context, plant, {"server": apache.server, "confinement": bed.confinement})
-            finally:
-                for sensor in plant.sensors():
-                    sensor.close()
-                apache.close()
+        apache = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
+        with under_load(apache, bed.port, arm.clients(), (WARM_S, arm.load_s()), arm.seed, cpu) as plant:
+            return through_loop(arm, context, plant, {"server": apache.server, "confinement": bed.confinement})
+
+
+@contextlib.contextmanager
+def under_load(
+    plant: Plant,
+    port: int,
+    populations: tuple[Population, ...],
+    times: tuple[float, float],
+    seed: int,
+    cpu: int | None,
+    before: tuple[Sensor, ...] = (),
+) -> Iterator[Plant]:
+    """The plant under load, once it is warm, with the client's side among its sensors, which are closed in the end.
+
+    Args:
+        plant: the plant.
+        port: where its server listens, on 127.0.0.1.
+        populations: who asks.
+        times: (load before it is warm, length of the load), in seconds.
+        seed: source of the load's randomness.
+        cpu: the CPU for the load generator; None for any.
+        before: more sensors, whose readings the plant's own replace.
+    """
+    clock = SystemClock()
+    warm_s, length_s = times
+    with LoadRun(f"127.0.0.1:{port}", populations, length_s, clock, seed=seed, cpu=cpu) as load:
+        warm(load, warm_s)
+        whole = WithSensors(plant, before, (LoadGenerator(load, clock),))
+        try:
+            yield cast(Plant, whole)
+        finally:
+            for sensor in whole.sensors():
+                sensor.close()
 
 
 def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, str]) -> int:

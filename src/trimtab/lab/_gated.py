@@ -1,4 +1,7 @@
-"""A private Apache under a gate of its own, with clients of several classes: what lu2001's experiments run on."""
+"""A private Apache under a gate of its own, with clients of several classes: what lu2001's experiments run on.
+
+Those of liu2003 that move M live run on it too, with one class that has all the workers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from trimtab import native
 from trimtab.clock import SystemClock
@@ -19,11 +21,10 @@ from trimtab.gate.launch import loadable, preloaded
 from trimtab.gate.pair import Pair
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context
-from trimtab.lab._arm import WithClient, aside, stored_loop, warm
-from trimtab.load import LoadRun
+from trimtab.lab._arm import WARM_S, Arm, aside, stored_loop, through_loop, under_load
 from trimtab.plants.gate import Gate
 from trimtab.sensors import _shared_file
-from trimtab.sensors.load_generator import LoadGenerator
+from trimtab.sensors.server_status import ServerStatus
 from trimtab.settings import Settings
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
@@ -135,18 +136,29 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
 @contextlib.contextmanager
 def loaded(scene: Scene, duration_s: float, seed: int, say: Callable[[str], None]) -> Iterator[Plant]:
     """The gate as a plant under the scene's load, once it is warm; the client's side is among its sensors."""
-    clock = SystemClock()
     with under_gate(scene, say) as (bed, gate), aside(scene.apache.cpus) as cpu:
-        length_s = scene.warm_s + duration_s + _SPARE_S
-        target = f"127.0.0.1:{bed.port}"
-        with LoadRun(target, scene.populations, length_s, clock, seed=seed, cpu=cpu) as load:
-            warm(load, scene.warm_s)
+        times = (scene.warm_s, scene.warm_s + duration_s + _SPARE_S)
+        with under_load(gate, bed.port, scene.populations, times, seed, cpu) as plant:
             gate.lease(max(60.0, 10 * scene.period_s))
-            client = LoadGenerator(load, clock)
-            try:
-                yield cast(Plant, WithClient(gate, client))
-            finally:
-                client.close()
+            yield plant
+
+
+def run_live(arm: Arm, context: Context) -> int:
+    """Runs an arm in which M of a gate moves, and the server's own limit stays where it was at the start.
+
+    The gate knows how many connections the server holds and not how many processes it has, so the status page is
+    asked for the idle ones: they take memory too.
+
+    Raises:
+        TrimtabError: the testbed could not be set up, or it was stopped from outside.
+    """
+    spec = arm.spec()
+    scene = Scene(spec, "", (Member("all", None),), arm.clients(), arm.window_s, WARM_S)
+    with under_gate(scene, context.say) as (bed, gate), aside(spec.cpus) as cpu:
+        status = ServerStatus(bed.status_url.partition("?")[0], SystemClock())
+        times = (scene.warm_s, arm.load_s())
+        with under_load(gate, bed.port, scene.populations, times, arm.seed, cpu, (status,)) as plant:
+            return through_loop(arm, context, plant, {"confinement": bed.confinement})
 
 
 def run_guarantee(

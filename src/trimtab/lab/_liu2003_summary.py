@@ -11,6 +11,7 @@ from trimtab.lab import _liu2003_figures as figures
 from trimtab.lab._arm import FIXED
 from trimtab.lab._convergence import SETTLED, SMOOTHED, Score, reached, score, settled_s
 from trimtab.lab._liu2003_model import predicted
+from trimtab.lab._live_summary import live
 from trimtab.lab._results import write_raw
 from trimtab.report.figures import plain, seconds, trajectories
 from trimtab.report.track import Estimate, Track, tracks
@@ -47,8 +48,11 @@ def write(folder: Path, store: Store, run_ids: Sequence[int], switch_at_s: float
         lines, best_s = _sweep(folder, name, sweep)
         bests[name] = best_s
         text += lines
-    for part in (p for p in groups if p.startswith(("compare-", "long-"))):
-        text += _comparison(folder, part, groups[part], bests.get(part.partition("-")[2]))
+    for part in (p for p in groups if p.startswith(("compare-", "long-", "live-"))):
+        name = part.partition("-")[2]
+        text += _comparison(folder, part, groups[part], bests.get(name))
+        if part.startswith("live-"):
+            text += live(groups[part], groups.get(f"compare-{name}", {}))
     if "switch" in groups:
         known = groups["switch"] if FIXED in groups["switch"] else groups.get("compare-static", {})
         moving = {label: repeats for label, repeats in groups["switch"].items() if label != FIXED}
@@ -132,7 +136,8 @@ def _comparison(folder: Path, part: str, labels: Mapping[str, Sequence[Track]], 
         picture = trajectories(drawn, "response_time_s")
         (folder / f"trajectories-{shown}-{number + 1}.svg").write_text(picture, encoding="utf-8")
     window_s = next(iter(labels.values()))[0].run.plan.settings.window_s
-    title = "Methods" if kind == "compare" else f"With time, windows of {window_s:g} s"
+    titles = {"compare": "Methods", "live": "M of a gate moved live, in place of reloads"}
+    title = titles.get(kind, f"With time, windows of {window_s:g} s")
     heading = [f"## {title}, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
     fixed = FIXED in labels
     reference = _reference(labels, best_s, labels)

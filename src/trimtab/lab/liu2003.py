@@ -2,20 +2,22 @@
 
 Parts are sweeps (Table I, Fig. 4, 6, 10, 11), comparisons (Fig. 13, 14, 15, Table IV) and the switch, which the paper
 has not. The paper's methods run as the paper has them, with the knob's domain as their only guard, where nothing else
-is said; trim runs with the guards of `trimtab tune`. Time runs faster than in the paper by the set-up's scale. The
-figures and the summary are made from what was stored; a part that was not run is not in them.
+is said; trim runs with the guards of `trimtab tune`. Where M of a gate moves live, the server is not touched after
+its start. Time runs faster than in the paper by the set-up's scale. The figures and the summary are made from what
+was stored; a part that was not run is not in them.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.lab import Context, chosen
 from trimtab.lab._arm import FIXED, WARM_S, Arm, run_arm
+from trimtab.lab._gated import run_live
 from trimtab.lab._results import new_folder
 from trimtab.testbed import setups
 from trimtab.testbed.setups import Setup
@@ -27,12 +29,18 @@ PARTS = {
     "compare-static": "default, fuzzy, saturation, best fixed, trim: static files (Fig. 15, Table IV)",
     "long-dynamic": "fuzzy in windows of 8 s, with and without guards, and the best fixed: it is slow",
     "long-static": "fuzzy in windows of 8 s and the best fixed, static files, where no guard has anything to say",
+    "live-dynamic": "M of a gate moved live in place of reloads: default, saturation, best fixed, trim (Fig. 14)",
     "switch": "trim when dynamic pages give way to static files in mid-run",
 }
 SWEEP_S = 8.0
 COMPARE_S, COMPARE_WINDOW_S = 56.0, 2.0
 LONG_S, LONG_WINDOW_S = 168.0, 8.0
 """fuzzy compares neighbouring windows, so a window has to be longer than the backlog of a change takes to drain."""
+LIVE_S = 168.0
+"""Long enough for the idle processes beyond M to leave, one a second."""
+LIVE_SPARE = (5, 10)
+"""Least and most idle processes where M moves live, as Debian ships. A reload ends the processes beyond its limit; a
+gate only stops giving them work, and a server that kept its whole pool would hold their memory for good."""
 SWITCH_AT_S = 34.0
 SWITCH_S = 76.0
 GUARDED = " with guards"
@@ -42,6 +50,7 @@ METHODS = {
     "compare-static": ("static", "fuzzy", "saturation", FIXED, "trim"),
     "long-dynamic": ("fuzzy", FIXED, f"fuzzy{GUARDED}"),
     "long-static": ("fuzzy", FIXED),
+    "live-dynamic": ("static", "saturation", FIXED, "trim"),
     "switch": ("trim", FIXED),
 }
 """Labels in their order. `FIXED` is the best setting of the sweep, held: what the others are compared with, so it
@@ -70,7 +79,7 @@ class Liu2003:
                 context.say(
                     f"[{number}/{len(arms)}] {arm.group}: {arm.label}{at}, seed {arm.seed}, {arm.duration_s:g} s"
                 )
-                ids.append(run_arm(arm, context))
+                ids.append(run_live(arm, context) if arm.live else run_arm(arm, context))
         finally:
             if ids and folder is not None:
                 self.write(ids, context)
@@ -96,6 +105,8 @@ class Liu2003:
             return _sweep(part, setups.setup(name), seeds)
         if kind == "switch":
             return [arm for seed in seeds for arm in _switch(part, seed)]
+        if kind == "live":
+            return [_live(part, m, setups.setup(name), seed) for seed in seeds for m in METHODS[part]]
         times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)
         return [_arm(part, m, setups.setup(name), seed, times) for seed in seeds for m in METHODS[part]]
 
@@ -114,6 +125,12 @@ def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, flo
         return Arm(part, label, setup, "static", seed, *times, start=setup.reference, guarded=False)
     method = label.removesuffix(GUARDED)
     return Arm(part, label, setup, method, seed, *times, guarded=method == "trim" or method != label)
+
+
+def _live(part: str, label: str, setup: Setup, seed: int) -> Arm:
+    """One arm in which M of a gate moves, before a server that lets idle processes go."""
+    pooled = replace(setup, spec=replace(setup.spec, spare_workers=LIVE_SPARE))
+    return replace(_arm(part, label, pooled, seed, (LIVE_S, COMPARE_WINDOW_S)), live=True)
 
 
 def _switch(part: str, seed: int) -> list[Arm]:

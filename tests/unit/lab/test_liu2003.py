@@ -13,7 +13,7 @@ from trimtab.events import MoveState
 from trimtab.lab import Context
 from trimtab.lab._arm import FIXED
 from trimtab.lab._liu2003_summary import write
-from trimtab.lab.liu2003 import GUARDED, LAB, METHODS, PARTS, SWITCH_AT_S
+from trimtab.lab.liu2003 import GUARDED, LAB, LIVE_SPARE, METHODS, PARTS, SWITCH_AT_S
 from trimtab.store import Store
 from trimtab.testbed import setups
 
@@ -54,6 +54,17 @@ def test_only_the_switch_changes_its_clients() -> None:
     arms = [a for a in LAB.arms("switch", SEEDS) if a.label != FIXED]
     assert {a.populations for a in arms} == {setups.switch(SWITCH_AT_S)}
     assert all(a.duration_s > SWITCH_AT_S + 24 for a in arms), "twelve windows and more after it"
+
+
+def test_only_where_m_moves_live_is_there_a_gate_and_a_server_that_lets_idle_processes_go() -> None:
+    arms = [arm for part in PARTS for arm in LAB.arms(part, SEEDS)]
+    live = [a for a in arms if a.live]
+    assert {a.group for a in live} == {"live-dynamic"}
+    assert {a.setup.workload for a in live} == {setups.DYNAMIC.workload}
+    assert {a.setup.spec.spare_workers for a in live} == {LIVE_SPARE}
+    assert {a.setup.spec.spare_workers for a in arms if not a.live} == {None}
+    # One process leaves in a second, and as many have to as the default is beyond the best.
+    assert all(a.duration_s > 150 - a.setup.reference for a in live)
 
 
 def test_an_unknown_part_is_refused() -> None:
@@ -185,6 +196,30 @@ def test_a_fixed_reference_of_the_same_seed_goes_before_the_sweep(tmp_path: Path
     ids.append(method(store, "fixed", "compare-dynamic", 0.2, 1))
     rows = [line for line in summary(tmp_path, store, ids) if line.startswith("| trim |")]
     assert rows[0].split("|")[3].strip() == "1.05"
+
+
+def test_what_a_live_change_takes_stands_beside_a_reload_and_when_the_memory_was_back(tmp_path: Path) -> None:
+    """A change takes a quarter of a second; trim's memory fits from 40 s on, the default's never."""
+    store = Store(None)
+
+    def leaving(index: int, limit: int) -> dict[str, float]:
+        return {**whole(0.1), "memory_ratio": 0.9 if index >= 20 and limit == 16 else 3.0}
+
+    ids = [method(store, "trim", "compare-dynamic", 0.1, 1), method(store, "fixed", "compare-dynamic", 0.1, 1)]
+    moves = [(3, 16, MoveState.APPLIED)]
+    ids.append(write_run(store, "trim", leaving, group="live-dynamic", windows=40, moves=moves, plant="gate"))
+    ids += [
+        write_run(store, label, leaving, group="live-dynamic", windows=40, plant="gate", controller="static")
+        for label in ("static", "fixed", "saturation")
+    ]
+    lines = summary(tmp_path, store, ids)
+    assert any(
+        line.startswith("## M of a gate moved live, in place of reloads, dynamic (Fig. 13, 14") for line in lines
+    )
+    assert "| trim | 250 ms | 250 ms | 40 s | 100 ms |" in lines
+    assert "| static | - | - | never | - |" in lines
+    assert (tmp_path / "trajectories-live-dynamic-1.svg").exists()
+    assert (tmp_path / "trajectories-dynamic-1.svg").exists()
 
 
 def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Path) -> None:
