@@ -102,7 +102,11 @@ def test_a_path_that_the_loader_would_part_is_refused() -> None:
 def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> None:
     place = Place("web", tmp_path)
     _shared_file.create(place.shared)
-    libc = next(Path(p.split()[-1]) for p in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in p or "libc-" in p)
+    libc = next(
+        Path(p.split()[-1])
+        for p in Path("/proc/self/maps").read_text().splitlines()
+        if "libc.so" in p or "libc-" in p
+    )
     with pytest.raises(TrimtabError, match=r"its mapped file is not of version 1\): build both anew"):
         require_active(preloaded({}, str(libc), place, (80,), gated=False))
 
