@@ -1,8 +1,8 @@
 """Requests per second of Apache with the shim in it, which only measures, against the same Apache without.
 
 50 clients in a closed loop (wrk, one thread) fetch a 10 KB file, on connections kept open and with one for each
-request. The two take turns in short runs, and the ratio is taken within a round; bare Apache runs twice in each. Goal:
-at most 1 % fewer requests per second.
+request. The two take turns in short runs, and the ratio is taken within a round; bare Apache runs twice in each.
+Goal: at most 1 % fewer requests per second.
 """
 
 from __future__ import annotations
