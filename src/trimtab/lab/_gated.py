@@ -22,6 +22,7 @@ from trimtab.gate.pair import Pair
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context
 from trimtab.lab._arm import WARM_S, Arm, aside, stored_loop, through_loop, under_load
+from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
 from trimtab.sensors import _shared_file
 from trimtab.sensors.server_status import ServerStatus
@@ -32,6 +33,8 @@ from trimtab.workloads._population import Population
 
 _SPARE_S = 20.0
 """Load after the planned end of a run."""
+SPARE_FACT = "idle processes kept"
+"""What is recorded of a server that lets idle processes go."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,15 @@ def run_live(arm: Arm, context: Context) -> int:
     spec = arm.spec()
     scene = Scene(spec, "", (Member("all", None),), arm.clients(), arm.window_s, WARM_S)
     with under_gate(scene, context.say) as (bed, gate), aside(spec.cpus) as cpu:
-        status = ServerStatus(bed.status_url.partition("?")[0], SystemClock())
+        clock = SystemClock()
+        with contextlib.closing(Apache.attach(clock, bed.pid, bed.status_url)) as apache:
+            facts = {"server": apache.server, "confinement": bed.confinement}
+        if spec.spare_workers is not None:
+            facts[SPARE_FACT] = "{} to {}".format(*spec.spare_workers)
+        status = ServerStatus(bed.status_url.partition("?")[0], clock)
         times = (scene.warm_s, arm.load_s())
         with under_load(gate, bed.port, scene.populations, times, arm.seed, cpu, (status,)) as plant:
-            return through_loop(arm, context, plant, {"confinement": bed.confinement})
+            return through_loop(arm, context, plant, facts)
 
 
 def run_guarantee(

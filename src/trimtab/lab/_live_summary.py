@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from trimtab.core import Window
+from trimtab.lab._gated import SPARE_FACT
 from trimtab.report.figures import seconds
 from trimtab.report.track import Track
 
@@ -15,14 +16,16 @@ def live(labels: Mapping[str, Sequence[Track]], reloads: Mapping[str, Sequence[T
     """How long a change took with and without a reload, and when the memory of workers without work was back.
 
     Args:
-        labels: label to repeats of the runs in which M moved live.
+        labels: label to repeats of the runs in which M moved live; there is one at least.
         reloads: label to repeats of the same methods with reloads; may be empty.
 
     Returns:
         Lines of Markdown.
     """
+    facts = next(iter(labels.values()))[0].run.plan.host
+    kept = f" (it keeps {facts[SPARE_FACT]})" if SPARE_FACT in facts else ""
     lines = [
-        "A change of M ends nobody: processes beyond it leave when the server itself lets idle ones go, one a "
+        f"A change of M ends nobody: processes beyond it leave when the server itself lets idle ones go{kept}, one a "
         "second, and hold their memory until then. By method: the time that a change took, here and by reload where "
         "those runs are in these results (medians); from when on memory demand stayed within its limit, and the mean "
         "response time since then, by repeat.",

@@ -7,6 +7,10 @@ a server with a process or a thread for each connection they count these, on one
 
 The server's own limits stay as they are: M moves below what the server was configured to hold, and the SPEC's
 `workers` is the largest M.
+
+So a smaller M gives no memory back by itself: work goes round all the processes there are, and those beyond M keep
+what they hold until the server lets them go, which prefork does with one a second above MaxSpareServers. A reload
+ends them at once. Where memory is what binds, keep the spare limits low.
 """
 
 from __future__ import annotations

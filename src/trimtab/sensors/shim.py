@@ -12,8 +12,9 @@ to counters in a mapped file. Reading them touches neither the server nor the ke
 | request_rate_hz      | requests answered / time                                                          |
 | byte_rate_bytes_hz   | bytes written / time, the replies' headers among them                             |
 
-A connection's wait is from the end of its handshake to the worker's accept; with a gate, from the gate's accept to
-the worker's, so the time in the queue of its class is in it. A connection counts in the window in which a worker
+A connection's wait is from the end of its handshake to the worker's accept, in steps of the kernel's clock (4 ms at
+250 Hz), which is right on average; with a gate, from the gate's accept to the worker's, in nanoseconds, so the time
+in the queue of its class is in it. A connection counts in the window in which a worker
 receives it and a request in the one in which it ends. Only connections to the ports that `trimtab run` was told
 count; those that Apache makes to itself to wake its workers do not.
 """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests._stored_runs import always, track_of, whole
+from trimtab.lab._gated import SPARE_FACT
 from trimtab.lab._live_summary import live, within_memory
 from trimtab.store import Store
 
@@ -23,3 +26,11 @@ def test_memory_that_was_not_measured_is_not_taken_for_back() -> None:
     track = track_of(Store(None), "trim", always({"response_time_s": 0.1}))
     assert within_memory(track) == ()
     assert live({"trim": [track]}, {})[-2] == "| trim | - | - | never | - |"
+
+
+def test_how_many_idle_processes_the_server_keeps_is_said() -> None:
+    track = track_of(Store(None), "trim", always(whole(0.1)))
+    assert "it keeps" not in live({"trim": [track]}, {})[0]
+    plan = replace(track.run.plan, host={SPARE_FACT: "5 to 10"})
+    told = replace(track, run=replace(track.run, plan=plan))
+    assert "lets idle ones go (it keeps 5 to 10), one a second" in live({"trim": [told]}, {})[0]
