@@ -77,8 +77,10 @@ class Score:
         name: the class.
         delay_s: mean of its delays; None when there was none.
         delay_sd_s: their standard deviation.
-        quotient: mean of its quotients; None when there was none.
-        quotient_sd: their standard deviation.
+        quotient: that of the whole stretch; None when there was none. For a relative guarantee it is taken from the
+            ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of ratios;
+            otherwise it is the mean of the windows' quotients.
+        quotient_sd: standard deviation of the windows' quotients.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
         windows: how many had a quotient.
     """
@@ -93,7 +95,7 @@ class Score:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the mean of the quotients is within 10 % of 1; None when there was none."""
+        """Whether the quotient of the stretch is within 10 % of 1; None when there was none."""
         return None if self.quotient is None else is_within(self.quotient)
 
 
@@ -132,8 +134,21 @@ def _score(guarantee: DelayGuarantee, windows: Sequence[Window], k: int) -> Scor
         guarantee.classes[k],
         statistics.fmean(delays) if delays else None,
         statistics.pstdev(delays) if delays else 0.0,
-        statistics.fmean(quotients) if quotients else None,
+        _overall(guarantee, windows, k, quotients),
         statistics.pstdev(quotients) if quotients else 0.0,
         len(near) / len(quotients) if quotients else None,
         len(quotients),
     )
+
+
+def _overall(
+    guarantee: DelayGuarantee, windows: Sequence[Window], k: int, quotients: Sequence[float]
+) -> float | None:
+    """The quotient of class k over all these windows."""
+    if not quotients:
+        return None
+    if guarantee.kind != RELATIVE:
+        return statistics.fmean(quotients)
+    both = [w for w in windows if guarantee.ratio(w, k) is not None]
+    above, below = (statistics.fmean(w.readings[guarantee.delays[i]] for w in both) for i in (k - 1, k))
+    return below / above / guarantee.desired_ratio(k)

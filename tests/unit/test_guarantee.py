@@ -48,6 +48,14 @@ def test_a_score_has_the_mean_the_spread_and_the_share_within_a_tenth() -> None:
     assert (second.windows, second.kept) == (3, False)
 
 
+def test_one_window_with_a_delay_near_zero_does_not_decide_about_a_ratio() -> None:
+    """Nine windows of 0.1 and 0.3 s, one of 0.001 and 0.3 s: the ratios' mean is 32, that of the means 3.3."""
+    windows = [seen(0.1, 0.3)] * 9 + [seen(0.001, 0.3)]
+    _, second = scores(guaranteed("relative", (1, 3)), windows)
+    assert second.quotient == pytest.approx(3.0 / 0.901 / 3)
+    assert second.within == pytest.approx(0.9)
+
+
 def test_a_run_is_judged_by_its_second_half() -> None:
     windows = [seen(float(i), 1.0) for i in range(5)]
     assert list(settled(windows)) == windows[2:]
