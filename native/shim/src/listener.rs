@@ -159,7 +159,7 @@ unsafe fn from_gate(
     let dispatch = Dispatch::decode(bytes.get(..length)?)?;
     let Some(received) = received else {
         // No room for a descriptor in this process: the kernel has dropped it.
-        if hold(environment, &dispatch, -1) {
+        if hold(environment, &dispatch, -1, now_ns()) {
             connection::release(dispatch.slot);
         }
         return Some(failed(Errno::MFILE));
@@ -175,15 +175,16 @@ unsafe fn from_gate(
 }
 
 fn deliver(environment: &Environment, dispatch: &Dispatch, received: OwnedFd) -> c_int {
-    let held = hold(environment, dispatch, received.as_raw_fd());
+    let now_ns = now_ns();
+    let held = hold(environment, dispatch, received.as_raw_fd(), now_ns);
     let fd = received.into_raw_fd();
-    let delay_ns = (dispatch.slot != NO_SLOT).then(|| now_ns().saturating_sub(dispatch.arrival_ns));
+    let delay_ns = (dispatch.slot != NO_SLOT).then(|| now_ns.saturating_sub(dispatch.arrival_ns));
     connection::begin(fd, held.then_some(dispatch.slot), delay_ns);
     fd
 }
 
 /// Takes the slot for this process; false when there is none, or it is no longer this connection's.
-fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int) -> bool {
+fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int, now_ns: u64) -> bool {
     let Some(slot) = environment.shared.slot(dispatch.slot) else {
         return false;
     };
@@ -192,7 +193,7 @@ fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int) -> bool {
     }
     slot.pid.store(table::pid(), Ordering::Relaxed);
     slot.fd.store(fd, Ordering::Relaxed);
-    slot.received_ns.store(now_ns(), Ordering::Relaxed);
+    slot.received_ns.store(now_ns, Ordering::Relaxed);
     slot.advance(DISPATCHED, HELD)
 }
 

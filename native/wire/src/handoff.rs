@@ -92,17 +92,17 @@ impl Hello {
     /// As it travels.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
         let role = match self.role {
-            Role::Listener => 1_u32,
+            Role::Listener => 1,
             Role::Worker => 2,
         };
-        let words = [HELLO, role, self.pid, self.generation, u32::from(self.port)];
-        put(
-            &mut out,
-            words.iter().flat_map(|w| w.to_le_bytes()).chain(self.token),
-        );
-        out
+        let mut write = Writer::new(HELLO);
+        write.u32(role);
+        write.u32(self.pid);
+        write.u32(self.generation);
+        write.u32(u32::from(self.port));
+        write.bytes(&self.token);
+        write.out
     }
 
     /// Reads one; None when it is not one.
@@ -134,14 +134,9 @@ impl Welcome {
     /// As it travels.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        put(
-            &mut out,
-            [WELCOME, self.generation]
-                .iter()
-                .flat_map(|w| w.to_le_bytes()),
-        );
-        out
+        let mut write = Writer::new(WELCOME);
+        write.u32(self.generation);
+        write.out
     }
 
     /// Reads one; None when it is not one.
@@ -159,16 +154,14 @@ impl Dispatch {
     /// As it travels.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        let words = [DISPATCH, self.slot, self.class, self.peer_len];
-        let longs = [self.sequence, self.arrival_ns];
-        let head = words.iter().flat_map(|w| w.to_le_bytes());
-        put(
-            &mut out,
-            head.chain(longs.iter().flat_map(|w| w.to_le_bytes()))
-                .chain(self.peer),
-        );
-        out
+        let mut write = Writer::new(DISPATCH);
+        write.u32(self.slot);
+        write.u32(self.class);
+        write.u32(self.peer_len);
+        write.u64(self.sequence);
+        write.u64(self.arrival_ns);
+        write.bytes(&self.peer);
+        write.out
     }
 
     /// Reads one; None when it is not one.
@@ -196,16 +189,10 @@ impl Reclaim {
     /// As it travels.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        let words = [RECLAIM, self.slot];
-        put(
-            &mut out,
-            words
-                .iter()
-                .flat_map(|w| w.to_le_bytes())
-                .chain(self.sequence.to_le_bytes()),
-        );
-        out
+        let mut write = Writer::new(RECLAIM);
+        write.u32(self.slot);
+        write.u64(self.sequence);
+        write.out
     }
 
     /// Reads one; None when it is not one.
@@ -264,9 +251,40 @@ pub fn receive(
     Ok((received.bytes, passed))
 }
 
-fn put(out: &mut [u8], bytes: impl Iterator<Item = u8>) {
-    for (to, from) in out.iter_mut().zip(bytes) {
-        *to = from;
+/// Puts little-endian fields into a message, one behind the other.
+struct Writer<const LEN: usize> {
+    out: [u8; LEN],
+    at: usize,
+}
+
+impl<const LEN: usize> Writer<LEN> {
+    #[inline]
+    fn new(kind: u32) -> Self {
+        let mut write = Self {
+            out: [0; LEN],
+            at: 0,
+        };
+        write.u32(kind);
+        write
+    }
+
+    #[inline]
+    fn bytes(&mut self, from: &[u8]) {
+        let end = self.at + from.len();
+        if let Some(to) = self.out.get_mut(self.at..end) {
+            to.copy_from_slice(from);
+        }
+        self.at = end;
+    }
+
+    #[inline]
+    fn u32(&mut self, word: u32) {
+        self.bytes(&word.to_le_bytes());
+    }
+
+    #[inline]
+    fn u64(&mut self, word: u64) {
+        self.bytes(&word.to_le_bytes());
     }
 }
 
