@@ -42,6 +42,7 @@ budget = 4
 name = "basic"
 desired = 3
 budget = {rest}
+queue = 100000
 """
 RULES = {"gate": '{ source = "127.0.1.0/24" }', "gate by path": '{ path = "/buy" }'}
 
@@ -182,7 +183,7 @@ def furnish(directory: Path, apache: ApacheSpec, ports: tuple[int, int]) -> list
         (directory / part).mkdir(mode=0o755)
     content.write(directory)
     (directory / "htdocs" / PATH[1:]).write_bytes(b"x" * SIZE_BYTES)
-    (directory / "conf-enabled" / "benchmark.conf").write_text("MaxKeepAliveRequests 0\n")
+    (directory / "conf-enabled" / "benchmark.conf").write_text("MaxKeepAliveRequests 0\nTimeout 600\n")
     modules = apache_config.modules(apache, _module_directory())
     config = directory / "apache2.conf"
     config.write_text(apache_config.text(apache, directory, modules, ports, user))

@@ -77,14 +77,15 @@ def compared(runs: list[dict[str, Any]], to: str = "bare") -> dict[str, dict[str
     for name in dict.fromkeys(one["stack"] for one in sorted(runs, key=lambda one: one["round"])):
         own = [one for one in runs if one["stack"] == name]
 
-        def ratio(key: str, own: list[dict[str, Any]] = own) -> dict[str, float]:
-            return spread(one[key] / base[one["round"]][key] for one in own)
-
+        ratios = {
+            key: spread(one[key] / base[one["round"]][key] for one in own)
+            for key in ("requests_per_s", "cpu_us_per_request")
+        }
         found[name] = {
             "requests_per_s": spread((one["requests_per_s"] for one in own), 0),
-            "ratio": ratio("requests_per_s"),
+            "ratio": ratios["requests_per_s"],
             "cpu_us_per_request": spread((one["cpu_us_per_request"] for one in own), 1),
-            "cpu_ratio": ratio("cpu_us_per_request"),
+            "cpu_ratio": ratios["cpu_us_per_request"],
         }
     return found
 
