@@ -19,7 +19,7 @@ from trimtab.store import Store
 from trimtab.testbed.setups import setup
 
 DEFAULT = 150
-TOLERANCES = {"fuzzy": 0.25, "fuzzy with guards": 0.25, "saturation": 0.25}
+TOLERANCES = {"fuzzy": 0.25, "fuzzy with guards": 0.25, "saturation": 0.25, "saturation with guards": 0.25}
 SWITCH_TOLERANCE = 0.15
 
 Groups = Mapping[str, Mapping[str, Sequence[Track]]]

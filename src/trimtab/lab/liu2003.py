@@ -46,7 +46,7 @@ SWITCH_S = 76.0
 GUARDED = " with guards"
 """Ends the label of a paper's method that runs with the guards of `trimtab tune`, as users get it."""
 METHODS = {
-    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", FIXED, "trim"),
+    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", f"saturation{GUARDED}", FIXED, "trim"),
     "compare-static": ("static", "fuzzy", "saturation", FIXED, "trim"),
     "long-dynamic": ("fuzzy", FIXED, f"fuzzy{GUARDED}"),
     "long-static": ("fuzzy", FIXED),
