@@ -42,7 +42,7 @@ LIVE_SPARE = (5, 10)
 """Least and most idle processes where M moves live, as Debian ships. A reload ends the processes beyond its limit; a
 gate only stops giving them work, and a server that kept its whole pool would hold their memory for good."""
 SWITCH_AT_S = 34.0
-SWITCH_S = 76.0
+SWITCH_S = 100.0
 GUARDED = " with guards"
 """Ends the label of a paper's method that runs with the guards of `trimtab tune`, as users get it."""
 METHODS = {
