@@ -110,19 +110,19 @@ def differences(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
     readings: dict[str, float] = {}
     came = served = 0
     queue = busy = waited_s = 0.0
-    for now in last["classes"]:
-        was = before.get(now["class"])
-        if was is None or any(now[key] < was[key] for key in _CUMULATIVE):
+    for later in last["classes"]:
+        was = before.get(later["class"])
+        if was is None or any(later[key] < was[key] for key in _CUMULATIVE):
             raise NotMeasured("the gate was started anew within the window, which resets its counters")
-        change = {key: now[key] - was[key] for key in _CUMULATIVE}
+        change = {key: later[key] - was[key] for key in _CUMULATIVE}
         of_one = {name: change[key] / elapsed_s for name, key in (_RATES | _MEANS).items()}
-        of_one["oldest_wait_s"] = float(now["oldest_wait_s"])
+        of_one["oldest_wait_s"] = float(later["oldest_wait_s"])
         if change["dispatched"] > 0:
             of_one["connection_delay_s"] = change["delay_sum_s"] / change["dispatched"]
-        slow_s = percentile_s(was["delay_buckets"], now["delay_buckets"], P95)
+        slow_s = percentile_s(was["delay_buckets"], later["delay_buckets"], P95)
         if slow_s is not None:
             of_one["connection_delay_p95_s"] = slow_s
-        readings |= {of_class(name, now["class"]): value for name, value in of_one.items()}
+        readings |= {of_class(name, later["class"]): value for name, value in of_one.items()}
         came, served = came + change["arrivals"], served + change["dispatched"]
         queue, busy = queue + of_one["queue_length"], busy + of_one["in_service"]
         waited_s += change["delay_sum_s"]
