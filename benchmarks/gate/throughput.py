@@ -98,27 +98,45 @@ def rows(scenario: dict[str, Any]) -> list[str]:
     return lines + table(head, ([name, *(told(of[key]) for key in keys)] for name, of in scenario["stacks"].items()))
 
 
-def measure(out: Path, quick: bool) -> None:
-    """Runs all scenarios and writes the result."""
-    before = facts()
-    number, duration_s = (1, 1) if quick else (ROUNDS, DURATION_S)
-    scenarios, raw = [], []
+def scenarios(
+    kinds: Sequence[str], number: int, duration_s: int, warm: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Every placement, MPM and mode with servers of these kinds.
+
+    Args:
+        kinds: what stands side by side, as `stacks` knows it.
+        number: rounds.
+        duration_s: length of one run, in seconds.
+        warm: whether each server is asked once before the rounds.
+
+    Returns:
+        (the compared figures of each scenario, every run).
+    """
+    found, raw = [], []
     for where in placements():
         for mpm in MPMS:
-            with stacks(mpm, KINDS, where) as servers:
-                for one in servers if not quick else []:
+            with stacks(mpm, kinds, where) as servers:
+                for one in servers if warm else []:
                     asked(one, MODES[0], where, WARM_S)
                 for mode in MODES:
                     runs = rounds(servers, mode, where, number, duration_s)
                     what = {"mpm": mpm, "mode": mode, "placement": where.name}
                     raw += [what | one for one in runs]
-                    scenarios.append(what | {"stacks": compared(runs)})
+                    found.append(what | {"stacks": compared(runs)})
+    return found, raw
+
+
+def measure(out: Path, quick: bool) -> None:
+    """Runs all scenarios and writes the result."""
+    before = facts()
+    number, duration_s = (1, 1) if quick else (ROUNDS, DURATION_S)
+    figures, raw = scenarios(KINDS, number, duration_s, not quick)
     lines = ["Median (least to most) of the rounds; ratios are taken within a round.", ""]
-    for scenario in scenarios:
+    for scenario in figures:
         lines += rows(scenario)
         least, found = GOALS[scenario["mode"]], scenario["stacks"]["gate"]["ratio"]["median"]
         lines += [goal(f"gate at least {least} of bare", found >= least), ""]
-    result = {"rounds": number, "duration_s": duration_s, "clients": CLIENTS, "figures": scenarios, "raw": raw}
+    result = {"rounds": number, "duration_s": duration_s, "clients": CLIENTS, "figures": figures, "raw": raw}
     save(out, "throughput", before, result, lines)
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gate"))
 
-from _bench import facts, goal, options, placements, save
-from _stacks import stacks
-from throughput import MODES, MPMS, WARM_S, asked, compared, rounds, rows
+from _bench import facts, goal, options, save
+from throughput import rows, scenarios
 
 ROUNDS, DURATION_S = 15, 2
 LEAST = 0.99
@@ -24,22 +23,12 @@ def measure(out: Path, quick: bool) -> None:
     """Runs all scenarios and writes the result."""
     before = facts()
     number, duration_s = (1, 1) if quick else (ROUNDS, DURATION_S)
-    scenarios, raw = [], []
-    for where in placements():
-        for mpm in MPMS:
-            with stacks(mpm, ("bare", "shim"), where) as servers:
-                for one in servers if not quick else []:
-                    asked(one, MODES[0], where, WARM_S)
-                for mode in MODES:
-                    runs = rounds(servers, mode, where, number, duration_s)
-                    what = {"mpm": mpm, "mode": mode, "placement": where.name}
-                    raw += [what | one for one in runs]
-                    scenarios.append(what | {"stacks": compared(runs)})
+    figures, raw = scenarios(("bare", "shim"), number, duration_s, not quick)
     lines = ["Median (least to most) of the rounds; ratios are taken within a round.", ""]
-    for scenario in scenarios:
+    for scenario in figures:
         found = scenario["stacks"]["shim"]["ratio"]["median"]
         lines += [*rows(scenario), goal(f"with the shim at least {LEAST} of bare", found >= LEAST), ""]
-    result = {"rounds": number, "duration_s": duration_s, "figures": scenarios, "raw": raw}
+    result = {"rounds": number, "duration_s": duration_s, "figures": figures, "raw": raw}
     save(out, "requests", before, result, lines)
 
 
