@@ -2,7 +2,8 @@
 
 Sensors, objectives, the store and the report all take names and units from `METRICS`; a reading whose name is
 not here is refused by the loop. What is measured for each class of clients carries the class after an `@`:
-`connection_delay_s@premium`.
+`connection_delay_s@premium`. What is counted by the bins of a histogram carries the
+index of the bin there: `intervals_50ms@6`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Metric:
     description: str
     symbol: str = ""
     per_class: bool = False
-    """True when it is measured for every class of clients by itself."""
+    """True when it is measured for every class of clients, or counted for every bin, by itself."""
 
 
 METRICS: dict[str, Metric] = {
@@ -64,6 +65,18 @@ METRICS: dict[str, Metric] = {
         Metric("dispatch_rate_hz", "Hz", "connections given to workers per second", "", True),
         Metric("refused_rate_hz", "Hz", "connections refused per second because the queue was full", "", True),
         Metric("aborted_rate_hz", "Hz", "connections per second whose client gave up in the queue", "", True),
+        Metric("request_interval_s", "s", "mean time from a reply's last byte to the next request on its connection"),
+        Metric("interval_rate_hz", "Hz", "request intervals seen per second"),
+        Metric("idle_connections", "connections", "time average of connections idle between requests"),
+        Metric("idle_held_workers", "workers", "time average of workers that wait for an idle connection"),
+        Metric("connections_cut_rate_hz", "Hz", "idle connections ended per second at the keep-alive time"),
+        Metric("connections_expired_rate_hz", "Hz", "idle connections ended per second by the server itself"),
+        Metric("connections_left_rate_hz", "Hz", "idle connections ended per second by the client"),
+        Metric("connection_setup_s", "s", "mean worker time that a new connection costs more than a further request"),
+        Metric("intervals_50ms", "intervals", "request intervals by bins of 50 ms, from 0", "hist", True),
+        Metric("intervals", "intervals", "request intervals by logarithmic bins, eight to the octave", "", True),
+        Metric("intervals_ended", "intervals", "idle periods that the server ended, by the same bins", "", True),
+        Metric("intervals_left", "intervals", "idle periods that the client ended, by the same bins", "", True),
         Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
         Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
         Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),
