@@ -7,7 +7,13 @@
 //! | 0 | 4096 | [`Header`] |
 //! | 4096 | 4096 | histogram of accept delays: 512 counts |
 //! | 8192 | 4096 | histogram of service times: 512 counts |
-//! | 12288 | 64 x 65536 | [`Slot`]s |
+//! | 12288 | 8192 | histogram of request intervals in steps of 50 ms: 1024 counts |
+//! | 20480 | 4096 | histogram of request intervals: 512 counts |
+//! | 24576 | 4096 | histogram of idle periods that the shim or the server ended: 512 counts |
+//! | 28672 | 4096 | histogram of idle periods that the client ended: 512 counts |
+//! | 32768 | 64 x 65536 | [`Slot`]s |
+//!
+//! In the first page [`Sense`] lies at 192, [`KeepAlive`] at 256 and [`Idle`] at 320.
 //!
 //! A slot is a connection between its dispatch and its end. The gate takes a free slot and sets it DISPATCHED; from then on the
 //! shim moves it on by compare-and-swap, so exactly one party closes it: `Slot::close` tells which. Who closed it pushes it on
@@ -25,11 +31,15 @@ pub use crate::shared_file::Shared;
 /// "TRIMTAB\0" as the bytes lie in the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRIMTAB\0");
 /// Version of the layout; a reader of another version stays away.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Slots in the file.
 pub const SLOTS: usize = 65_536;
 /// Counts in a histogram.
 pub const BUCKETS: usize = 512;
+/// Counts in the histogram of request intervals in steps of [`STEP_NS`]; the last one takes whatever is longer.
+pub const STEPS: usize = 1024;
+/// Width of such a step.
+pub const STEP_NS: u64 = 50_000_000;
 /// No slot: the connection is outside classes and budgets.
 pub const NO_SLOT: u32 = u32::MAX;
 
@@ -83,7 +93,13 @@ pub struct Header {
     _line_2: [AtomicU32; 15],
     /// Sensed so far.
     pub sense: Sense,
-    _rest: [AtomicU64; 482],
+    _line_3: [AtomicU64; 2],
+    /// How long idle connections are kept; written by Python alone.
+    pub keep_alive: KeepAlive,
+    _line_4: [AtomicU64; 5],
+    /// Idle periods so far.
+    pub idle: Idle,
+    _rest: [AtomicU64; 460],
 }
 
 /// What the shim has counted since the file was made.
@@ -101,6 +117,50 @@ pub struct Sense {
     pub bytes_written: AtomicU64,
     /// Connections that could not be followed: their descriptor lies beyond the shim's table.
     pub clipped: AtomicU64,
+}
+
+/// How long an idle connection is kept.
+#[repr(C)]
+pub struct KeepAlive {
+    /// After how long it is ended; 0 leaves it to the server.
+    pub time_ns: AtomicU64,
+    /// The same for an idle period that is a trial, which shows request intervals beyond `time_ns`; 0: there are none.
+    pub trial_ns: AtomicU64,
+    /// One idle period in so many is a trial; 0: none is.
+    pub trial_every: AtomicU32,
+    /// Who decides the time: 0 the server, 1 the operator, 2 a controller. It says so to people; the shim does not read it.
+    pub mode: AtomicU32,
+}
+
+/// Idle periods: from the last byte of an answer to the first byte of the next request (a request interval) or to the end.
+///
+/// Of a TLS connection only those after its third turn from reading to writing count: before that the handshake may go on.
+#[repr(C)]
+pub struct Idle {
+    /// Those that a request ended.
+    pub intervals: AtomicU64,
+    /// Sum of their lengths.
+    pub interval_ns_sum: AtomicU64,
+    /// Sum of the lengths of all, however they ended.
+    pub idle_ns_sum: AtomicU64,
+    /// The part of it in which a worker waited for nothing but the one connection.
+    pub held_ns_sum: AtomicU64,
+    /// Those that the shim ended.
+    pub cut: AtomicU64,
+    /// Those that the server ended by itself.
+    pub expired: AtomicU64,
+    /// Those that the client ended.
+    pub left: AtomicU64,
+    /// The time that the server itself last wanted to wait in one, in milliseconds; 0: not seen.
+    pub server_ms: AtomicU64,
+    /// Those that lasted longer than the time because it was not certain that nothing was under way.
+    pub spared: AtomicU64,
+    /// Connections whose first request is answered; of TLS: whose second turn is over, which ends the handshake.
+    pub firsts: AtomicU64,
+    /// Sum of their waits from when a worker had the connection until its first byte.
+    pub first_wait_ns_sum: AtomicU64,
+    /// Sum of their times from then to the last byte of that answer.
+    pub first_service_ns_sum: AtomicU64,
 }
 
 /// A connection between its dispatch and its end; one cache line.
@@ -139,6 +199,14 @@ pub struct Layout {
     pub accept_delay: [AtomicU64; BUCKETS],
     /// Service times, indexed by [`bucket`].
     pub service_time: [AtomicU64; BUCKETS],
+    /// Request intervals in steps of [`STEP_NS`].
+    pub intervals_50ms: [AtomicU64; STEPS],
+    /// Request intervals, indexed by [`bucket`].
+    pub intervals: [AtomicU64; BUCKETS],
+    /// Idle periods that the shim or the server ended, indexed by [`bucket`]: intervals that might have been longer.
+    pub ended: [AtomicU64; BUCKETS],
+    /// Idle periods that the client ended, indexed by [`bucket`].
+    pub left: [AtomicU64; BUCKETS],
     /// The slots.
     pub slots: [Slot; SLOTS],
 }
@@ -148,7 +216,7 @@ pub const HEADER_LEN: usize = std::mem::offset_of!(Layout, slots);
 
 const _: () = assert!(std::mem::size_of::<Header>() == 4096);
 const _: () = assert!(std::mem::size_of::<Slot>() == 64);
-const _: () = assert!(HEADER_LEN == 12_288);
+const _: () = assert!(HEADER_LEN == 32_768);
 
 /// Index of a duration in a histogram: eight buckets to the octave, exact below 8 ns.
 #[must_use]
@@ -171,6 +239,17 @@ pub const fn bucket_floor_ns(index: usize) -> u64 {
         return u64::MAX;
     }
     (8 + (index % 8) as u64) << shift
+}
+
+/// Index of a duration in the histogram of steps.
+#[must_use]
+pub const fn step(ns: u64) -> usize {
+    let step = ns / STEP_NS;
+    if step < STEPS as u64 {
+        step as usize
+    } else {
+        STEPS - 1
+    }
 }
 
 impl Slot {

@@ -44,6 +44,32 @@ fn the_layout_is_the_golden_one() {
             (&sense.clipped, 26),
             (&shared.accept_delay[1], 31),
             (&shared.service_time[2], 32),
+            (&shared.intervals_50ms[3], 33),
+            (&shared.intervals[4], 34),
+            (&shared.ended[5], 35),
+            (&shared.left[6], 36),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+        let keep_alive = &header.keep_alive;
+        keep_alive.time_ns.store(61, Ordering::Relaxed);
+        keep_alive.trial_ns.store(62, Ordering::Relaxed);
+        keep_alive.trial_every.store(63, Ordering::Relaxed);
+        keep_alive.mode.store(64, Ordering::Relaxed);
+        let idle = &header.idle;
+        for (word, value) in [
+            (&idle.intervals, 71),
+            (&idle.interval_ns_sum, 72),
+            (&idle.idle_ns_sum, 73),
+            (&idle.held_ns_sum, 74),
+            (&idle.cut, 75),
+            (&idle.expired, 76),
+            (&idle.left, 77),
+            (&idle.server_ms, 78),
+            (&idle.spared, 79),
+            (&idle.firsts, 80),
+            (&idle.first_wait_ns_sum, 81),
+            (&idle.first_service_ns_sum, 82),
         ] {
             word.store(value, Ordering::Relaxed);
         }
@@ -65,21 +91,32 @@ fn the_layout_is_the_golden_one() {
         slot.requests.store(50, Ordering::Relaxed);
 
         let bytes = std::fs::read(path).expect("readable");
-        assert_eq!(bytes.len(), 12_288 + 64 * 65_536);
+        assert_eq!(bytes.len(), 32_768 + 64 * 65_536);
         assert_eq!(&bytes[..8], b"TRIMTAB\0");
         let words: Vec<u32> = (8..24).step_by(4).map(|at| u32_at(&bytes, at)).collect();
-        assert_eq!(words, [1, 12_288, 65_536, 64]);
+        assert_eq!(words, [2, 32_768, 65_536, 64]);
         assert_eq!(bytes[24..40], shared.token());
         let words: Vec<u32> = (40..56).step_by(4).map(|at| u32_at(&bytes, at)).collect();
         assert_eq!(words, [11, 12, 13, 14]);
         assert_eq!((u64_at(&bytes, 64), u32_at(&bytes, 128)), (16, 15));
         let words: Vec<u64> = (192..240).step_by(8).map(|at| u64_at(&bytes, at)).collect();
         assert_eq!(words, [21, 22, 23, 24, 25, 26]);
-        assert_eq!(
-            (u64_at(&bytes, 4096 + 8), u64_at(&bytes, 8192 + 16)),
-            (31, 32)
-        );
-        let base = 12_288 + 3 * 64;
+        assert_eq!((u64_at(&bytes, 256), u64_at(&bytes, 264)), (61, 62));
+        assert_eq!((u32_at(&bytes, 272), u32_at(&bytes, 276)), (63, 64));
+        let words: Vec<u64> = (320..416).step_by(8).map(|at| u64_at(&bytes, at)).collect();
+        assert_eq!(words, (71..83).collect::<Vec<u64>>());
+        let counts = [
+            (4096 + 8, 31),
+            (8192 + 16, 32),
+            (12_288 + 24, 33),
+            (20_480 + 32, 34),
+            (24_576 + 40, 35),
+            (28_672 + 48, 36),
+        ];
+        for (at, count) in counts {
+            assert_eq!(u64_at(&bytes, at), count, "at {at}");
+        }
+        let base = 32_768 + 3 * 64;
         let words: Vec<u32> = (0..16)
             .step_by(4)
             .map(|at| u32_at(&bytes, base + at))
@@ -96,7 +133,7 @@ fn the_layout_is_the_golden_one() {
         );
         assert_eq!(u64_at(&bytes, base + 56), 51);
     });
-    assert_eq!(offset_of!(Layout, slots), 12_288);
+    assert_eq!(offset_of!(Layout, slots), 32_768);
 }
 
 #[test]
@@ -187,6 +224,14 @@ fn one_wake_byte_is_owed_to_a_gate_that_waits_and_none_to_one_that_does_not() {
         assert!(!shared.release(3));
         assert_eq!(shared.take_released().collect::<Vec<_>>(), [3, 2]);
     });
+}
+
+#[test]
+fn a_step_holds_50_ms_and_the_last_one_the_rest() {
+    assert_eq!(
+        [0, STEP_NS - 1, STEP_NS, 1023 * STEP_NS, u64::MAX].map(step),
+        [0, 0, 1, 1023, 1023]
+    );
 }
 
 proptest! {

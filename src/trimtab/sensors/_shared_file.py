@@ -9,7 +9,13 @@ golden offsets. Only what Python uses is here:
 | 24     | token, 16 bytes                                                                           |
 | 40     | gate starts so far u32, gate's process id u32, source of wake-up connections u32, flags u32 |
 | 192    | u64 each: connections, sum of delays ns, requests, sum of service times ns, bytes, clipped |
-| 12288  | slots                                                                                     |
+| 256    | keep-alive time ns u64, time of a trial ns u64, one idle period in so many is a trial u32, mode u32 |
+| 320    | 12 times u64: what idle periods came to, see `Idle`                                        |
+| 12288  | histogram of request intervals in steps of 50 ms: 1024 times u64                           |
+| 20480  | the same by `floor_ns`: 512 times u64                                                      |
+| 24576  | idle periods that the shim or the server ended, by `floor_ns`: 512 times u64               |
+| 28672  | idle periods that the client ended, by `floor_ns`: 512 times u64                           |
+| 32768  | slots                                                                                     |
 """
 
 from __future__ import annotations
@@ -25,15 +31,21 @@ from pathlib import Path
 from trimtab.errors import NotMeasured
 
 MAGIC = b"TRIMTAB\0"
-VERSION = 1
-HEADER_BYTES = 12_288
+VERSION = 2
+HEADER_BYTES = 32_768
 SLOTS = 65_536
 SLOT_BYTES = 64
 FLAG_SENSE = 1
 _SHAPE = struct.Struct("=8sIIII")
 _IDENTITY = struct.Struct("=16sIIII")
 _SENSE = struct.Struct("=6Q")
-_IDENTITY_AT, _SENSE_AT = 24, 192
+_KEEP_ALIVE = struct.Struct("=QQII")
+_IDLE = struct.Struct("=12Q")
+_IDENTITY_AT, _SENSE_AT, _KEEP_ALIVE_AT, _IDLE_AT = 24, 192, 256, 320
+_STEPS, _BUCKETS = 1024, 512
+_INTERVALS_50MS_AT, _INTERVALS_AT, _ENDED_AT, _LEFT_AT = 12_288, 20_480, 24_576, 28_672
+MODE_SERVER, MODE_FIXED, MODE_AUTO = 0, 1, 2
+"""Who decides the keep-alive time: the server itself, the operator, a controller."""
 _FIRST_WAKE_SOURCE, _WAKE_SOURCES = 0x7F80_0002, 0x007F_FFF0
 """127.128.0.2 and up: nobody's usual loopback address."""
 
@@ -59,22 +71,91 @@ class Counters:
     clipped: int
 
 
+@dataclass(frozen=True)
+class KeepAlive:
+    """How long the shim keeps an idle connection.
+
+    Args:
+        time_ns: after how long it is ended; 0 leaves it to the server.
+        trial_ns: the same for an idle period that is a trial; 0: there are none.
+        trial_every: one idle period in so many is a trial; 0: none is.
+        mode: MODE_SERVER, MODE_FIXED or MODE_AUTO.
+    """
+
+    time_ns: int
+    trial_ns: int
+    trial_every: int
+    mode: int
+
+
+@dataclass(frozen=True)
+class Idle:
+    """What idle periods, from an answer to the next request or the end, have come to since the file was made.
+
+    Args:
+        intervals: those that a request ended.
+        interval_ns: sum of their lengths.
+        idle_ns: sum of the lengths of all, however they ended.
+        held_ns: the part of it in which a worker waited for nothing but the one connection.
+        cut: those that the shim ended.
+        expired: those that the server ended by itself.
+        left: those that the client ended.
+        server_ms: the time that the server itself last wanted to wait in one; 0 is not seen.
+        spared: those that lasted longer than the time because it was not certain that nothing was under way.
+        firsts: connections whose first request is answered.
+        first_wait_ns: sum of their waits from when a worker had the connection until its first byte.
+        first_service_ns: sum of their times from then to the last byte of that answer.
+    """
+
+    intervals: int
+    interval_ns: int
+    idle_ns: int
+    held_ns: int
+    cut: int
+    expired: int
+    left: int
+    server_ms: int
+    spared: int
+    firsts: int
+    first_wait_ns: int
+    first_service_ns: int
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """How long idle periods were, as counts since the file was made.
+
+    Args:
+        intervals_50ms: request intervals; bin I begins at I times 50 ms, the last one has no end.
+        intervals: request intervals; bin I begins at `floor_ns(I)`.
+        ended: idle periods that the shim or the server ended, by `floor_ns`: a lower bound of their request interval.
+        left: idle periods that the client ended, by `floor_ns`.
+    """
+
+    intervals_50ms: tuple[int, ...]
+    intervals: tuple[int, ...]
+    ended: tuple[int, ...]
+    left: tuple[int, ...]
+
+
 class SharedFile:
-    """A mapping of the file, for reading.
+    """A mapping of the file.
 
     Args:
         path: where it is.
+        write: whether the keep-alive time is to be set.
 
     Raises:
-        NotMeasured: it cannot be read, or is of another version.
+        NotMeasured: it cannot be read (or written), or is of another version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, write: bool = False) -> None:
         try:
-            with path.open("rb") as file:
+            with path.open("r+b" if write else "rb") as file:
                 if os.fstat(file.fileno()).st_size < HEADER_BYTES:
                     raise NotMeasured(f"{path} is not the shim's mapped file: it is too short")
-                self._map = mmap.mmap(file.fileno(), HEADER_BYTES, prot=mmap.PROT_READ)
+                protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+                self._map = mmap.mmap(file.fileno(), HEADER_BYTES, prot=protection)
         except OSError as error:
             raise NotMeasured(f"{path}: {error.strerror}") from None
         magic, version, *shape = _SHAPE.unpack_from(self._map, 0)
@@ -87,6 +168,37 @@ class SharedFile:
         """What has been counted so far."""
         return Counters(*_SENSE.unpack_from(self._map, _SENSE_AT))
 
+    def idle(self) -> Idle:
+        """What idle periods have come to so far."""
+        return Idle(*_IDLE.unpack_from(self._map, _IDLE_AT))
+
+    def histograms(self) -> Histograms:
+        """How long they were so far."""
+        return Histograms(
+            self._counts(_INTERVALS_50MS_AT, _STEPS),
+            self._counts(_INTERVALS_AT, _BUCKETS),
+            self._counts(_ENDED_AT, _BUCKETS),
+            self._counts(_LEFT_AT, _BUCKETS),
+        )
+
+    def keep_alive(self) -> KeepAlive:
+        """How long the shim keeps an idle connection now."""
+        return KeepAlive(*_KEEP_ALIVE.unpack_from(self._map, _KEEP_ALIVE_AT))
+
+    def set_keep_alive(self, wanted: KeepAlive) -> None:
+        """Has idle connections kept so long from now on; the file must have been opened for writing.
+
+        Each value is one store, the time the last: the shim, which reads without a lock, never sees half of one.
+        """
+        with memoryview(self._map) as raw, raw.cast("Q") as longs, raw.cast("I") as words:
+            words[_KEEP_ALIVE_AT // 4 + 4] = wanted.trial_every
+            words[_KEEP_ALIVE_AT // 4 + 5] = wanted.mode
+            longs[_KEEP_ALIVE_AT // 8 + 1] = wanted.trial_ns
+            longs[_KEEP_ALIVE_AT // 8] = wanted.time_ns
+
+    def _counts(self, at: int, number: int) -> tuple[int, ...]:
+        return struct.unpack_from(f"={number}Q", self._map, at)
+
     def senses(self) -> bool:
         """Whether the shim was asked to count."""
         return bool(_IDENTITY.unpack_from(self._map, _IDENTITY_AT)[4] & FLAG_SENSE)
@@ -95,6 +207,11 @@ class SharedFile:
         """Unmaps it; may be called twice."""
         with contextlib.suppress(BufferError):
             self._map.close()
+
+
+def floor_ns(index: int) -> int:
+    """The shortest duration in a bin of a histogram, in nanoseconds: eight bins to the octave, exact below 8 ns."""
+    return index if index < 8 else (8 + index % 8) << (index // 8 - 1)
 
 
 def create(path: Path) -> None:

@@ -14,7 +14,7 @@ from tests._memory_plant import FakeClock
 from trimtab.errors import NotMeasured
 from trimtab.sensors import _shared_file
 from trimtab.sensors._eq1 import eq1
-from trimtab.sensors._shared_file import Counters, SharedFile
+from trimtab.sensors._shared_file import MODE_AUTO, Counters, Idle, KeepAlive, SharedFile, floor_ns
 from trimtab.sensors.shim import SENSOR, differences, probe
 
 NONE = Counters(0, 0, 0, 0, 0, 0)
@@ -22,11 +22,15 @@ NONE = Counters(0, 0, 0, 0, 0, 0)
 
 def golden() -> bytearray:
     """The bytes that native/wire/src/shared_tests.rs checks, as far as Python reads them."""
-    raw = bytearray(12_288 + 64 * 65_536)
+    raw = bytearray(32_768 + 64 * 65_536)
     raw[:8] = b"TRIMTAB\0"
-    struct.pack_into("<4I", raw, 8, 1, 12_288, 65_536, 64)
+    struct.pack_into("<4I", raw, 8, 2, 32_768, 65_536, 64)
     struct.pack_into("<4I", raw, 40, 11, 12, 13, 1)
     struct.pack_into("<6Q", raw, 192, 21, 22, 23, 24, 25, 26)
+    struct.pack_into("<QQII", raw, 256, 61, 62, 63, 64)
+    struct.pack_into("<12Q", raw, 320, *range(71, 83))
+    for at, count in ((12_288 + 24, 33), (20_480 + 32, 34), (24_576 + 40, 35), (28_672 + 48, 36)):
+        struct.pack_into("<Q", raw, at, count)
     return raw
 
 
@@ -48,6 +52,39 @@ def test_the_golden_bytes_are_read(tmp_path: Path) -> None:
     assert file.counters().connections == 5, "it is mapped, not read once"
     file.close()
     file.close()
+
+
+def test_idle_periods_and_the_keep_alive_time_are_read_from_the_golden_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.write_bytes(golden())
+    file = SharedFile(path)
+    assert file.keep_alive() == KeepAlive(time_ns=61, trial_ns=62, trial_every=63, mode=64)
+    assert file.idle() == Idle(71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82)
+    counts = file.histograms()
+    assert (len(counts.intervals_50ms), counts.intervals_50ms[3], sum(counts.intervals_50ms)) == (1024, 33, 33)
+    for bins, at, count_there in ((counts.intervals, 4, 34), (counts.ended, 5, 35), (counts.left, 6, 36)):
+        assert (len(bins), bins[at], sum(bins)) == (512, count_there, count_there)
+    with pytest.raises(TypeError):
+        file.set_keep_alive(KeepAlive(1, 2, 3, 1))
+    file.close()
+
+
+def test_a_keep_alive_time_that_is_set_is_read_back_and_nothing_else_changes(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.write_bytes(golden())
+    file = SharedFile(path, write=True)
+    wanted = KeepAlive(time_ns=(1 << 40) + 1, trial_ns=(1 << 41) + 2, trial_every=32, mode=MODE_AUTO)
+    file.set_keep_alive(wanted)
+    assert file.keep_alive() == wanted
+    file.close()
+    expected = golden()
+    struct.pack_into("<QQII", expected, 256, (1 << 40) + 1, (1 << 41) + 2, 32, 2)
+    assert path.read_bytes() == expected
+
+
+def test_bins_begin_where_the_shim_begins_them() -> None:
+    """The numbers of `bucket_floor_ns` in native/wire/src/shared.rs."""
+    assert [floor_ns(i) for i in (0, 7, 8, 9, 15, 16, 17, 24, 200)] == [0, 7, 8, 9, 15, 16, 18, 32, 134_217_728]
 
 
 def test_what_is_made_is_read_and_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -75,7 +112,7 @@ def test_what_is_made_is_read_and_is_for_its_owner_alone(tmp_path: Path) -> None
     ("at", "wrong", "said"),
     [
         (0, b"TRIMTAP\0", "it has another beginning"),
-        (8, struct.pack("<I", 2), r"of this trimtab \(version 1\): its layout is version 2"),
+        (8, struct.pack("<I", 1), r"of this trimtab \(version 2\): its layout is version 1"),
         (12, struct.pack("<I", 4096), "is not a mapped file of this trimtab"),
         (20, struct.pack("<I", 128), "is not a mapped file of this trimtab"),
     ],
