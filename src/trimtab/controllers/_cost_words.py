@@ -1,0 +1,44 @@
+"""What the method on the cost of idle connections says to the operator."""
+
+from __future__ import annotations
+
+from trimtab.controllers._held_worker import Prices
+from trimtab.controllers._survival import Survival
+from trimtab.core import Readings
+
+FURTHER = 1.2
+"""What a worker brings past a time is said where periods this much longer were seen."""
+
+
+def milliseconds(time_s: float) -> str:
+    """A time, as short as the knob's unit allows."""
+    return f"{time_s * 1e3:.0f} ms" if time_s >= 0.01 else f"{time_s * 1e3:.2g} ms"
+
+
+def at_prices(prices: Prices, curve: Survival, readings: Readings, target_s: float, move: tuple[float, float]) -> str:
+    """What the prices say, and what a move would free and cost.
+
+    Args:
+        prices: the prices in force.
+        curve: how long idle periods last and how they end.
+        readings: the window's.
+        target_s: mean wait for a worker above which workers are scarce, in seconds.
+        move: the time in force and the best one, in seconds.
+    """
+    now_s, best_s = move
+    wait_s = readings.get("accept_queue_delay_s")
+    waits = "the wait for a worker was not measured" if wait_s is None else f"connections wait {milliseconds(wait_s)}"
+    text = (
+        f"{waits} (scarce above {milliseconds(target_s)}), a new one costs a worker {milliseconds(prices.setup_s)}: "
+        f"a held worker has to bring {prices.earning_hz:.2g} requests/s"
+    )
+    if curve.horizon_s > FURTHER * best_s:
+        brings_hz = curve.earned_hz(best_s, min(2 * best_s, curve.horizon_s))
+        text += f", and past {milliseconds(best_s)} it brings {brings_hz:.2g}"
+    held, mean_s = readings.get("idle_held_workers"), curve.held_s(now_s)
+    if held is None or mean_s <= 0 or best_s == now_s:
+        return text
+    freed, more = held * (1 - curve.held_s(best_s) / mean_s), curve.asked(now_s) - curve.asked(best_s)
+    if best_s < now_s:
+        return f"{text}; that frees {freed:.1f} of {held:.1f} held workers for {more:.1%} more new connections"
+    return f"{text}; that saves {-more:.1%} new connections for {-freed:.1f} more held workers"

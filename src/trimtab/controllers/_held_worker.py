@@ -1,0 +1,123 @@
+"""What a held worker and a new connection are worth, and the keep-alive time that costs least at these prices.
+
+An idle period that is kept for up to tau holds a worker for E[min(period, tau)], and saves a new connection with
+probability F(tau). All is in seconds of a client's time; a second of a worker is worth mu of them:
+
+    p_new = (1 + mu) s + q                                                                  (C1)
+    cost(tau) = mu E[min(period, tau)] - p_new F(tau)                                       (C2)
+
+with s the worker time that a new connection costs (its client waits as long) and q its wait for a worker. Where the
+curve is smooth the least cost is where the hazard of a request falls to mu / p_new: a worker is held as long as it
+earns its price, mu / p_new requests per second. As mu grows that comes to 1 / s: never is so much asked of a worker
+that setting up the connection anew would cost less of it.
+
+mu is the multiplier of the constraint that workers are there for those who wait, found by dual ascent: it rises while
+connections wait, and falls by half in `fall_s` while none does. Between a quarter of the wait aimed at and all of it,
+it stays. It is not raised where the time is as short already as it may be: nothing would follow, and it would take
+long to come back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trimtab.controllers._survival import Survival
+from trimtab.core import Readings
+
+RISE = 4.0
+"""Largest factor on mu in one window; at most the wait over the wait aimed at."""
+SLACK = 0.25
+"""Below this share of the wait aimed at, no worker is scarce."""
+MOST_MU = 1e4
+"""Beyond this p_new is (1 + mu) s for every q that a client would wait."""
+SMOOTH = 0.3
+"""Weight of a window's price of a new connection in the price that is used."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The prices in force.
+
+    Args:
+        mu: price of a second of a worker, in seconds of a client's time.
+        setup_s: s, worker time that a new connection costs, in seconds.
+        wait_s: q, mean wait for a worker, in seconds.
+        scarce: windows in a row in which workers were scarce.
+    """
+
+    mu: float
+    setup_s: float
+    wait_s: float = 0.0
+    scarce: int = 0
+
+    @property
+    def connection_s(self) -> float:
+        """Price of a new connection, in seconds of a client's time."""
+        return (1 + self.mu) * self.setup_s + self.wait_s  # Eq. (C1)
+
+    @property
+    def earning_hz(self) -> float:
+        """Requests per second that a held worker has to bring to be worth it."""
+        return self.mu / self.connection_s
+
+    def cost(self, curve: Survival, time_s: float) -> float:
+        """Cost of an idle period that is kept for up to `time_s`, in seconds of a client's time."""
+        return self.mu * curve.held_s(time_s) - self.connection_s * curve.asked(time_s)  # Eq. (C2)
+
+    def measured(self, readings: Readings) -> Prices:
+        """The price of a new connection after one more window; what was not measured stays."""
+        setup_s = max(1e-6, readings.get("connection_setup_s", self.setup_s))
+        wait_s = readings.get("accept_queue_delay_s", self.wait_s)
+        return replace(
+            self,
+            setup_s=(1 - SMOOTH) * self.setup_s + SMOOTH * setup_s,
+            wait_s=(1 - SMOOTH) * self.wait_s + SMOOTH * wait_s,
+        )
+
+    def scarcity(self, readings: Readings, target_s: float) -> float | None:
+        """How scarce workers are: the wait over the one aimed at; None when it was not measured.
+
+        Args:
+            readings: the window's.
+            target_s: mean wait for a worker that is aimed at, in seconds.
+        """
+        wait_s, idle = readings.get("accept_queue_delay_s"), readings.get("idle_workers")
+        if idle is not None and idle < 1:
+            return max(RISE, (wait_s or 0.0) / target_s)
+        return None if wait_s is None else wait_s / target_s
+
+    def ascended(self, scarcity: float | None, confirm: int, fall: float, least_hz: float, shortest: bool) -> Prices:
+        """The prices with mu moved by one step of the dual ascent.
+
+        Args:
+            scarcity: see `scarcity`; None leaves mu.
+            confirm: windows in a row that have to be scarce before mu rises.
+            fall: factor on mu in a window in which nobody waited.
+            least_hz: requests per second that a held worker has to bring even then.
+            shortest: whether the time is as short as it may be.
+        """
+        scarce = self.scarce if scarcity is None else self.scarce + 1 if scarcity > 1 else 0
+        mu = self.mu
+        if scarcity is not None and scarcity > 1 and scarce >= confirm and not shortest:
+            mu *= min(RISE, scarcity)
+        elif scarcity is not None and scarcity < SLACK:
+            mu *= fall
+        least = least_hz * (self.setup_s + self.wait_s) / max(1e-3, 1 - least_hz * self.setup_s)
+        return replace(self, mu=min(max(mu, least), MOST_MU), scarce=scarce)
+
+
+def cheapest_s(curve: Survival, prices: Prices, shortest_s: float, longest_s: float) -> float:
+    """The time of least cost: the shortest of those that cost the same.
+
+    Args:
+        curve: how long idle periods last and how they end.
+        prices: the prices.
+        shortest_s: no shorter one is wanted, in seconds.
+        longest_s: no longer one is wanted, in seconds.
+
+    Returns:
+        One of both ends or an edge between them that has been seen, in seconds.
+    """
+    end_s = max(shortest_s, min(longest_s, curve.horizon_s))
+    between = (edge for edge in curve.edges_s if shortest_s < edge < end_s)
+    return min((shortest_s, *between, end_s), key=lambda time_s: (prices.cost(curve, time_s), time_s))

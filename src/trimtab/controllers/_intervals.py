@@ -1,0 +1,114 @@
+"""Idle periods of connections as the methods on the keep-alive time see them: counts by bins, with a memory.
+
+An idle period ends by a request (its length is a request interval), by the client, or because the server ended it;
+then all that is known is that it was longer. The logarithmic bins are those of the shim's mapped file: exact below
+8 ns, then eight to the octave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Knob, Readings
+from trimtab.errors import UsageError
+
+KNOB = "keep_alive_ms"
+BINS = 512
+LINEAR_S = 0.05
+"""Width of the linear bins."""
+
+
+def keep_alive_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
+    """The keep-alive time among the knobs.
+
+    Args:
+        knobs: the knobs that may be moved.
+        method: the method's name, for the message.
+
+    Raises:
+        UsageError: it is not there.
+    """
+    for knob in knobs:
+        if knob.name == KNOB:
+            return knob
+    there = ", ".join(knob.name for knob in knobs) or "none"
+    raise UsageError(f"no knob to move: {method} moves {KNOB}, and was given {there}")
+
+
+def floor_s(index: int) -> float:
+    """Least duration, in seconds, that falls into a logarithmic bin; that of the next bin is its end."""
+    if index < 8:
+        return index * 1e-9
+    return float((8 + index % 8) << (index // 8 - 1)) * 1e-9
+
+
+EDGES_S = tuple(floor_s(index) for index in range(BINS + 1))
+"""Where the logarithmic bins begin, in seconds, and where the last one ends."""
+
+
+def counted(readings: Readings, name: str, bins: int = BINS) -> dict[int, float]:
+    """What a window counted by the bins of a histogram.
+
+    Args:
+        readings: the window's.
+        name: the histogram, such as `intervals`; its counts are `intervals@I`.
+        bins: how many bins it has; what a reading claims for another is left out.
+
+    Returns:
+        Index of a bin to its count, where that is above 0, in the order of the indices.
+    """
+    found: dict[int, float] = {}
+    for key, count in readings.items():
+        base, _, index = key.partition("@")
+        if base == name and index.isascii() and index.isdecimal() and count > 0 and int(index) < bins:
+            found[int(index)] = count
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Idle periods by how and when they ended, the older ones counted for less.
+
+    Args:
+        asked: those that a request ended, by logarithmic bins.
+        left: those that the client ended.
+        ended: those that the server ended, or that were ended for it.
+    """
+
+    asked: tuple[float, ...] = (0.0,) * BINS
+    left: tuple[float, ...] = (0.0,) * BINS
+    ended: tuple[float, ...] = (0.0,) * BINS
+
+    @property
+    def total(self) -> float:
+        """Idle periods in it, by their weights."""
+        return sum(self.asked) + sum(self.left) + sum(self.ended)
+
+    def seen(self, readings: Readings, memory: float, most: float) -> Tally:
+        """This tally with one more window.
+
+        What is older is forgotten by what is new, not by the clock: a quiet server remembers longer. One window
+        counts for a share at most, so that a crowd which comes at once is not taken for all there is.
+
+        Args:
+            readings: the window's.
+            memory: idle periods that are remembered at most.
+            most: share of the memory that one window may take.
+        """
+        new = [counted(readings, name) for name in ("intervals", "intervals_left", "intervals_ended")]
+        weight = sum(sum(counts.values()) for counts in new)
+        if weight <= 0:
+            return self
+        scale = min(1.0, most * memory / weight)
+        kept = min(1.0, max(0.0, memory - scale * weight) / max(self.total, 1e-9))
+        asked, left, ended = (
+            _added(old, kept, counts, scale)
+            for old, counts in zip((self.asked, self.left, self.ended), new, strict=True)
+        )
+        return Tally(asked, left, ended)
+
+
+def _added(old: tuple[float, ...], kept: float, new: Mapping[int, float], scale: float) -> tuple[float, ...]:
+    """The old counts, faded, and the new ones, scaled."""
+    return tuple(kept * value + scale * new.get(index, 0.0) for index, value in enumerate(old))

@@ -1,0 +1,249 @@
+"""The keep-alive time that costs least: what a held worker is worth against what a new connection costs.
+
+What it promises. Where an idle connection holds a worker (prefork, worker) and workers are scarce, the time comes
+down to the point from which a held worker earns less than its price, and never into the bursts. Where workers are
+plenty it stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the
+server keeps its own time. Bursts that are cut are seen within a few windows, from however short a time, and what one
+crowd does in a window or two does not move it.
+
+Each window gives idle periods by how they ended, of which those ended by the keep-alive time are cut short; their
+distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory` periods. The prices are
+`_held_worker`'s: p_new of Eq. (C1) is measured, mu is found by dual ascent on the wait for a worker. Then
+
+    tau  = argmin cost(tau) = mu E[min(period, tau)] - p_new F(tau),  burst end <= tau <= longest      Eq. (C2)
+
+The burst end is asked for by sugiki2005's ratio, on these estimates instead of raw counts, so that it sees beyond the
+time in force by what the trials bring: one idle period in so many is given more time.
+
+A move is made when tau is more than `band` away and saves `worthwhile` new connections per idle period, or when it
+ends the cutting of bursts; and in both cases when it was on that side in two windows in a row.
+
+| here | unit | shape |
+|---|---|---|
+| mu, p_new: price of a held worker, of a new connection | 1, s | scalar |
+| tau: the keep-alive time | s (the knob: ms) | scalar |
+| F, E: see `_survival` | 1, s | edges of bins |
+
+Departures from the paper: it is our own method. sugiki2005 knows no prices: it ends every idle connection after the
+bursts, also where that gains nothing. Its ratio is here the lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from trimtab.controllers._cost_words import at_prices, milliseconds
+from trimtab.controllers._held_worker import Prices, cheapest_s
+from trimtab.controllers._intervals import Tally, keep_alive_knob
+from trimtab.controllers._knob import require
+from trimtab.controllers._survival import Survival
+from trimtab.core import Knob, Move, Objective, Readings, Window
+
+AGAIN = 2
+"""Windows in a row in which the best time has to lie on the same side."""
+FREE_RATIO = 0.1
+"""Idle connections are free when they hold a worker for less than this share of their time."""
+BEYOND = 1.25
+"""Where bursts go on to the horizon and that is not this factor beyond the time in force, twice as far is tried."""
+
+
+@dataclass(frozen=True)
+class CostState:
+    """What the method knows.
+
+    Args:
+        knob: the keep-alive time.
+        prices: what a held worker and a new connection are worth.
+        tally: idle periods in memory.
+        longest_s: longest time that was in force, in seconds.
+        free: whether idle connections hold no worker here.
+        side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
+        since: windows in a row on that side.
+    """
+
+    knob: Knob
+    prices: Prices
+    tally: Tally = field(default_factory=Tally)
+    longest_s: float = 0.0
+    free: bool = False
+    side: int = 0
+    since: int = 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where the time should be.
+
+    Args:
+        phase: "grow" out of a burst, "shorten", "lengthen" or "free".
+        time_s: the best time, in seconds.
+        burst_end_s: where bursts end, in seconds.
+        worth: new connections saved per idle period by going there, the held workers paid for.
+        why: what was seen, for the operator.
+    """
+
+    phase: str
+    time_s: float
+    burst_end_s: float
+    worth: float
+    why: str
+
+
+@dataclass(frozen=True)
+class KeepAliveCost:
+    """Least expected cost of idle connections.
+
+    Args:
+        objective: what is reported; it decides nothing.
+        target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
+        wait_s: mean wait for a worker above which workers are scarce.
+        patience_s: worker time at most that a saved connection is worth while no worker is scarce.
+        fall_s: time in which the price of a held worker falls by half while nobody waits.
+        confirm: windows in a row in which workers have to be scarce before their price rises.
+        memory: idle periods that are remembered at most.
+        most: share of the memory that one window may take.
+        intervals: idle periods below which nothing is decided.
+        band: relative distance from the best time within which nothing is moved.
+        worthwhile: new connections per idle period that a move has to save.
+        shortest_s: shortest time that it sets.
+        longest_s: longest time that it sets where none longer was in force.
+        setup_s: worker time of a new connection to begin with, until it is measured.
+
+    Raises:
+        UsageError: an option has a value that cannot be used.
+    """
+
+    objective: Objective
+    target: float = 0.05
+    wait_s: float = 0.02
+    patience_s: float = 60.0
+    fall_s: float = 300.0
+    confirm: int = 3
+    memory: float = 10_000.0
+    most: float = 0.2
+    intervals: int = 200
+    band: float = 0.1
+    worthwhile: float = 0.01
+    shortest_s: float = 0.05
+    longest_s: float = 15.0
+    setup_s: float = 0.01
+
+    def __post_init__(self) -> None:
+        require(0 < self.target <= 1, "target", self.target, "a share above 0, to 1")
+        for name in ("wait_s", "patience_s", "fall_s", "shortest_s", "setup_s"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
+        require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
+        require(self.setup_s < self.patience_s, "setup_s", self.setup_s, "less than patience_s")
+        require(self.confirm >= 1, "confirm", self.confirm, "1 or more")
+        require(0 < self.most <= 1, "most", self.most, "a share above 0, to 1")
+        require(self.intervals >= 1, "intervals", self.intervals, "1 or more")
+        enough = self.memory >= self.intervals
+        require(enough, "memory", self.memory, "the option intervals or more")
+        require(0 <= self.band < 1, "band", self.band, "0 or more, less than 1")
+        require(self.worthwhile >= 0, "worthwhile", self.worthwhile, "0 or more")
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> CostState:
+        """The state before the first window; the seed is not used.
+
+        Raises:
+            UsageError: the keep-alive time is not among the knobs.
+        """
+        knob = keep_alive_knob(knobs, "keep-alive-cost")
+        return CostState(knob, Prices(0.0, self.setup_s))
+
+    def step(self, state: CostState, window: Window) -> tuple[CostState, Move]:
+        """One window; see `Controller.step`."""
+        now = window.configuration.get(state.knob.name)
+        if now is None:
+            return state, Move.hold(f"the value of {state.knob.name} in force is not known")
+        r = window.readings
+        tally = state.tally.seen(r, self.memory, self.most)
+        if tally == state.tally:
+            return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
+        state = replace(state, tally=tally, prices=state.prices.measured(r), free=_free(r, state.free))
+        state = replace(state, longest_s=max(state.longest_s, now / 1e3))
+        if tally.total < self.intervals:
+            return state, Move.hold(f"{tally.total:.0f} idle periods so far, {self.intervals} are needed", "gather")
+        curve = Survival(tally)
+        floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s, state.longest_s))
+        state = replace(state, prices=self._ascended(state, window, now / 1e3 <= floor_s * (1 + self.band)))
+        return self._moved(state, window, now, self._wanted(state, curve, r, now / 1e3, floor_s, end_s))
+
+    def _floor(self, curve: Survival, now_s: float, longest_s: float) -> tuple[float, float]:
+        """The shortest time that may be set, and where bursts end, in seconds."""
+        if self.target >= 1:
+            return self.shortest_s, 0.0
+        end_s = curve.burst_end_s(self.target)
+        onward = end_s >= curve.horizon_s and end_s < BEYOND * now_s
+        return min(max(2 * end_s if onward else end_s, self.shortest_s), longest_s), end_s
+
+    def _ascended(self, state: CostState, window: Window, shortest: bool) -> Prices:
+        """The prices after one step of the dual ascent."""
+        scarcity = None if state.free else state.prices.scarcity(window.readings, self.wait_s)
+        fall = 0.5 ** (window.duration_s / self.fall_s)
+        return state.prices.ascended(scarcity, self.confirm, fall, 1 / self.patience_s, shortest)
+
+    def _wanted(
+        self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
+    ) -> Wanted:
+        """The best time, and what speaks for it."""
+        p = state.prices
+        if state.free:
+            idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
+            why = f"{idle:.1f} idle connections hold {held:.1f} workers: they are free, so the longest time is kept"
+            time_s = max(state.longest_s, floor_s)
+        else:
+            why = ""
+            time_s = cheapest_s(curve, p, floor_s, max(self.longest_s, state.longest_s))
+        if now_s < floor_s:
+            upto_s = max(end_s, 2 * now_s)
+            why = (
+                f"bursts are cut: {curve.asked_within(now_s, upto_s):.0%} of the periods longer than "
+                f"{milliseconds(now_s)} bring a request by {milliseconds(upto_s)}; bursts end at {milliseconds(end_s)}"
+            )
+            return Wanted("grow", time_s, end_s, curve.asked(time_s) - curve.asked(now_s), why)
+        worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
+        if state.free:
+            return Wanted("free", time_s, end_s, curve.asked(time_s) - curve.asked(now_s), why)
+        phase = "shorten" if time_s < now_s else "lengthen"
+        return Wanted(phase, time_s, end_s, worth, at_prices(p, curve, readings, self.wait_s, (now_s, time_s)))
+
+    def _moved(self, state: CostState, window: Window, now: int, wanted: Wanted) -> tuple[CostState, Move]:
+        """The move, once it is far enough, worth it and seen again."""
+        there = state.knob.domain.clip(wanted.time_s * 1e3)
+        far = abs(there - now) > self.band * now and (wanted.phase == "free" or wanted.worth >= self.worthwhile)
+        side = 0
+        if far or (wanted.phase == "grow" and there > now):
+            side = 1 if there > now else -1
+        state = replace(state, side=side, since=state.since + 1 if side == state.side else 1)
+        figures = self._evidence(state, wanted)
+        if side == 0:
+            near = f"{now} ms stays: the best time is {there} ms" if there != now else f"{now} ms is the best time"
+            return state, Move({}, f"{near}; {wanted.why}", figures, "free" if state.free else "hold")
+        if state.since < AGAIN:
+            return state, Move(
+                {}, f"{wanted.why}; once more before moving from {now} ms to {there} ms", figures, "hold"
+            )
+        return state, Move({state.knob.name: there}, f"{wanted.why}; {now} ms to {there} ms", figures, wanted.phase)
+
+    def _evidence(self, state: CostState, wanted: Wanted) -> dict[str, float]:
+        """The figures behind a decision."""
+        p = state.prices
+        return {
+            "best_s": wanted.time_s,
+            "burst_end_s": wanted.burst_end_s,
+            "worth": wanted.worth,
+            "mu": p.mu,
+            "new_connection_s": p.connection_s,
+            "earning_hz": p.earning_hz,
+            "intervals": state.tally.total,
+        }
+
+
+def _free(readings: Readings, before: bool) -> bool:
+    """Whether idle connections hold no worker; as before when the window does not say."""
+    idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers")
+    return before if held is None or idle < 1 else held < FREE_RATIO * idle
+
+
+CONTROLLER = KeepAliveCost

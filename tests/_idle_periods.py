@@ -1,0 +1,137 @@
+"""Idle periods of known mixture, and a server of formulas that ends them at a keep-alive time: not a real one.
+
+A period is an interval within a burst, a thought that ends with a request, or the client leaves. The server ends it
+at the keep-alive time, but one in 32 is a trial and is given more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trimtab.core import Controller, Domain, How, Knob, Move, Readings, Window
+
+NAME = "keep_alive_ms"
+Floats = npt.NDArray[np.float64]
+TRIAL_EVERY = 32
+
+
+def time_knob(minimum: int = 1, maximum: int = 3_600_000) -> Knob:
+    """The keep-alive time."""
+    domain = Domain(minimum, maximum)
+    return Knob(NAME, "KeepAliveTimeout", "ms", domain, 15_000, How.LIVE, "nothing", "keep-alive time")
+
+
+def window_at(time_ms: int, readings: Readings, index: int = 0, duration_s: float = 5.0) -> Window:
+    """A window with this keep-alive time in force."""
+    return Window(index, index * duration_s, duration_s, {NAME: time_ms}, readings)
+
+
+def bin_of(time_s: float) -> int:
+    """The logarithmic bin of a time, eight to the octave of nanoseconds."""
+    ns = int(time_s * 1e9)
+    octave = ns.bit_length() - 1
+    return ns if ns < 8 else (octave - 2) * 8 + ((ns >> (octave - 3)) & 7)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What clients do between two requests.
+
+    Args:
+        burst_s: median interval within a burst.
+        spread: standard deviation of its logarithm.
+        thought: share of periods that are thoughts or ends.
+        think_s: least time of thought; Pareto.
+        shape: of the Pareto distribution.
+        leaves: share of the thoughts in which the client leaves instead of asking again.
+        early: share of the bursts that is a hill of its own, at 3 ms.
+    """
+
+    burst_s: float = 0.3
+    spread: float = 0.2
+    thought: float = 0.2
+    think_s: float = 1.0
+    shape: float = 1.5
+    leaves: float = 0.2
+    early: float = 0.0
+
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Lengths of periods, and which of them a request would end."""
+        bursts = self.burst_s * np.exp(self.spread * rng.standard_normal(count))
+        bursts = np.where(rng.random(count) < self.early, 0.003 * rng.random(count), bursts)
+        thoughts = self.think_s * (1 + rng.pareto(self.shape, count))
+        thinks = rng.random(count) < self.thought
+        return np.where(thinks, thoughts, bursts), ~(thinks & (rng.random(count) < self.leaves))
+
+    def truth(self, times_s: Floats) -> tuple[Floats, Floats]:
+        """F and E at some times, from many periods: what an estimate should come to."""
+        lengths, asks = self.draw(np.random.default_rng(99), 200_000)
+        asked = np.array([np.mean(asks & (lengths <= time_s)) for time_s in times_s])
+        return asked, np.array([np.mean(np.minimum(lengths, time_s)) for time_s in times_s])
+
+
+def ended(lengths: Floats, asks: npt.NDArray[np.bool_], time_s: float, rng: np.random.Generator) -> Readings:
+    """What a server counts of these periods at a keep-alive time."""
+    trial_s = max(2 * time_s, time_s + 0.5)
+    limits = np.where(rng.random(len(lengths)) < 1 / TRIAL_EVERY, trial_s, time_s)
+    readings: dict[str, float] = {}
+    for length, asked, limit in zip(lengths, asks, limits, strict=True):
+        cut = length > limit
+        kind = "intervals_ended" if cut else "intervals" if asked else "intervals_left"
+        names = [f"{kind}@{bin_of(min(length, limit))}"]
+        names += [f"intervals_50ms@{min(1023, int(length / 0.05))}"] if kind == "intervals" else []
+        for name in names:
+            readings[name] = readings.get(name, 0.0) + 1
+    return readings
+
+
+@dataclass
+class Loop:
+    """A controller in a loop with clients of a mixture.
+
+    Args:
+        controller: what decides.
+        mixture: what the clients do.
+        time_ms: keep-alive time to begin with.
+        rate_hz: idle periods per second.
+        wait_s: mean wait for a worker, from the workers that idle connections hold.
+        holding: share of an idle connection's time in which it holds a worker.
+    """
+
+    controller: Controller
+    mixture: Mixture = field(default_factory=Mixture)
+    time_ms: int = 15_000
+    rate_hz: float = 300.0
+    wait_s: Callable[[float], float] = lambda held: 0.001
+    holding: float = 1.0
+    seed: int = 0
+    duration_s: float = 5.0
+    knob: Knob = field(default_factory=time_knob)
+    times_ms: list[int] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    state: Any = None
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.state = self.controller.start((self.knob,), self.seed)
+
+    def run(self, windows: int, mixture: Mixture | None = None, rate_hz: float | None = None) -> Loop:
+        """Goes on for some windows, with other clients from here on where they are given."""
+        mixture, rate_hz = mixture or self.mixture, rate_hz or self.rate_hz
+        for _ in range(windows):
+            lengths, asks = mixture.draw(self.rng, round(rate_hz * self.duration_s))
+            readings = dict(ended(lengths, asks, self.time_ms / 1e3, self.rng))
+            idle = rate_hz * float(np.mean(np.minimum(lengths, self.time_ms / 1e3)))
+            readings |= {"idle_connections": idle, "idle_held_workers": idle * self.holding}
+            readings |= {"connection_setup_s": 0.01, "accept_queue_delay_s": self.wait_s(idle * self.holding)}
+            window = window_at(self.time_ms, readings, len(self.moves), self.duration_s)
+            self.state, move = self.controller.step(self.state, window)
+            self.moves.append(move)
+            self.time_ms = move.changes.get(NAME, self.time_ms)
+            self.times_ms.append(self.time_ms)
+        return self
