@@ -77,7 +77,13 @@ class Replay:
     def through(
         self, windows: Sequence[Window], moves: Sequence[StoredMove], notes: Sequence[Note]
     ) -> Difference | Past:
-        """The first difference, or where the run stands when there is none."""
+        """The first difference, or where the run stands when there is none.
+
+        Raises:
+            UsageError: the run kept only its last windows, and what led to them is gone.
+        """
+        if windows and windows[0].index > 0:
+            raise UsageError(f"only the windows from {windows[0].index} on were kept: what led to them is not known")
         by_index = {move.index: move for move in moves}
         edits = [note for note in notes if note.kind is NoteKind.STAND_DOWN and note.knob]
         for window, following in zip(windows, [*windows[1:], None], strict=True):

@@ -36,6 +36,8 @@ from trimtab.records import (
 from trimtab.testbed.processes import Process, identify
 
 SCHEMA_VERSION = 1
+_LUMPS = 16
+"""A run that keeps only its last windows forgets the others a sixteenth of what it keeps at a time."""
 
 _SCHEMA = """
 CREATE TABLE runs (
@@ -95,15 +97,20 @@ class Store:
         """Closes the file; may be called twice."""
         self._db.close()
 
-    def begin(self, plan: Plan) -> RunWriter:
-        """Writes the start of a run by this process."""
+    def begin(self, plan: Plan, keep: int | None = None) -> RunWriter:
+        """Writes the start of a run by this process.
+
+        Args:
+            plan: what is known of it.
+            keep: keeps only about so many of its windows and their moves, the last ones; None to keep all.
+        """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         run_id = self.execute(
             "INSERT INTO runs (started, pid, pid_started, status, detail, restored, label, grouping, plan)"
             " VALUES (?, ?, ?, ?, '', 0, ?, ?, ?)",
             (time.time(), this.pid, this.start_ticks, Status.RUNNING, plan.label, plan.group, plan_json(plan)),
         )
-        return RunWriter(self, run_id)
+        return RunWriter(self, run_id, keep)
 
     def resume(self, run_id: int) -> RunWriter:
         """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed."""
@@ -206,15 +213,19 @@ class RunWriter:
     Args:
         store: where.
         run_id: the run's number.
+        keep: keeps only about so many windows, the last ones; None to keep all.
     """
 
-    def __init__(self, store: Store, run_id: int) -> None:
+    def __init__(self, store: Store, run_id: int, keep: int | None = None) -> None:
         self.store = store
         self.run_id = run_id
+        self._keep = keep
 
     def window(self, window: Window) -> None:
         """Writes a window."""
         w = window
+        if self._keep is not None and w.index % max(1, self._keep // _LUMPS) == 0:
+            self._forget(w.index - self._keep)
         self.store.execute(
             "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -255,6 +266,11 @@ class RunWriter:
     def finish(self, outcome: Outcome) -> None:
         """Writes how the run ended."""
         self.store.finish(self.run_id, outcome)
+
+    def _forget(self, first: int) -> None:
+        """Removes the windows before this one, and the moves that followed from them."""
+        for table in ("moves", "windows"):
+            self.store.execute(f"DELETE FROM {table} WHERE run = ? AND idx < ?", (self.run_id, first))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from trimtab.core import Knob, Objective
-from trimtab.errors import OperatorEdit
+from trimtab.errors import OperatorEdit, UsageError
 from trimtab.events import MoveState
 from trimtab.guard import standard
 from trimtab.loop import Loop
@@ -95,3 +95,11 @@ def test_a_resumed_run_ends_as_one_that_was_never_cut() -> None:
     Loop(plant, (WORKERS,), Climber(OBJECTIVE), guards, writer, settings, Stop(), past=past).run()
     assert part.store.windows(part.run_id) == whole.store.windows(whole.run_id)
     assert [m.move for m in part.store.moves(part.run_id)] == [m.move for m in whole.store.moves(whole.run_id)]
+
+
+def test_a_run_of_which_only_the_last_windows_were_kept_is_not_replayed() -> None:
+    writer = recorded(MemoryPlant(), (WORKERS,))
+    for table in ("moves", "windows"):
+        writer.store.execute(f"DELETE FROM {table} WHERE idx < 2", ())
+    with pytest.raises(UsageError, match="only the windows from 2 on were kept"):
+        replayed(writer, Climber(OBJECTIVE), (WORKERS,))

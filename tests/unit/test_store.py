@@ -194,3 +194,20 @@ def test_the_store_is_in_the_state_directory(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
     assert default_path() == tmp_path / ".local" / "state" / "trimtab" / "runs.sqlite"
+
+
+def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(path: Path) -> None:
+    store = Store(path)
+    whole = store.begin(PLAN)
+    whole.window(WINDOW)
+    writer = store.begin(PLAN, keep=32)
+    most = 0
+    for index in range(200):
+        writer.window(Window(index, 2.0 * index, 1.5, {}, {}))
+        writer.move(index, MOVE, MOVE, MoveState.HELD)
+        most = max(most, len(store.windows(writer.run_id)))
+    indices = [window.index for window in store.windows(writer.run_id)]
+    assert indices == list(range(indices[0], 200))
+    assert 32 <= len(indices) <= most <= 32 + 2
+    assert [move.index for move in store.moves(writer.run_id)] == indices
+    assert store.windows(whole.run_id) == [WINDOW]

@@ -15,7 +15,7 @@ from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
 from trimtab.core.metric import metric
 from trimtab.core.objective import Objective
-from trimtab.core.plant import Plant
+from trimtab.core.plant import Habits, Plant
 from trimtab.errors import UsageError
 from trimtab.options import options_of, values
 
@@ -43,6 +43,16 @@ class Lasting(Protocol):
     def undo_leftover(self) -> None:
         """Takes away what earlier runs left behind."""
         ...
+
+
+def habits_of(plant: str | None) -> Habits:
+    """How a plant is tuned; the usual habits where none is named yet.
+
+    Raises:
+        UsageError: there is no such plant.
+    """
+    habits: Habits = Habits() if plant is None else getattr(discovery.load(PLANTS, plant), "HABITS", Habits())
+    return habits
 
 
 def add_plant(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +118,7 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
     Raises:
         UsageError: there is no such metric.
     """
-    name = args.maximize or args.minimize or "response_time_s"
+    name = args.maximize or args.minimize or habits_of(args.plant).minimize
     return Objective(metric(name).name, args.maximize is None)
 
 

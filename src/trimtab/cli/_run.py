@@ -44,6 +44,7 @@ class Job:
         settings: how the run goes.
         guarantee: what it guarantees to classes of clients; None when it tunes.
         facts: what else the report should say of how it was run.
+        keep_windows: about how many windows are stored, the last ones; None for all.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Job:
     settings: Settings
     guarantee: DelayGuarantee | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    keep_windows: int | None = None
 
     def guards(self) -> tuple[Guard, ...]:
         """What every move passes."""
@@ -88,7 +90,7 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     past = None
     if killed is None:
         _warn_of_leftovers(store, plant)
-        writer = store.begin(_plan(args, plant, job))
+        writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         past = past_of(store, killed, job.controller, guards)
         writer = store.resume(killed.id)

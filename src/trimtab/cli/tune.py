@@ -21,11 +21,14 @@ from trimtab.cli._plant import (
     chosen_controller,
     chosen_knobs,
     chosen_objective,
+    habits_of,
     refine,
     writable,
 )
 from trimtab.cli._run import Job, carried_out, concluded
 from trimtab.cli._stop import stopping
+from trimtab.core.plant import Habits
+from trimtab.errors import UsageError
 from trimtab.records import Run
 from trimtab.settings import Mode, Settings
 from trimtab.units import parse_duration_s
@@ -37,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb; `refine` adds those of the plant."""
     add_plant(parser)
     there = ", ".join(discovery.names(CONTROLLERS))
-    parser.add_argument("--controller", default="trim", metavar="NAME", help=f"one of {there} (default trim)")
+    usual, own = Habits(), " where the plant has no other"
+    parser.add_argument("--controller", metavar="NAME", help=f"one of {there} (default {usual.controller}{own})")
     parser.add_argument(
         "--option",
         action="append",
@@ -46,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option of the controller; may be repeated",
     )
     goal = parser.add_mutually_exclusive_group()
-    goal.add_argument("--minimize", metavar="METRIC", help="what to make least (default response_time_s)")
+    goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least (default {usual.minimize}{own})")
     goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
     parser.add_argument(
         "--knob", action="append", default=[], metavar="NAME", help="a knob to move (default: the plant's first)"
     )
-    parser.add_argument("--window", default="10s", help="length of a window (default 10s)")
+    parser.add_argument("--window", help=f"length of a window (default {usual.window}{own})")
     parser.add_argument("--duration", default="10m", help="length of the run (default 10m)")
     parser.add_argument("--settle", help="wait after a change (default: a second, at most half a window)")
     parser.add_argument(
@@ -62,6 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--on-exit", choices=["keep", "restore"], default="keep", help="what to leave in force (default keep)"
+    )
+    parser.add_argument(
+        "--keep-windows",
+        type=int,
+        metavar="N",
+        help="of a long run store only about the last N windows (default all)",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a report of the run")
     parser.add_argument("--label", default="", help="what this run is in its group, such as baseline")
@@ -81,14 +91,18 @@ def run(args: argparse.Namespace) -> int:
 def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     """Starts a run, or goes on with one that was killed."""
     settings = _settings(args)
-    controller = chosen_controller(args.controller, settings.objective, args.option)
+    if args.keep_windows is not None and args.keep_windows < 1:
+        raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
+    name = args.controller or habits_of(args.plant).controller
+    controller = chosen_controller(name, settings.objective, args.option)
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         knobs = chosen_knobs(plant, args.knob)
         controller.start(knobs, args.seed)
         if isinstance(plant, Guarded) and settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
-        ended = carried_out(args, plant, Job(args.controller, controller, knobs, settings), stop, killed)
+        job = Job(name, controller, knobs, settings, keep_windows=args.keep_windows)
+        ended = carried_out(args, plant, job, stop, killed)
     return concluded(args, ended, stop)
 
 
@@ -99,7 +113,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         UsageError: a duration or a metric is wrong, or the window is longer than the duration.
     """
     return Settings(
-        window_s=parse_duration_s(args.window),
+        window_s=parse_duration_s(args.window or habits_of(args.plant).window),
         duration_s=parse_duration_s(args.duration),
         objective=chosen_objective(args),
         mode=Mode(args.mode),

@@ -7,7 +7,7 @@ from trimtab.core.knob import Domain, How, Knob
 from trimtab.core.metric import METRICS, Metric, metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Objective
-from trimtab.core.plant import Applied, Clock, Plant, Sensor
+from trimtab.core.plant import Applied, Clock, Habits, Plant, Sensor
 from trimtab.core.window import Configuration, Readings, Window
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Domain",
     "Finding",
     "Guard",
+    "Habits",
     "How",
     "Knob",
     "Metric",

@@ -9,6 +9,8 @@ from trimtab.errors import UsageError
 
 PROCESS_BUDGET = "process_budget"
 """What a class of clients may hold of the workers is the knob of this name, an `@` and the class."""
+KEEP_ALIVE = "keep_alive_ms"
+"""After how long an idle connection is ended."""
 
 
 class How(StrEnum):

@@ -74,6 +74,21 @@ class Applied:
     notes: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class Habits:
+    """How a plant is tuned where the user does not say otherwise; a plant's module names its own in `HABITS`.
+
+    Args:
+        controller: the controller's registered name.
+        minimize: the metric to make least.
+        window: length of a window, as a user writes it.
+    """
+
+    controller: str = "trim"
+    minimize: str = "response_time_s"
+    window: str = "10s"
+
+
 class Plant(Protocol):
     """A system under control. Its module names the class in `PLANT`."""
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.core import Guard, Knob, Move, Objective, Window
-from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.core.knob import KEEP_ALIVE, PROCESS_BUDGET
 from trimtab.guard.domain import Domain
 from trimtab.guard.early_abort import EarlyAbort
 from trimtab.guard.feasibility import Feasibility
@@ -39,12 +39,17 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob]) -> tuple[Guard, ...]:
     controller of delays computes them together, from windows of one length: to cut one window or one step of one
     budget would be a disturbance that it has to take back.
 
+    A run that moves nothing but the keep-alive time has its domain and the largest step. The time costs no memory,
+    and what a window measures follows the pauses of the clients: no window is bad because of the time alone.
+
     Args:
         objective: what the run strives for.
         knobs: those it may move.
     """
     if knobs and all(knob.name.startswith(f"{PROCESS_BUDGET}@") for knob in knobs):
         return (Domain(),)
+    if knobs and all(knob.name == KEEP_ALIVE for knob in knobs):
+        return Domain(), LargestStep()
     return standard(objective)
 
 

@@ -24,6 +24,7 @@ BAD = [
     ),
     (["tune", "memory", "--window", "0s"], "a window of 0 s is too short"),
     (["tune", "memory", "--window", "10"], "'10' is not a duration"),
+    (["tune", "memory", "--keep-windows", "0"], "--keep-windows 0 is too few: it must be at least 1"),
     (["tune", "memory", "--mode", "wild"], "invalid choice: 'wild'"),
     (["tune", "memory", "--mode", "approve"], "standard input is not a terminal"),
     (["tune", "memory", "--option", "speed=1"], "--option 'speed=1': write NAME=VALUE; trim has "),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Trimtab
+from trimtab import discovery
+from trimtab.core import Habits
 from trimtab.events import MoveState, Status
 from trimtab.store import Store
 
@@ -117,3 +119,28 @@ def test_doctor_shows_what_would_enable_what_cannot_be_used(trimtab: Trimtab) ->
         "detail": "is forgetful",
         "enable": "write things down",
     }
+
+
+def test_a_plant_with_habits_of_its_own_is_tuned_by_them_unless_told_otherwise(
+    trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = discovery.load("trimtab.plants", "memory")
+    monkeypatch.setattr(memory, "HABITS", Habits("fuzzy", "service_time_s", "5s"), raising=False)
+    assert trimtab("tune", "memory", "--duration", "20s").code == 0
+    told = ("--controller", "static", "--maximize", "request_rate_hz", "--window", "10s")
+    assert trimtab("tune", "memory", "--duration", "20s", *told).code == 0
+    plans = [Store(store).run(number).plan for number in (1, 2)]
+    assert [plan.controller for plan in plans] == ["fuzzy", "static"]
+    assert [str(plan.settings.objective) for plan in plans] == ["minimize service_time_s", "maximize request_rate_hz"]
+    assert [plan.settings.window_s for plan in plans] == [5, 10]
+
+
+def test_a_long_run_stores_only_its_last_windows_when_asked(trimtab: Trimtab, store: Path) -> None:
+    assert trimtab("tune", "memory", "--duration", "10m", "--window", "1s", "--keep-windows", "16").code == 0
+    kept = Store(store).windows(1)
+    assert 16 <= len(kept) <= 18
+    assert kept[-1].index > 200
+    assert trimtab("runs", "show", 1).code == 0
+    said = trimtab("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "were kept" in said.err
