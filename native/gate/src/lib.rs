@@ -29,6 +29,7 @@ mod reclaim;
 mod recover;
 mod refuse;
 mod rules;
+mod scheduling;
 mod server;
 mod signals;
 mod slots;
