@@ -283,8 +283,9 @@ impl<'a> Engine<'a> {
         for due in self.timers.overdue(before_ns) {
             let (crowd, requests) = match due {
                 Due::Wake(id) => match self.sessions.get(id) {
-                    Some(session) => (session.crowd, 1),
-                    None => continue,
+                    // What is on its way through the network is counted already.
+                    Some(session) if !session.is_waiting() => (session.crowd, 1),
+                    _ => continue,
                 },
                 Due::User(crowd, _) => (crowd, 1),
                 Due::Arrival(crowd) => (crowd, 1 + self.further_arrivals(crowd, before_ns)),

@@ -94,9 +94,9 @@ impl Engine<'_> {
         }
         link.stage = Stage::Busy;
         let connect_ns = now_ns - link.opened_ns;
-        if let Some((_, _, tally)) = self.parts(session_id) {
+        if let Some((_, crowd, tally)) = self.parts(session_id) {
             tally.now.connections += 1;
-            tally.now.connect.record(connect_ns);
+            tally.now.connect.record(connect_ns + crowd.round_trip_ns);
         }
         self.send_at(id, now_ns);
         if flags.intersects(EventFlags::IN | CLOSED) {
@@ -178,9 +178,10 @@ impl Engine<'_> {
     }
 
     fn on_first_byte(&mut self, id: Id, now_ns: u64) {
-        if let Some((session, _, tally)) = self.parts(id) {
+        if let Some((session, crowd, tally)) = self.parts(id) {
             let sent_ns = session.actual_ns.unwrap_or(now_ns);
-            tally.now.first_byte.record(now_ns - sent_ns);
+            let taken_ns = now_ns - sent_ns + crowd.round_trip_ns;
+            tally.now.first_byte.record(taken_ns);
         }
     }
 
@@ -202,7 +203,7 @@ impl Engine<'_> {
                 session.phase = Phase::Unsent;
                 tally.unsent += 1;
             }
-            self.open(id, now_ns);
+            self.go_on(id, now_ns);
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Crowd {
     pub connection: Connection,
     /// Longest wait for a reply.
     pub timeout_ns: u64,
+    /// Round trip of the network that is stood in for.
+    pub round_trip_ns: u64,
     /// Address to send from.
     pub source: Option<std::net::Ipv4Addr>,
 }
@@ -147,6 +149,7 @@ impl Plan {
             },
             connection: population.connection,
             timeout_ns: ns(positive_s("timeout_s", population.timeout_s)?),
+            round_trip_ns: ns(population.round_trip_s),
             source: population.source,
         })
     }
@@ -175,6 +178,12 @@ fn check(population: &Population, start: &Start) -> Result<(), String> {
         }
         Arrivals::Closed { users: 0 } => return Err("users is 0, must be at least 1".to_owned()),
         Arrivals::Closed { .. } => {}
+    }
+    if !(0.0..=LONGEST_S).contains(&population.round_trip_s) {
+        return Err(format!(
+            "round_trip_s is {}, must be between 0 and {LONGEST_S}",
+            population.round_trip_s
+        ));
     }
     let mut before_s = 0.0;
     for step in &population.schedule {

@@ -54,6 +54,7 @@ fn every_wrong_value_is_named() {
     assert!(refusal(|s| s.populations.clear()).contains("populations is empty"));
     assert!(refusal(|s| s.populations[0].class.clear()).contains("class is empty"));
     assert!(refusal(|s| s.populations[0].timeout_s = -1.0).contains("timeout_s is -1"));
+    assert!(refusal(|s| s.populations[0].round_trip_s = -1.0).contains("round_trip_s is -1"));
     assert!(refusal(|s| s.populations[0].pages.clear()).contains("pages: no urls"));
     assert!(refusal(|s| s.populations[0].pages[0].weight = 0.0).contains("weight is 0"));
     assert!(refusal(|s| s.populations[0].pages[0].path = "/a b".to_owned()).contains("/a b"));

@@ -134,6 +134,7 @@ pub fn population(class: &str) -> Population {
         timeout_s: 5.0,
         schedule: Vec::new(),
         source: None,
+        round_trip_s: 0.0,
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Phase {
     Thinking,
     /// The browser has not asked for the next object yet.
     Gap,
-    /// The request waits for its connection.
+    /// The request waits for its connection, or is on its way through the network.
     Unsent,
     /// The request is sent, its reply is not complete.
     Awaiting,
@@ -60,6 +60,8 @@ pub struct Session {
     pub page_actual_ns: u64,
     /// When the request was due.
     pub intended_ns: u64,
+    /// The handshake of the current request's connection has taken its round trip.
+    pub greeted: bool,
     /// When the request was sent for the first time; None before.
     pub actual_ns: Option<u64>,
     /// When the request has failed.
@@ -86,6 +88,7 @@ impl Session {
             page_intended_ns: 0,
             page_actual_ns: 0,
             intended_ns: 0,
+            greeted: false,
             actual_ns: None,
             deadline_ns: 0,
         }
@@ -113,6 +116,7 @@ impl Session {
     fn request(&mut self, crowd: &Crowd, intended_ns: u64, now_ns: u64) {
         self.requests_left -= 1;
         self.intended_ns = intended_ns;
+        self.greeted = false;
         self.actual_ns = None;
         self.deadline_ns = now_ns + crowd.timeout_ns;
         self.phase = Phase::Unsent;

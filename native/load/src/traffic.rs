@@ -46,7 +46,8 @@ impl<'a> Engine<'a> {
             Phase::Gap => self.fetch(id, due_ns, now_ns),
             Phase::Thinking if self.is_unwanted(id) => self.end_session(id, now_ns, false),
             Phase::Thinking => self.click(id, due_ns, now_ns),
-            Phase::Unsent | Phase::Awaiting => {}
+            Phase::Unsent => self.go_on(id, now_ns),
+            Phase::Awaiting => {}
         }
     }
 
@@ -86,19 +87,47 @@ impl<'a> Engine<'a> {
         self.dispatch(id, now_ns);
     }
 
-    /// Sends the current request on the session's connection, or opens one.
+    /// Lets the current request go: it reaches the server after half a round trip, or after a handshake and that.
     fn dispatch(&mut self, id: Id, now_ns: u64) {
         self.arm_deadline(id);
-        let Some(session) = self.sessions.get(id) else {
+        let Some((session, crowd, _)) = self.parts(id) else {
             return;
         };
-        let Some(link_id) = session.connection else {
-            return self.open(id, now_ns);
+        if crowd.round_trip_ns == 0 {
+            return self.go_on(id, now_ns);
+        }
+        let half_ns = crowd.round_trip_ns / 2;
+        session.greeted = session.connection.is_none();
+        let way_ns = if session.greeted {
+            3 * half_ns
+        } else {
+            half_ns
         };
-        if let Some(link) = self.links.get_mut(link_id) {
-            link.stage = Stage::Busy;
-            link.sent = 0;
-            self.send_at(link_id, now_ns);
+        self.timers.push(now_ns + way_ns, Due::Wake(id));
+    }
+
+    /// The current request has reached the server: sends it on the session's connection, or opens one.
+    ///
+    /// Without a connection and without a handshake so far, the client has sent into a connection that the server had
+    /// closed: it hears of that after half a round trip, and then shakes hands.
+    pub(crate) fn go_on(&mut self, id: Id, now_ns: u64) {
+        let Some((session, crowd, _)) = self.parts(id) else {
+            return;
+        };
+        match session.connection {
+            Some(link_id) => {
+                if let Some(link) = self.links.get_mut(link_id) {
+                    link.stage = Stage::Busy;
+                    link.sent = 0;
+                    self.send_at(link_id, now_ns);
+                }
+            }
+            None if session.greeted || crowd.round_trip_ns == 0 => self.open(id, now_ns),
+            None => {
+                session.greeted = true;
+                let way_ns = 2 * crowd.round_trip_ns;
+                self.timers.push(now_ns + way_ns, Due::Wake(id));
+            }
         }
     }
 
@@ -126,10 +155,15 @@ impl<'a> Engine<'a> {
         };
         // A server that answers before it has the whole request leaves the rest of it on the connection.
         let closing = closing || session.phase == Phase::Unsent;
-        count_reply(session, tally, &reply, now_ns);
+        let taken_ns = session
+            .actual_ns
+            .map_or(0, |sent_ns| now_ns - sent_ns + crowd.round_trip_ns);
+        // When the client has it.
+        let home_ns = now_ns + crowd.round_trip_ns / 2;
+        count_reply(session, tally, &reply, home_ns, taken_ns);
         let next = session.replied(crowd);
         if !matches!(next, Next::Object(_)) {
-            count_page(session, tally, now_ns);
+            count_page(session, tally, home_ns);
         }
         let closes = match crowd.connection {
             Connection::PerRequest => true,
@@ -140,12 +174,12 @@ impl<'a> Engine<'a> {
             self.close(link_id);
         }
         match next {
-            Next::Object(0) => self.fetch(id, now_ns, now_ns),
-            Next::Object(gap_ns) => self.timers.push(now_ns + gap_ns, Due::Wake(id)),
+            Next::Object(0) if home_ns == now_ns => self.fetch(id, now_ns, now_ns),
+            Next::Object(gap_ns) => self.timers.push(home_ns + gap_ns, Due::Wake(id)),
             Next::Over => self.end_session(id, now_ns, false),
             Next::Click(_) if self.is_unwanted(id) => self.end_session(id, now_ns, false),
-            Next::Click(0) => self.click(id, now_ns, now_ns),
-            Next::Click(think_ns) => self.timers.push(now_ns + think_ns, Due::Wake(id)),
+            Next::Click(0) if home_ns == now_ns => self.click(id, now_ns, now_ns),
+            Next::Click(think_ns) => self.timers.push(home_ns + think_ns, Due::Wake(id)),
         }
     }
 
@@ -200,7 +234,14 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn count_reply(session: &mut Session, tally: &mut Tally, reply: &Reply, now_ns: u64) {
+/// Counts a reply that the client has at `home_ns`, `taken_ns` after it sent the request.
+fn count_reply(
+    session: &mut Session,
+    tally: &mut Tally,
+    reply: &Reply,
+    home_ns: u64,
+    taken_ns: u64,
+) {
     tally.outstanding -= 1;
     if session.phase == Phase::Unsent {
         tally.unsent -= 1;
@@ -214,27 +255,24 @@ fn count_reply(session: &mut Session, tally: &mut Tally, reply: &Reply, now_ns: 
             tally
                 .now
                 .request_intended
-                .record(now_ns - session.intended_ns);
-            tally
-                .now
-                .request_actual
-                .record(now_ns - session.actual_ns.unwrap_or(now_ns));
+                .record(home_ns - session.intended_ns);
+            tally.now.request_actual.record(taken_ns);
             return;
         }
     }
     session.page_failed = true;
 }
 
-fn count_page(session: &Session, tally: &mut Tally, now_ns: u64) {
+fn count_page(session: &Session, tally: &mut Tally, home_ns: u64) {
     if !session.page_failed {
         tally.now.pages += 1;
         tally
             .now
             .page_intended
-            .record(now_ns - session.page_intended_ns);
+            .record(home_ns - session.page_intended_ns);
         tally
             .now
             .page_actual
-            .record(now_ns - session.page_actual_ns);
+            .record(home_ns - session.page_actual_ns);
     }
 }

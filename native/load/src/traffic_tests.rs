@@ -1,10 +1,10 @@
 //! What the generator does against servers that follow a script.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trimtab_wire::load::{Class, Start};
-use trimtab_wire::workload::{Arrivals, Connection, Population, Step};
+use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Step};
 
 use crate::scripted::{one_session, population, run, start, summary, Server};
 
@@ -319,4 +319,82 @@ fn a_schedule_starts_and_stops_populations() {
     let (before, after) = (&intervals[..4], &intervals[7..]);
     assert_eq!((requests(before, 0), requests(after, 1)), (0, 0));
     assert!(requests(before, 1) > 0 && requests(after, 0) > 0);
+}
+
+/// One session of a page of two requests over a network with this round trip.
+fn over_a_network(round_trip_s: f64) -> Population {
+    Population {
+        burst_requests: Distribution::Constant { value: 2.0 },
+        round_trip_s,
+        ..one_session(1.0, 0.0)
+    }
+}
+
+fn near(found_s: Option<f64>, expected_s: f64) {
+    let found_s = found_s.expect("a sample");
+    assert!(
+        (expected_s..expected_s + 0.03).contains(&found_s),
+        "{found_s} is not {expected_s}"
+    );
+}
+
+#[test]
+fn a_request_takes_a_round_trip_and_a_new_connection_one_more() {
+    let (server, _) = recording();
+    let class = summary(&server, over_a_network(0.1), 0.6);
+    assert_eq!((class.requests, class.connections), (2, 1));
+    near(class.request_intended.max_s, 0.2);
+    near(class.request_intended.mean_s, 0.15);
+    near(class.request_actual.max_s, 0.1);
+    near(class.first_byte.mean_s, 0.1);
+    near(class.connect.mean_s, 0.1);
+    near(class.page_intended.mean_s, 0.3);
+    assert_eq!((class.outstanding, class.unsent), (0, 0));
+}
+
+#[test]
+fn the_server_sees_the_gap_and_a_round_trip_between_two_requests() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&times);
+    let server = Server::new(move |_, mut client| {
+        while client.request().is_some() {
+            notes.lock().expect("notes").push(Instant::now());
+            client.reply();
+        }
+    });
+    let one = Population {
+        object_gap_s: Distribution::Constant { value: 0.05 },
+        ..over_a_network(0.1)
+    };
+    summary(&server, one, 0.6);
+    let times = times.lock().expect("notes");
+    near(Some((times[1] - times[0]).as_secs_f64()), 0.15);
+}
+
+#[test]
+fn a_request_that_travels_to_a_closed_connection_comes_back_and_shakes_hands() {
+    let server = Server::new(|number, mut client| {
+        client.request();
+        client.reply();
+        if number > 0 {
+            return client.serve();
+        }
+        // The client has the reply after 50 ms, and its next request is here after 100 ms.
+        std::thread::sleep(Duration::from_millis(75));
+    });
+    let class = summary(&server, over_a_network(0.1), 0.8);
+    assert_eq!((class.requests, class.connections), (2, 2));
+    near(class.request_intended.max_s, 0.3);
+    assert_eq!(errors(&class), []);
+}
+
+#[test]
+fn a_client_that_knows_of_the_close_shakes_hands_at_once() {
+    let server = Server::new(|_, mut client| {
+        client.request();
+        client.reply();
+    });
+    let class = summary(&server, over_a_network(0.1), 0.8);
+    assert_eq!((class.requests, class.connections), (2, 2));
+    near(class.request_intended.max_s, 0.2);
 }

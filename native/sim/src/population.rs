@@ -81,6 +81,13 @@ impl Clients {
             let error = format!("{} must be greater than 0", population.timeout_s);
             return Err(named("timeout_s", error));
         }
+        if population.round_trip_s != 0.0 {
+            let error = format!(
+                "{} must be 0: no network is simulated",
+                population.round_trip_s
+            );
+            return Err(named("round_trip_s", error));
+        }
         Ok(Self {
             class: 0,
             arrivals: population.arrivals,

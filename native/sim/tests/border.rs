@@ -140,6 +140,13 @@ fn a_population_outside_its_domain_is_refused_by_name() {
             },
         ),
         (
+            "round_trip_s",
+            Population {
+                round_trip_s: 0.1,
+                ..good.clone()
+            },
+        ),
+        (
             "schedule",
             Population {
                 schedule: at(4.0, 1.0),

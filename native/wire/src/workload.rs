@@ -152,4 +152,13 @@ pub struct Population {
     pub schedule: Vec<Step>,
     /// Source address to bind, in 127.0.0.0/8; None lets the kernel choose.
     pub source: Option<std::net::Ipv4Addr>,
+    /// Round trip of the network that the generator stands in for, in seconds: a request and its reply take half of it
+    /// each, and a new connection one more. 0 is loopback as it is; the simulator takes nothing else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub round_trip_s: f64,
+}
+
+/// What does not ask for a network looks as it did before there was one.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }

@@ -157,6 +157,7 @@ class Population:
         timeout_s: a request without a complete reply after this many seconds has failed, and its session ends.
         schedule: changes of intensity, in order of time; before the first one the factor is 1.
         source: source address in 127.0.0.0/8; None lets the kernel choose.
+        round_trip_s: round trip of the network that the load generator stands in for, in seconds; 0 for none.
 
     Raises:
         UsageError: a value is outside what is allowed.
@@ -174,6 +175,7 @@ class Population:
     timeout_s: float = 30.0
     schedule: tuple[Step, ...] = ()
     source: str | None = None
+    round_trip_s: float = 0.0
 
     def __post_init__(self) -> None:
         required(bool(self.class_name.strip()), "class", repr(self.class_name), "a name that is not empty")
@@ -181,11 +183,14 @@ class Population:
         required(0 < self.timeout_s < math.inf, "timeout", f"{self.timeout_s:g} s", "more than 0 and finite")
         times = [step.at_s for step in self.schedule]
         required(times == sorted(set(times)), "steps", [f"{at:g} s" for at in times], "in order of time")
+        allowed = "at least 0 and finite"
+        required(0 <= self.round_trip_s < math.inf, "round trip", f"{self.round_trip_s:g} s", allowed)
         if self.source is not None:
             required(_is_loopback(self.source), "source", repr(self.source), "an IPv4 address in 127.0.0.0/8")
 
     def to_wire(self) -> Wire:
-        """This population as the native programs read it."""
+        """This population as the native programs read it; a network only where there is to be one."""
+        network = {"round_trip_s": self.round_trip_s} if self.round_trip_s else {}
         return {
             "class": self.class_name,
             "arrivals": _tagged(self.arrivals),
@@ -199,6 +204,7 @@ class Population:
             "timeout_s": self.timeout_s,
             "schedule": [asdict(step) for step in self.schedule],
             "source": self.source,
+            **network,
         }
 
 

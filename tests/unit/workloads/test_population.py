@@ -61,6 +61,12 @@ def test_a_population_becomes_the_wire_message() -> None:
     }
 
 
+def test_a_network_is_told_where_there_is_one() -> None:
+    plain, far = (Population(class_name="a", arrivals=Poisson(1), round_trip_s=s).to_wire() for s in (0.0, 0.1))
+    assert "round_trip_s" not in plain
+    assert far == {**plain, "round_trip_s": 0.1}
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -70,6 +76,7 @@ def test_a_population_becomes_the_wire_message() -> None:
         ({"timeout_s": math.nan}, "timeout nan"),
         ({"source": "10.0.0.1"}, "source '10.0.0.1'"),
         ({"source": "::1"}, "source"),
+        ({"round_trip_s": -1.0}, "round trip -1"),
         ({"schedule": (Step(5, 1), Step(2, 1))}, "steps"),
         ({"schedule": (Step(5, 1), Step(5, 2))}, "steps"),
     ],

@@ -46,6 +46,7 @@ pub fn population(arrivals: Arrivals, cpu_s: f64) -> Population {
         timeout_s: ENDLESS,
         schedule: vec![],
         source: None,
+        round_trip_s: 0.0,
     }
 }
 
