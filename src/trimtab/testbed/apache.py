@@ -197,7 +197,8 @@ class ApacheTestbed:
         directory.chmod(0o755)
         for name in ("logs", "run", "php", "conf-enabled"):
             (directory / name).mkdir(mode=0o755)
-        content.write(directory, self.spec.surge_files)
+        more = (*content.surge(self.spec.surge_files), *content.specweb99(self.spec.specweb99_directories))
+        content.write(directory, more)
         # Empty: PHP's own defaults, whatever the machine's php.ini says.
         (directory / "php" / "php.ini").write_text("memory_limit = 512M\n", encoding="ascii")
 

@@ -25,10 +25,11 @@ class ApacheSpec:
         start_servers: processes from the start; None for as many as `max_request_workers` asks for.
         spare_workers: least and most idle workers; None for the whole pool, so that the pool has
             `max_request_workers` at any time, as liu2003 varies it. Not what Debian ships.
-        keep_alive_timeout_ms: how long a worker waits for the next request of a connection.
+        keep_alive_timeout_ms: how long a worker waits for the next request of a connection; 0 for KeepAlive Off.
         listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
         php: whether mod_php is loaded; only prefork can.
         surge_files: files of SURGE's set that it serves under /surge/; 0 for none.
+        specweb99_directories: directories of SPECweb99's set that it serves under /file_set/; 0 for none.
         memory_limit_bytes: memory of the whole server; None for no limit.
         swap: whether memory beyond the limit is swapped (to zram).
         cores: CPU time per second; None for no limit.
@@ -49,6 +50,7 @@ class ApacheSpec:
     listen_backlog: int = 511
     php: bool = False
     surge_files: int = 0
+    specweb99_directories: int = 0
     memory_limit_bytes: int | None = None
     swap: bool = False
     cores: float | None = None
@@ -148,9 +150,7 @@ def text(
         *(f"Listen 127.0.0.1:{port}" for port in ports),
         f"ListenBacklog {spec.listen_backlog}",
         "Timeout 60",
-        "KeepAlive On",
-        "MaxKeepAliveRequests 100",
-        f"KeepAliveTimeout {spec.keep_alive_timeout_ms}ms",
+        *_keep_alive(spec),
         *processing(spec),
         "ExtendedStatus On",
         *_pages(quoted),
@@ -162,6 +162,17 @@ def text(
         lines.append("</FilesMatch>")
     lines.append(f'IncludeOptional {quoted}/conf-enabled/*.conf"')
     return "\n".join(lines) + "\n"
+
+
+def _keep_alive(spec: ApacheSpec) -> list[str]:
+    """The directives of persistent connections."""
+    if spec.keep_alive_timeout_ms == 0:
+        return ["KeepAlive Off"]
+    return [
+        "KeepAlive On",
+        "MaxKeepAliveRequests 100",
+        f"KeepAliveTimeout {spec.keep_alive_timeout_ms}ms",
+    ]
 
 
 def _pages(quoted: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a private server serves: static files with the sizes of WebStone or SURGE, a dynamic page, a CGI page.
+"""What a private server serves: files with the sizes of WebStone, SURGE or SPECweb99, a dynamic page, a CGI page.
 
 The static mix is the one of WebStone 2.5's standard file list, which liu2003 uses: 500 B 35 %, 5 KB 50 %,
 50 KB 14 %, 500 KB 0.9 %, 5 MB 0.1 % of the requests.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from trimtab.workloads._specweb99_files import SpecFileSet
 from trimtab.workloads._surge_files import FileSet
 
 
@@ -52,6 +54,17 @@ def surge(files: int) -> tuple[File, ...]:
     return tuple(File(u.path, size, u.weight) for u, size in zip(chosen.urls, chosen.sizes_bytes, strict=True))
 
 
+def specweb99(directories: int) -> tuple[File, ...]:
+    """The files that the workload `specweb99` asks for, by the weights of its standard mix.
+
+    Args:
+        directories: how many; 0 for none. One takes 5 MB.
+    """
+    if directories == 0:
+        return ()
+    return tuple(File(file.path, file.size_bytes, file.weight) for file in SpecFileSet(directories).files())
+
+
 CGI_PATH = "/cgi-bin/service.cgi"
 DYNAMIC_PATH = "/dynamic.php"
 
@@ -82,21 +95,22 @@ def body(file: File) -> bytes:
     return (block * (file.size_bytes // len(block) + 1))[: file.size_bytes]
 
 
-def write(directory: Path, surge_files: int = 0) -> None:
+def write(directory: Path, more: Iterable[File] = ()) -> None:
     """Makes `htdocs` and `cgi-bin`, readable by everybody.
 
     Args:
         directory: where; it exists.
-        surge_files: files of SURGE's set; 0 for none. They stay in the page cache at the writer's charge, because
-            flushing a thousand files one by one takes ten seconds.
+        more: files beside WebStone's. They stay in the page cache at the writer's charge, because flushing a thousand
+            files one by one takes ten seconds.
     """
     documents, scripts = directory / "htdocs", directory / "cgi-bin"
-    for made in (documents, scripts, documents / "surge"):
+    for made in (documents, scripts):
         made.mkdir(mode=0o755)
     for file in WEBSTONE:
         _write(documents / file.path.lstrip("/"), body(file), 0o644)
-    for file in surge(surge_files):
+    for file in more:
         made = documents / file.path.lstrip("/")
+        _directories(made.parent)
         made.write_bytes(body(file))
         made.chmod(0o644)
     for source, target, mode in (
@@ -109,6 +123,14 @@ def write(directory: Path, surge_files: int = 0) -> None:
 def perl() -> str | None:
     """The interpreter of the CGI page, or None where there is none."""
     return shutil.which("perl")
+
+
+def _directories(directory: Path) -> None:
+    """Makes a directory and those that it is in, readable by everybody whatever the umask."""
+    if not directory.exists():
+        _directories(directory.parent)
+        directory.mkdir()
+        directory.chmod(0o755)
 
 
 def _write(path: Path, text: bytes, mode: int) -> None:

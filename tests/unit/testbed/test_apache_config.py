@@ -31,6 +31,12 @@ def test_keep_alive_timeout_is_written_in_milliseconds() -> None:
     assert "KeepAliveTimeout 250ms" in lines(ApacheSpec(keep_alive_timeout_ms=250))
 
 
+def test_a_keep_alive_timeout_of_0_is_keep_alive_off() -> None:
+    off = lines(ApacheSpec(keep_alive_timeout_ms=0))
+    assert "KeepAlive Off" in off
+    assert not any(x.startswith(("KeepAliveTimeout", "MaxKeepAliveRequests", "KeepAlive On")) for x in off)
+
+
 def test_workers_drop_privileges_only_when_told_to_whom() -> None:
     assert {"User www-data", "Group www-data"} <= set(lines(ApacheSpec(), ("www-data", "www-data")))
     assert not any(x.startswith(("User ", "Group ")) for x in lines(ApacheSpec()))

@@ -51,7 +51,7 @@ def test_a_switch_ends_one_population_at_the_moment_the_other_begins() -> None:
 
 
 def test_surges_files_lie_under_their_urls_with_their_sizes_and_are_readable(tmp_path: Path) -> None:
-    content.write(tmp_path, surge_files=20)
+    content.write(tmp_path, content.surge(20))
     chosen = FileSet(20)
     for url, size in zip(chosen.urls, chosen.sizes_bytes, strict=True):
         written = tmp_path / "htdocs" / url.path.lstrip("/")
@@ -59,3 +59,14 @@ def test_surges_files_lie_under_their_urls_with_their_sizes_and_are_readable(tmp
         assert written.stat().st_mode & 0o777 == 0o644
     assert len(list((tmp_path / "htdocs" / "surge").iterdir())) == 20
     assert content.surge(0) == ()
+
+
+def test_specweb99s_files_lie_under_their_urls_with_their_sizes(tmp_path: Path) -> None:
+    files = content.specweb99(2)
+    content.write(tmp_path, files)
+    assert len(files) == 72
+    for file in files:
+        written = tmp_path / "htdocs" / file.path.lstrip("/")
+        assert written.stat().st_size == file.size_bytes
+        assert written.parent.stat().st_mode & 0o777 == 0o755
+    assert content.specweb99(0) == ()
