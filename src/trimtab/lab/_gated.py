@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trimtab import native
 from trimtab.clock import SystemClock
@@ -24,6 +24,7 @@ from trimtab.lab import Context
 from trimtab.lab._arm import WARM_S, Arm, aside, stored_loop, through_loop, under_load
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
+from trimtab.plants.simulated import Simulated, SimulatedClass, lu2001_server
 from trimtab.sensors import _shared_file
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.settings import Settings
@@ -185,6 +186,31 @@ def run_guarantee(
         objective = Objective(of_class("connection_delay_s", first))
         settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
         return stored_loop(context, plant, method, knobs, settings, (Domain(),), group, label, scene.facts)
+
+
+def run_simulated(
+    scene: Scene,
+    context: Context,
+    method: tuple[str, Controller],
+    seed: int,
+    duration_s: float,
+    group: str,
+    label: str,
+) -> int:
+    """As `run_guarantee`, on the simulator in place of server, gate and clients; in virtual time."""
+    spec = scene.apache
+    server = replace(
+        lu2001_server(),
+        max_request_workers=spec.max_request_workers,
+        keep_alive_timeout_ms=spec.keep_alive_timeout_ms,
+    )
+    classes = [SimulatedClass(one.name, one.budget or None) for one in scene.members]
+    plant = Simulated(server, scene.populations, seed, classes)
+    with contextlib.closing(plant):
+        plant.clock.sleep(scene.warm_s)
+        objective = Objective(of_class("connection_delay_s", scene.members[0].name))
+        settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
+        return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
 
 
 def budgets(plant: Plant) -> tuple[Knob, ...]:

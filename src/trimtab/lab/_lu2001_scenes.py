@@ -10,13 +10,16 @@ from trimtab.design.pi import Design
 from trimtab.lab._gated import Member, Scene
 from trimtab.testbed import lu2001
 from trimtab.testbed.lu2001 import STEP_S
-from trimtab.workloads._population import Step
+from trimtab.workloads._distribution import BoundedPareto
+from trimtab.workloads._population import Population, Step
 
 SCALE = 20.0
 """Times in the paper divided by times here."""
 PERIOD_S = 30.0
 WARM_S = 150.0
 """The paper switches its controller on after this time."""
+LONG_PAGE_FILES = 20.0
+"""Least number of files in a page once the users have turned to others."""
 NAMES = ("class0", "class1", "class2")
 
 
@@ -40,6 +43,18 @@ def stepped(guarantee: str, *desired: str, policy: str = "non-preemptive", scale
 def three() -> Scene:
     """Three classes of 100 users each at 1:2:4 (Section 7.3.2)."""
     return _scene("relative", _members(("1", "2", "4")), [100, 100, 100])
+
+
+def renewed(*desired: str) -> Scene:
+    """100 users of class 0 and 200 of class 1, all of whom turn to other pages at `STEP_S`.
+
+    The other pages embed at least 20 files instead of 5, so a worker is held about four times as long: the server
+    that the model was taken from is slower by as much.
+    """
+    scene = _scene("relative", _members(desired), [100, 200])
+    at_s = STEP_S / SCALE
+    before = tuple(replace(one, schedule=(Step(at_s, 0.0),)) for one in scene.populations)
+    return replace(scene, populations=(*before, *(_with_long_pages(one, at_s) for one in scene.populations)))
 
 
 def rising(*desired: str) -> Scene:
@@ -68,6 +83,14 @@ def with_budgets(scene: Scene, budgets: Mapping[str, int]) -> Scene:
         members.append(replace(member, budget=share))
         left -= share
     return replace(scene, members=tuple(members))
+
+
+def _with_long_pages(users: Population, at_s: float) -> Population:
+    """The same users from a moment on, with `LONG_PAGE_FILES` files in a page at least."""
+    embedded = users.burst_requests
+    assert isinstance(embedded, BoundedPareto)
+    long = replace(embedded, scale=LONG_PAGE_FILES)
+    return replace(users, burst_requests=long, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
 
 
 def _quoted(guarantee: str, desired: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,9 @@ SMOOTHED = 5
 """Windows in a running mean: one window holds too few connections to be compared with a reference."""
 SETTLE_S = 300.0 / SCALE
 """The settling time that the controllers are designed for."""
-RELATIVE = ("relative", "three", "unscaled")
+RELATIVE = ("relative", "three", "renewed", "unscaled")
+CHANGE = {"relative": "load step", "unscaled": "load step", "renewed": "change of pages"}
+"""What happens in mid-run."""
 
 
 def write(folder: Path, store: Store, run_ids: Sequence[int], found: Mapping[Kind, Identified] | None) -> None:
@@ -57,11 +59,11 @@ def write(folder: Path, store: Store, run_ids: Sequence[int], found: Mapping[Kin
 
 def _conditions(found: Sequence[Track]) -> list[str]:
     """What a reader needs to judge and repeat the figures."""
-    plan = found[-1].run.plan
+    plan = next((t for t in reversed(found) if t.run.plan.plant == "gate"), found[-1]).run.plan
     seeds = sorted({t.run.plan.settings.seed for t in found if t.run.plan.group != "identification"})
     facts = {k: v for k, v in plan.host.items() if k not in ("workload", "model", "design", "time divided by")}
     return [
-        "Real Apache under the gate, real load; nothing here is simulated. Repeat with",
+        "Real Apache under the gate, real load; what is simulated says so in its label. Repeat with",
         "",
         f"    trimtab lab run lu2001 --seeds {','.join(map(str, seeds))} --results FOLDER",
         "",
@@ -110,17 +112,17 @@ def _relative(folder: Path, part: str, labels: Mapping[str, Sequence[Track]]) ->
     desired = _desired(labels)
     step_s = (STEP_S - WARM_S) / (1.0 if part == "unscaled" else SCALE)
     scale = 1.0 if part == "unscaled" else SCALE
-    steps = part != "three"
+    steps = part in CHANGE
     _pictures(folder, part, labels, desired, True, step_s if steps else None)
     names = figures.classes_of(next(iter(labels.values()))[0])
     lines = [f"## Relative guarantee, {part}", ""]
     lines += [
         f"Desired {':'.join(plain(w) for w in desired)}. Ratio of mean delays, over repeats; settled: seconds after "
-        f"the {'load step' if steps else 'start'} until the running mean of {SMOOTHED} windows of every ratio stays "
+        f"the {CHANGE.get(part, 'start')} until the running mean of {SMOOTHED} windows of every ratio stays "
         f"within 10 % for as many, by repeat; designed for {seconds(SETTLE_S * SCALE / scale)}.",
         "",
-        "| run | pair | desired | before the step (95 %) | at the end (95 %) | settled |",
-        "|---|---|---:|---:|---:|---|",
+        "| run | pair | desired | before the change (95 %) | at the end (95 %) | settled | designed anew |",
+        "|---|---|---:|---:|---:|---|---|",
     ]
     for label, repeats in labels.items():
         for k, (upper, lower) in enumerate(pairwise(names), 1):
@@ -129,7 +131,9 @@ def _relative(folder: Path, part: str, labels: Mapping[str, Sequence[Track]]) ->
             ends = [_ratio(t, upper, lower, t.windows[-1].start_s * 0.6, float("inf")) for t in repeats]
             settled = [_settled(t, upper, lower, reference, step_s if steps else 0.0) for t in repeats]
             shown = ", ".join("never" if s is None else f"{s:.1f} s" for s in settled)
-            cells = (label, f"{lower} / {upper}", plain(reference), _span(before), _span(ends), shown)
+            anew = ", ".join(str(sum("redesigned to" in m.proposed.reason for m in t.moves)) for t in repeats)
+            pair = f"{lower} / {upper}"
+            cells = (label, pair, plain(reference), _span(before), _span(ends), shown, anew)
             lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 

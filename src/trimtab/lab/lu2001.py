@@ -18,6 +18,7 @@ from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.hybrid_delay import HybridDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
+from trimtab.controllers.self_tuning import SelfTuning
 from trimtab.controllers.static import Static
 from trimtab.core import Controller, Objective, of_class
 from trimtab.core.knob import PROCESS_BUDGET
@@ -29,7 +30,7 @@ from trimtab.identification.result import Identified, analysed
 from trimtab.identification.signals import Kind, Pair
 from trimtab.lab import Context, chosen
 from trimtab.lab import _lu2001_scenes as scenes
-from trimtab.lab._gated import Scene, loaded, run_guarantee
+from trimtab.lab._gated import Scene, loaded, run_guarantee, run_simulated
 from trimtab.lab._results import new_folder
 from trimtab.report.track import tracks
 from trimtab.testbed.lu2001 import STEP_S
@@ -40,6 +41,7 @@ PARTS = {
     "three": "three classes at 1:2:4 (Fig. 8)",
     "absolute": "class 0 at its delay through the load step: closed and open loop (Fig. 9)",
     "hybrid": "relative delays until class 0 is late, under a rising overload (no figure in the paper)",
+    "renewed": "self-tuning against fixed gains when the pages become four times as long (no figure in the paper)",
     "delay": "connection delay and response time against the number of users, one class (Fig. 4)",
     "unscaled": "the relative guarantee once more in the paper's own time (Fig. 7; half an hour for each seed)",
 }
@@ -181,7 +183,13 @@ def _relative(context: Context, designs: Designs, seed: int) -> list[int]:
     second = _step(context, straight, ("relative-delay", paper), seed, "relative", "closed loop as in the paper")
     taking = designs.told(scenes.stepped("relative", "1", "3", policy="preemptive"), Kind.LOGARITHMIC)
     third = _step(context, taking, designs.relative((1.0, 3.0)), seed, "relative", "closed loop, preemptive")
-    return [first, second, third, _open(context, scene, first, seed, "relative")]
+    return [
+        first,
+        _simulated(context, logs, designs.relative((1.0, 3.0)), seed, "relative"),
+        second,
+        third,
+        _open(context, scene, first, seed, "relative"),
+    ]
 
 
 def _absolute(context: Context, designs: Designs, seed: int) -> list[int]:
@@ -191,14 +199,18 @@ def _absolute(context: Context, designs: Designs, seed: int) -> list[int]:
     scene = scenes.stepped("absolute", *(f"{value * 1000:g}ms" for value in desired))
     scene = designs.told(scene, Kind.ABSOLUTE)
     closed = AbsoluteDelay(OBJECTIVE, desired=desired, gain=design.gain, zero=design.zero)
-    first = _step(context, scene, ("absolute-delay", closed), seed, "absolute", "closed loop")
-    return [first, _open(context, scene, first, seed, "absolute")]
+    method = ("absolute-delay", closed)
+    first = _step(context, scene, method, seed, "absolute", "closed loop")
+    second = _simulated(context, scene, method, seed, "absolute")
+    return [first, second, _open(context, scene, first, seed, "absolute")]
 
 
 def _three(context: Context, designs: Designs, seed: int) -> list[int]:
     """Fig. 8: three classes of 100 users."""
     scene = designs.told(scenes.three(), Kind.LOGARITHMIC)
-    return [_step(context, scene, designs.relative((1.0, 2.0, 4.0)), seed, "three", "closed loop")]
+    method = designs.relative((1.0, 2.0, 4.0))
+    first = _step(context, scene, method, seed, "three", "closed loop")
+    return [first, _simulated(context, scene, method, seed, "three")]
 
 
 def _hybrid(context: Context, designs: Designs, seed: int) -> list[int]:
@@ -208,7 +220,32 @@ def _hybrid(context: Context, designs: Designs, seed: int) -> list[int]:
     scene = designs.told(scenes.rising(*(f"{value * 1000:g}ms" for value in desired)), Kind.LOGARITHMIC)
     options: dict[str, Any] = scenes.hybrid_options(*both)
     closed = HybridDelay(OBJECTIVE, desired=desired, **options)
-    return [_step(context, scene, ("hybrid-delay", closed), seed, "hybrid", "closed loop")]
+    method = ("hybrid-delay", closed)
+    first = _step(context, scene, method, seed, "hybrid", "closed loop")
+    return [first, _simulated(context, scene, method, seed, "hybrid")]
+
+
+def _renewed(context: Context, designs: Designs, seed: int) -> list[int]:
+    """The users turn to pages that hold a worker four times as long: fixed gains and self-tuning, on both models."""
+    desired, ids = (1.0, 3.0), []
+    for kind, name, fixed in (
+        (Kind.LOGARITHMIC, "log-relative-delay", LogRelativeDelay),
+        (Kind.RELATIVE, "relative-delay", RelativeDelay),
+    ):
+        design, model = designs.controllers[kind], designs.found[kind].model
+        scene = designs.told(scenes.renewed("1", "3"), kind)
+        gains: dict[str, Any] = {"desired": desired, "gain": design.gain, "zero": design.zero}
+        tuning = SelfTuning(
+            OBJECTIVE,
+            **gains,
+            guarantee=kind,
+            model=",".join(map(repr, model.theta)),
+            period_s=scene.period_s,
+            settling_s=SETTLE_S / scenes.SCALE,
+        )
+        ids.append(_step(context, scene, (name, fixed(OBJECTIVE, **gains)), seed, "renewed", f"{kind}, fixed gains"))
+        ids.append(_step(context, scene, ("self-tuning", tuning), seed, "renewed", f"{kind}, self-tuning"))
+    return ids
 
 
 def _unscaled(context: Context, designs: Designs, seed: int) -> list[int]:
@@ -224,6 +261,12 @@ def _step(context: Context, scene: Scene, method: tuple[str, Controller], seed: 
     duration_s = (RUN_S - scenes.WARM_S) / scenes.SCALE
     context.say(f"{group}: {label}, seed {seed}, {duration_s:g} s")
     return run_guarantee(scene, context, method, seed, duration_s, group, label)
+
+
+def _simulated(context: Context, scene: Scene, method: tuple[str, Controller], seed: int, group: str) -> int:
+    """The closed loop once more on the simulator, with the gains that the real server's model gave."""
+    duration_s = (RUN_S - scenes.WARM_S) / scenes.SCALE
+    return run_simulated(scene, context, method, seed, duration_s, group, "closed loop, simulated")
 
 
 def _open(context: Context, scene: Scene, closed: int, seed: int, group: str) -> int:
@@ -246,6 +289,7 @@ _RUNNERS = {
     "three": _three,
     "absolute": _absolute,
     "hybrid": _hybrid,
+    "renewed": _renewed,
     "unscaled": _unscaled,
 }
 LAB = Lu2001()
