@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests._classes import TWO, budget_knobs, class_window
 from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
+from tests.conformance.test_keep_alive_controllers import on_keep_alive
 from trimtab.cli._plant import chosen_controller, stored_controller
 from trimtab.core import METRICS, Move, Objective, Window, of_class
 from trimtab.options import options_in_force
@@ -19,7 +20,14 @@ from trimtab.records import dumps
 
 WORKERS = 128
 OBJECTIVE = Objective("connection_delay_s@premium")
-BUDGETS = [name for name in NAMES if not on_limits(name) or name == STILL]
+
+
+def on_budgets(name: str) -> bool:
+    """Whether it moves the budgets of classes, or any knob."""
+    return name == STILL or not (on_limits(name) or on_keep_alive(name))
+
+
+BUDGETS = [name for name in NAMES if on_budgets(name)]
 
 every = pytest.mark.parametrize("name", BUDGETS)
 guarantees = pytest.mark.parametrize(

@@ -77,14 +77,17 @@ class Prices:
     def scarcity(self, readings: Readings, target_s: float) -> float | None:
         """How scarce workers are: the wait over the one aimed at; None when it was not measured.
 
+        Where idle workers are counted, and there are some, what connections wait for is not a worker.
+
         Args:
             readings: the window's.
             target_s: mean wait for a worker that is aimed at, in seconds.
         """
         wait_s, idle = readings.get("accept_queue_delay_s"), readings.get("idle_workers")
-        if idle is not None and idle < 1:
-            return max(RISE, (wait_s or 0.0) / target_s)
-        return None if wait_s is None else wait_s / target_s
+        ratio = None if wait_s is None else wait_s / target_s
+        if idle is None:
+            return ratio
+        return max(RISE, ratio or 0.0) if idle < 1 else min(1.0, ratio or 0.0)
 
     def ascended(self, scarcity: float | None, confirm: int, fall: float, least_hz: float, shortest: bool) -> Prices:
         """The prices with mu moved by one step of the dual ascent.
@@ -97,13 +100,13 @@ class Prices:
             shortest: whether the time is as short as it may be.
         """
         scarce = self.scarce if scarcity is None else self.scarce + 1 if scarcity > 1 else 0
-        mu = self.mu
+        earned_s = max(1e-3, 1 - least_hz * self.setup_s) / least_hz
+        mu = max(self.mu, self.setup_s / earned_s)
         if scarcity is not None and scarcity > 1 and scarce >= confirm and not shortest:
-            mu *= min(RISE, scarcity)
+            mu = max(mu, (self.setup_s + self.wait_s) / earned_s) * min(RISE, scarcity)
         elif scarcity is not None and scarcity < SLACK:
-            mu *= fall
-        least = least_hz * (self.setup_s + self.wait_s) / max(1e-3, 1 - least_hz * self.setup_s)
-        return replace(self, mu=min(max(mu, least), MOST_MU), scarce=scarce)
+            mu = max(mu * fall, self.setup_s / earned_s)
+        return replace(self, mu=min(mu, MOST_MU), scarce=scarce)
 
 
 def cheapest_s(curve: Survival, prices: Prices, shortest_s: float, longest_s: float) -> float:

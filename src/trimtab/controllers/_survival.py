@@ -19,7 +19,7 @@ same for all, and a trial is drawn blindly; so the trials alone carry the estima
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,16 +100,15 @@ class Survival:
             target: share of the intervals so far below which the next 50 ms are no part of a burst.
 
         Returns:
-            An edge in seconds; the horizon when the bursts go on up to there, 0 when there is no request.
+            The first edge beyond them, in seconds; the horizon when they go on up to there, 0 when there are none.
         """
-        edges = self.edges_s
-        end = 0.0
-        for b, edge in enumerate(edges[:-1]):
-            if edge > end + AHEAD_S and end > 0:
+        end_s = 0.0
+        for edge_s in self.edges_s[:-1]:
+            if 0 < end_s < edge_s - AHEAD_S:
                 break
-            if self._in_hill(edge, target):
-                end = edges[b + 1]
-        return end
+            if self._in_hill(edge_s, target):
+                end_s = min(self.horizon_s, EDGES_S[bisect_left(EDGES_S, edge_s + WIDTH_S)])
+        return end_s
 
     def _in_hill(self, edge_s: float, target: float) -> bool:
         """Whether the next 50 ms hold the target's share of all intervals up to their end."""

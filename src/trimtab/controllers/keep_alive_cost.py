@@ -198,8 +198,9 @@ class KeepAliveCost:
         if now_s < floor_s:
             upto_s = max(end_s, 2 * now_s)
             why = (
-                f"bursts are cut: {curve.asked_within(now_s, upto_s):.0%} of the periods longer than "
-                f"{milliseconds(now_s)} bring a request by {milliseconds(upto_s)}; bursts end at {milliseconds(end_s)}"
+                f"bursts, which end at {milliseconds(end_s)}, are cut: of the periods longer than "
+                f"{milliseconds(now_s)}, {curve.asked_within(now_s, upto_s):.0%} bring a request by "
+                f"{milliseconds(upto_s)}"
             )
             return Wanted("grow", time_s, end_s, curve.asked(time_s) - curve.asked(now_s), why)
         worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
