@@ -80,10 +80,16 @@ METRICS: dict[str, Metric] = {
         Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
         Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
         Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),
+        Metric(
+            "client_response_time_s", "s", "mean time per request seen by the client, from when it wants the object"
+        ),
         Metric("client_connect_time_s", "s", "mean time to connect seen by the client"),
         Metric("client_request_rate_hz", "Hz", "responses received per second by the client"),
         Metric("client_page_rate_hz", "Hz", "pages completed per second by the client"),
         Metric("client_error_rate_hz", "Hz", "failed requests per second seen by the client"),
+        Metric("client_byte_rate_bytes_hz", "bytes/s", "body bytes received per second by the client"),
+        Metric("client_connection_rate_hz", "Hz", "connections established per second by the client"),
+        Metric("client_outstanding_requests", "requests", "time average of requests due and without a reply"),
         Metric("client_unsent_requests", "requests", "requests due and not yet sent: censored samples"),
     )
 }

@@ -4,6 +4,10 @@ It reads what the generator reports by itself and touches neither the server nor
 intervals of which at least the later half lies within it, so its edges are off by half an interval at most: let
 the generator report several times per window.
 
+A mean time knows nothing of the requests that have no reply yet; when a server leaves clients waiting for good, it is
+that of the lucky ones. The requests outstanding know: over the rate of requests they are the time that a request
+takes, whoever it belongs to (Little's law).
+
 Means are weighted with the number of samples in each interval, so they are those of the window. The 95th percentile
 is the same mean of the intervals' percentiles, because an interval carries no histogram: it follows the true one,
 and lies below it where an interval holds fewer than 20 pages. The exact percentiles of a run are in its summary.
@@ -22,6 +26,7 @@ from trimtab.load_reports import Class, Interval, Latency
 _MEANS: dict[str, Callable[[Class], Latency]] = {
     "client_page_time_s": lambda c: c.page_intended,
     "client_request_time_s": lambda c: c.request_actual,
+    "client_response_time_s": lambda c: c.request_intended,
     "client_connect_time_s": lambda c: c.connect,
 }
 
@@ -82,12 +87,20 @@ def aggregated(intervals: list[Interval]) -> Readings:
     readings = {
         "client_request_rate_hz": sum(one.requests for one in classes) / duration_s,
         "client_page_rate_hz": sum(one.pages for one in classes) / duration_s,
+        "client_byte_rate_bytes_hz": sum(one.body_bytes for one in classes) / duration_s,
+        "client_connection_rate_hz": sum(one.connections for one in classes) / duration_s,
         "client_error_rate_hz": sum(sum(one.errors.values()) for one in classes) / duration_s,
+        "client_outstanding_requests": _waiting(intervals) / duration_s,
         "client_unsent_requests": float(sum(one.unsent for one in intervals[-1].classes)),
     }
     means = {name: _weighted((of(c).count, of(c).mean_s) for c in classes) for name, of in _MEANS.items()}
     means["client_page_time_p95_s"] = _weighted((c.page_intended.count, c.page_intended.p95_s) for c in classes)
     return readings | {name: value for name, value in means.items() if value is not None}
+
+
+def _waiting(intervals: list[Interval]) -> float:
+    """Seconds that requests waited for their replies, answered or not, from their number at each interval's end."""
+    return sum(interval.duration_s * sum(one.outstanding for one in interval.classes) for interval in intervals)
 
 
 def _weighted(samples: Iterable[tuple[int, float | None]]) -> float | None:

@@ -47,24 +47,39 @@ class Run:
 
 def test_means_are_weighted_by_their_samples_over_intervals_and_classes() -> None:
     first = replace(
-        IDLE, requests=10, pages=1, page_intended=seen(1, 4.0, 4.0), request_actual=seen(10, 0.1, 0.2), unsent=5
+        IDLE,
+        requests=10,
+        pages=1,
+        body_bytes=500,
+        page_intended=seen(1, 4.0, 4.0),
+        request_intended=seen(10, 0.3, 0.4),
+        request_actual=seen(10, 0.1, 0.2),
+        outstanding=8,
+        unsent=5,
     )
     second = replace(
         IDLE,
         requests=30,
         pages=3,
         page_intended=seen(3, 2.0, 8.0),
+        connections=2,
+        request_intended=seen(30, 0.7, 0.8),
         request_actual=seen(30, 0.3, 0.4),
         connect=seen(2, 0.5, 0.5),
         errors={"reset": 1, "timeout": 2},
+        outstanding=3,
         unsent=2,
     )
-    readings = aggregated([interval(first, IDLE), interval(second, replace(IDLE, unsent=1))])
+    readings = aggregated([interval(first, IDLE), interval(second, replace(IDLE, outstanding=1, unsent=1))])
     assert readings == pytest.approx(
         {
             "client_page_time_s": 2.5,
             "client_page_time_p95_s": 7.0,
             "client_request_time_s": 0.25,
+            "client_response_time_s": 0.6,
+            "client_byte_rate_bytes_hz": 500.0,
+            "client_connection_rate_hz": 2.0,
+            "client_outstanding_requests": 6.0,
             "client_connect_time_s": 0.5,
             "client_request_rate_hz": 40.0,
             "client_page_rate_hz": 4.0,
