@@ -71,6 +71,15 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 made = plant("gate", "--name", "conformance")
                 yield made
                 made.close()
+    elif request.param == "keep-alive":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
+            place = places.claim("conformance-idle")
+            _shared_file.create(place.shared)
+            made = plant("keep-alive", "--name", "conformance-idle")
+            yield made
+            made.close()
+            place.release()
     else:
         made = plant(request.param)
         yield made

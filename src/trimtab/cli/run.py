@@ -6,7 +6,12 @@ of the connections to --ports, for 'trimtab tune apache' and 'trimtab observe ap
 ports are gated, who belongs to which class and what each may use; 'trimtab tune gate' and 'trimtab guarantee' steer
 it live. A server that goes to the background is followed until its last process has ended.
 
+With --keep-alive the time after which idle connections are ended is set (400ms), or learned from the traffic and
+followed (auto); 'trimtab keep-alive' changes it while the server runs, 'trimtab observe keep-alive' shows what it
+does. Only idle connections of plain HTTP/1 are ended, and only while nothing is under way on them.
+
 example: trimtab run --gate classes.toml -- apache2 -DFOREGROUND
+example: trimtab run --keep-alive auto --ports 80 -- apache2 -DFOREGROUND
 example: trimtab run --ports 8080 -- nginx -g 'daemon off;'
 """
 
@@ -23,6 +28,8 @@ from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate import place as places
 from trimtab.gate import program, spec
+from trimtab.gate.auto import Auto
+from trimtab.gate.keep_alive import parse_setting
 from trimtab.gate.launch import loadable, preloaded, require_active
 from trimtab.gate.pair import Pair
 from trimtab.gate.place import DEFAULT_NAME, Place, claim
@@ -45,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default=DEFAULT_NAME, help=f"name of this run (default {DEFAULT_NAME})")
     parser.add_argument("--gate", type=Path, metavar="SPEC", help="classes and budgets, a TOML file")
     parser.add_argument("--ports", metavar="PORT,...", help="without --gate: ports whose connections are measured")
+    parser.add_argument(
+        "--keep-alive",
+        default="server",
+        metavar="TIME|auto|server",
+        help="when idle connections end (default server)",
+    )
     parser.add_argument("server", nargs="*", metavar="-- SERVER ARGS", help="the server's program and its arguments")
 
 
@@ -60,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
     if args.gate is not None and args.ports is not None:
         raise UsageError("--ports has no meaning with --gate: the SPEC's listen names the ports")
     places.place(args.name)
+    keep_alive = parse_setting(args.keep_alive)
     wanted = None if args.gate is None else spec.load(args.gate)
     ports = _ports(args.ports) if wanted is None else wanted.listen
     server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
     program.require_allowed(ports)
     shim = loadable(native.shim_path())
-    place, pair = claim(args.name), None
+    place, pair, auto = claim(args.name), None, None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -76,8 +90,12 @@ def run(args: argparse.Namespace) -> int:
             line = wanted.start(place.directory)
             place.write_start_line(line)
             pair = Pair(place, line, SystemClock(), _say)
-        return _serve(place, _started(server, environment), pair, signals)
+        auto = Auto(place, SystemClock(), _say)
+        auto.begin(keep_alive)
+        return _serve(place, _started(server, environment), (pair, auto), signals)
     finally:
+        if auto is not None:
+            auto.stop()
         if pair is not None:
             pair.stop()
         place.release()
@@ -97,14 +115,15 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
 
 
-def _serve(place: Place, server: int, pair: Pair | None, signals: set[signal.Signals]) -> int:
+def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None
     left: list[Process] = []
     while True:
         got = signal.sigtimedwait(signals, TICK_S)
-        if pair is not None:
-            pair.watch()
+        for one in watched:
+            if one is not None:
+                one.watch()
         if code is None:
             code = ended(server)
             if code is None:

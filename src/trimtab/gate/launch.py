@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate.place import SHARED_VARIABLE, Place
 from trimtab.sensors import _shared_file
 
@@ -58,7 +58,7 @@ def require_active(environment: Mapping[str, str]) -> None:
         environment: from `preloaded`, with the mapped file made.
 
     Raises:
-        TrimtabError: it does not.
+        UsageError: it does not.
     """
     # Python, because it is known to be there and to be linked dynamically.
     command = [sys.executable, "-I", "-S", "-c", _PROBE]
@@ -70,4 +70,4 @@ def require_active(environment: Mapping[str, str]) -> None:
         return
     shim = environment["LD_PRELOAD"].split()[0]
     why = " ".join(said.stderr.split()) or f"its mapped file is not of version {_shared_file.VERSION}"
-    raise TrimtabError(f"the shim {shim} does not work with this trimtab ({why}): build both anew with 'make setup'")
+    raise UsageError(f"the shim {shim} does not work with this trimtab ({why}): build both anew with 'make setup'")

@@ -6,6 +6,8 @@
 | handoff.sock | 0666 | where the server's processes meet the gate; they show a token from `shared`   |
 | control.sock | 0600 | where a controller gives orders                                               |
 | gate.json    | 0600 | the gate's start line                                                         |
+| tuning.sqlite | 0600 | what the controller of the keep-alive time did of late, when `trimtab run` keeps one going |
+| tuning.log   | 0600 | what that controller complained of                                            |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
 The directory may be entered by everyone, because the server's workers have given up their rights when they meet the
@@ -63,6 +65,16 @@ class Place:
     def control(self) -> Path:
         """The socket of controllers."""
         return self.directory / "control.sock"
+
+    @property
+    def tuning_store(self) -> Path:
+        """The store of the controller of the keep-alive time."""
+        return self.directory / "tuning.sqlite"
+
+    @property
+    def tuning_log(self) -> Path:
+        """What that controller complained of."""
+        return self.directory / "tuning.log"
 
     @property
     def pid_file(self) -> Path:
@@ -171,7 +183,7 @@ def chosen(name: str | None) -> Place:
         there = f"; there is {listed}" if alive else ""
         raise UsageError(f"no run is named {name!r}{there}: start the server with 'trimtab run --name {name} -- ...'")
     if not alive:
-        raise UsageError("no server runs under trimtab: start it with 'trimtab run --gate SPEC -- SERVER ...'")
+        raise UsageError("no server runs under trimtab: start it with 'trimtab run ... -- SERVER ...'")
     if len(alive) > 1:
         raise UsageError(f"several servers run under trimtab, choose one with --name: {listed}")
     return alive[0]

@@ -39,9 +39,9 @@ FLAG_SENSE = 1
 _SHAPE = struct.Struct("=8sIIII")
 _IDENTITY = struct.Struct("=16sIIII")
 _SENSE = struct.Struct("=6Q")
-_KEEP_ALIVE = struct.Struct("=QQII")
+SETTINGS = struct.Struct("=QQII")
 _IDLE = struct.Struct("=12Q")
-_IDENTITY_AT, _SENSE_AT, _KEEP_ALIVE_AT, _IDLE_AT = 24, 192, 256, 320
+_IDENTITY_AT, _SENSE_AT, SETTINGS_AT, _IDLE_AT = 24, 192, 256, 320
 _STEPS, _BUCKETS = 1024, 512
 _INTERVALS_50MS_AT, _INTERVALS_AT, _ENDED_AT, _LEFT_AT = 12_288, 20_480, 24_576, 28_672
 MODE_SERVER, MODE_FIXED, MODE_AUTO = 0, 1, 2
@@ -183,7 +183,7 @@ class SharedFile:
 
     def keep_alive(self) -> KeepAlive:
         """How long the shim keeps an idle connection now."""
-        return KeepAlive(*_KEEP_ALIVE.unpack_from(self._map, _KEEP_ALIVE_AT))
+        return KeepAlive(*SETTINGS.unpack_from(self._map, SETTINGS_AT))
 
     def set_keep_alive(self, wanted: KeepAlive) -> None:
         """Has idle connections kept so long from now on; the file must have been opened for writing.
@@ -191,10 +191,10 @@ class SharedFile:
         Each value is one store, the time the last: the shim, which reads without a lock, never sees half of one.
         """
         with memoryview(self._map) as raw, raw.cast("Q") as longs, raw.cast("I") as words:
-            words[_KEEP_ALIVE_AT // 4 + 4] = wanted.trial_every
-            words[_KEEP_ALIVE_AT // 4 + 5] = wanted.mode
-            longs[_KEEP_ALIVE_AT // 8 + 1] = wanted.trial_ns
-            longs[_KEEP_ALIVE_AT // 8] = wanted.time_ns
+            words[SETTINGS_AT // 4 + 4] = wanted.trial_every
+            words[SETTINGS_AT // 4 + 5] = wanted.mode
+            longs[SETTINGS_AT // 8 + 1] = wanted.trial_ns
+            longs[SETTINGS_AT // 8] = wanted.time_ns
 
     def _counts(self, at: int, number: int) -> tuple[int, ...]:
         return struct.unpack_from(f"={number}Q", self._map, at)

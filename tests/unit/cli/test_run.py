@@ -37,6 +37,12 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["--ports", "http", "--", "sh"], "--ports 'http': write different ports"),
         (["--ports", "8080", "--", "no-such-server"], "no such program: 'no-such-server' is not an executable file"),
         (["--ports", "8080", "--name", "a/b", "--", "sh"], "--name 'a/b' is not allowed"),
+        (["--ports", "80", "--keep-alive", "0s", "--", "sh"], "keep-alive '0s' is outside of 1ms to 1h"),
+        (["--ports", "80", "--keep-alive", "61m", "--", "sh"], "keep-alive '61m' is outside of 1ms to 1h"),
+        (["--ports", "80", "--keep-alive", "400", "--", "sh"], "keep-alive '400': write auto, server or a time such"),
+        (["--ports", "80", "--keep-alive=-1s", "--", "sh"], "keep-alive '-1s': write auto, server or a time such"),
+        (["--ports", "80", "--keep-alive", "-1s", "--", "sh"], "argument --keep-alive: expected one argument"),
+        (["--keep-alive", "auto", "--", "sh"], "nothing to measure: name the server's ports with --ports 8080"),
         (["--port", "8080", "--", "sh"], "unrecognized arguments: --port"),
     ],
 )
@@ -65,7 +71,7 @@ def test_a_shim_that_does_not_work_is_said_and_nothing_is_left(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_SHIM", __file__)
     result = trimtab("run", "--ports", "8080", "--", "sh", "-c", "echo started")
-    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert "does not work with this trimtab" in result.err
     assert "build both anew with 'make setup'" in result.err
     assert list(base.iterdir()) == []
@@ -107,7 +113,7 @@ def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> Non
         for p in Path("/proc/self/maps").read_text().splitlines()
         if "libc.so" in p or "libc-" in p
     )
-    with pytest.raises(TrimtabError, match=r"its mapped file is not of version 1\): build both anew"):
+    with pytest.raises(TrimtabError, match=r"its mapped file is not of version 2\): build both anew"):
         require_active(preloaded({}, str(libc), place, (80,), gated=False))
 
 

@@ -5,8 +5,10 @@ from typing import Any
 from tests._classes import budget_knobs, class_window
 from tests._curve import MIB, NAME, seen, worker_knob
 from trimtab.core import Move, Objective, Window
+from trimtab.core.knob import KEEP_ALIVE
 from trimtab.guard import of_knobs, review_all, standard
 from trimtab.guard.domain import Domain
+from trimtab.plants.keep_alive import KNOB
 
 SWAPPING = seen(
     150,
@@ -77,3 +79,22 @@ def test_budgets_of_classes_pass_their_domains_alone_and_a_worker_limit_all_guar
     changes = {"process_budget@premium": 120, "process_budget@basic": 500}
     move = review_all(guards, states, window, Move(changes, "why"))[1]
     assert move.changes == {"process_budget@premium": 120, "process_budget@basic": 128}
+
+
+def test_a_keep_alive_time_moves_in_bounded_steps_within_its_domain_whatever_its_window_measured() -> None:
+    assert of_knobs(Objective(), (KNOB, worker_knob())) == standard(Objective())
+    guards = of_knobs(Objective(), (KNOB,))
+    states: tuple[Any, ...] = tuple(guard.start((KNOB,)) for guard in guards)
+
+    def passed(window: Window, wanted: int) -> int:
+        nonlocal states
+        states, move = review_all(guards, states, window, Move({KEEP_ALIVE: wanted}, "why"))
+        return move.changes[KEEP_ALIVE]
+
+    good, bad = (
+        Window(i, float(i), 2.0, {KEEP_ALIVE: 8000}, {"response_time_s": t}) for i, t in ((0, 0.01), (1, 9.0))
+    )
+    assert passed(good, 4000) == 4000
+    assert passed(bad, 3000) == 3000, "a slow window is no reason to go back"
+    assert passed(good, 100) == 2000
+    assert passed(good, 99_999_999) == 32_000

@@ -1,0 +1,95 @@
+"""Set the keep-alive time of a running server, or show what is in force and what it does.
+
+set    400ms, or another time from 1ms to 1h: idle connections are ended after it;
+       auto: 'trimtab run' learns it from the traffic and follows it; server: gives control back
+show   what is in force, and what became of idle connections since the server was started
+
+The server has been started with 'trimtab run'. A change is in force at once, without a reload, and stays when trimtab
+ends. 'trimtab observe keep-alive' shows the request intervals live.
+
+example: trimtab keep-alive set 400ms
+example: trimtab keep-alive show --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.gate import place as places
+from trimtab.gate.keep_alive import TRIAL_EVERY, InCharge, KeepAliveTime, Setting, parse_setting, trial_ms
+from trimtab.gate.place import Place
+from trimtab.units import format_duration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds a parser for each thing that can be done with the time."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, text in (("set", "set the time, or say who decides it"), ("show", "what is in force")):
+        action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
+        action.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
+        if name == "set":
+            action.add_argument("wanted", metavar="TIME|auto|server", help="a time such as 400ms, auto or server")
+        else:
+            action.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Sets or shows.
+
+    Raises:
+        UsageError: the time is not allowed, or no run or several are meant, or it cannot be changed from here.
+        TrimtabError: the change did not take.
+    """
+    wanted = parse_setting(args.wanted) if args.action == "set" else None
+    place = places.chosen(args.name)
+    time = KeepAliveTime(place.shared)
+    try:
+        if wanted is None:
+            _show(place, time, args.json)
+        else:
+            _set(place, time, wanted)
+    finally:
+        time.close()
+    return 0
+
+
+def _set(place: Place, time: KeepAliveTime, wanted: Setting) -> None:
+    """Changes the setting.
+
+    Raises:
+        UsageError: it shall be learned, and 'trimtab run' is no more.
+        TrimtabError: it did not take.
+    """
+    with time.alone():
+        before = time.setting()
+        if wanted.in_charge is InCharge.AUTO:
+            if place.owner() is None:
+                raise UsageError(f"the 'trimtab run' of {place.name!r} was killed: only it could learn the time")
+            wanted = Setting(InCharge.AUTO, before.time_ms)
+        after = time.write(wanted)
+    if after != wanted:
+        raise TrimtabError(f"the keep-alive time of {place.name!r} is {after}, not {wanted}")
+    print(f"{place.name}: {after} (was {before})")
+
+
+def _show(place: Place, time: KeepAliveTime, as_json: bool) -> None:
+    """Prints what is in force and what was counted."""
+    setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
+    if as_json:
+        body = {"name": place.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}
+        print(json.dumps({**body, **asdict(seen), "server_ms": own_ms}))
+        return
+    print(f"{place.name}: {setting}")
+    if setting.time_ms is not None:
+        longer = format_duration(trial_ms(setting.time_ms) / 1000)
+        print(f"trials: one idle connection in {TRIAL_EVERY} is given {longer}, to see what lies beyond the time")
+    print(f"the server's own time: {'not seen' if own_ms is None else format_duration(own_ms / 1000)}")
+    mean = f", {seen.interval_ns / seen.intervals / 1e6:.0f} ms on average" if seen.intervals else ""
+    print(f"request intervals since the start: {seen.intervals:,}{mean}")
+    print(
+        f"idle connections ended: {seen.cut:,} at the time, {seen.expired:,} by the server, {seen.left:,} by clients"
+    )
+    print(f"left alone past the time because something might have been under way: {seen.spared:,}")

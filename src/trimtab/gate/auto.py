@@ -1,0 +1,110 @@
+"""The controller of the keep-alive time that `trimtab run` keeps going while the time is `auto`.
+
+It is a `trimtab tune keep-alive` of its own: whatever becomes of it, the server serves on with the last time set. It
+ends with `trimtab run`, also when that is killed, and gets none of the signals that are meant for the server. What it
+did stands in a store of its own in the run directory, about the last hour of it, so that a server may run for months;
+what it complains of stands in a log beside the store.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from trimtab.core.plant import Clock
+from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
+from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
+from trimtab.gate.place import Place
+from trimtab.gate.spawn import ended, spawn
+from trimtab.testbed import launch
+
+KEPT_WINDOWS = 1800
+"""An hour, where nothing changes: windows are of 2 s."""
+_FOREVER = "87600h"
+_END_PATIENCE_S = 5.0
+_STEP_S = 0.02
+
+
+class Auto:
+    """The controller of one run.
+
+    Args:
+        place: the run directory, with the mapped file in it.
+        clock: for the waits.
+        say: told what becomes of it, one line at a time.
+
+    Attributes:
+        pid: its process id; 0 while none runs.
+
+    Raises:
+        UsageError: the mapped file cannot be used.
+    """
+
+    def __init__(self, place: Place, clock: Clock, say: Callable[[str], None]) -> None:
+        self._place, self._clock, self._say = place, clock, say
+        self._time = KeepAliveTime(place.shared)
+        self.pid = 0
+        self._starts: list[float] = []
+
+    def begin(self, setting: Setting) -> None:
+        """Brings into force what the server is to start with."""
+        self._time.write(setting)
+
+    def watch(self) -> None:
+        """Starts the controller, starts it anew or ends it, as the setting wants; to be called now and then."""
+        setting = self._time.setting()
+        died = self.pid != 0 and ended(self.pid) is not None
+        if died:
+            self.pid = 0
+        if setting.in_charge is not InCharge.AUTO:
+            self._starts = []
+            self._end()
+        elif self.pid == 0:
+            if died:
+                self._say(f"the controller of the keep-alive time has ended (see {self._place.tuning_log})")
+            self._start(setting)
+
+    def stop(self) -> None:
+        """Ends the controller; the time in force stays. May be called twice."""
+        self._end()
+        self._time.close()
+
+    def _start(self, setting: Setting) -> None:
+        """Starts it, unless too many have ended of late: then the time stays as it is."""
+        now_s = self._clock.now_s()
+        self._starts = [at_s for at_s in self._starts if now_s - at_s < WITHIN_S]
+        if len(self._starts) > MOST_RESTARTS:
+            in_charge = InCharge.SERVER if setting.time_ms is None else InCharge.FIXED
+            stays = self._time.write(Setting(in_charge, setting.time_ms))
+            self._say(f"it has ended {len(self._starts)} times in {WITHIN_S:g} s; the keep-alive time stays: {stays}")
+            return
+        self._starts.append(now_s)
+        log, null = os.fspath(self._place.tuning_log), os.devnull
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
+        files.append((os.POSIX_SPAWN_OPEN, 2, log, flags, 0o600))
+        try:
+            self.pid = spawn(launch.argv(os.getpid(), [], self._command()), os.environ, files, own_group=True)
+        except OSError as error:
+            self._say(f"the controller of the keep-alive time cannot be started: {error.strerror}")
+
+    def _command(self) -> list[str]:
+        """The controller's command line."""
+        what = [sys.executable, "-m", "trimtab", "tune", "keep-alive", "--name", self._place.name]
+        where = ["--store", os.fspath(self._place.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
+        return [*what, "--duration", _FOREVER, *where]
+
+    def _end(self) -> None:
+        """Ends it and waits for that."""
+        if self.pid == 0:
+            return
+        deadline = self._clock.now_s() + _END_PATIENCE_S
+        os.kill(self.pid, signal.SIGTERM)
+        while ended(self.pid) is None:
+            if self._clock.now_s() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+                deadline += _END_PATIENCE_S
+            self._clock.sleep(_STEP_S)
+        self.pid = 0

@@ -1,0 +1,262 @@
+"""The keep-alive time of an unmodified server under `trimtab run`, moved live.
+
+A change is one word in the mapped file that every process of the server reads: no reload, no system call, in force
+for the next idle connection, and within a second for a worker that waits already. What is set stays when trimtab
+ends; `trimtab keep-alive set server` gives control back.
+
+While `trimtab run` itself keeps a controller going (`--keep-alive auto`), nobody else moves the time: two controllers
+would take each other's moves for the operator's edits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Mapping
+
+from trimtab.clock import SystemClock
+from trimtab.core import Applied, Clock, Configuration, Finding, Habits, How, Knob, Readings, Sensor
+from trimtab.core.knob import KEEP_ALIVE
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.gate import place as places
+from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
+from trimtab.gate.place import Place
+from trimtab.gate.server import processes_of
+from trimtab.sensors._eq1 import eq1
+from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
+from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
+from trimtab.sensors.shim import Shim
+from trimtab.testbed.processes import Process
+
+USUAL_MS = 15_000
+"""Taken for a server's own time where it was not seen, in ms: what sugiki2005 starts from."""
+KNOB = Knob(
+    KEEP_ALIVE,
+    "KeepAliveTimeout",
+    "ms",
+    DOMAIN,
+    USUAL_MS,
+    How.LIVE,
+    "nothing: only idle connections are ended, and only at their time",
+    "After how long a connection that is idle between requests is ended.",
+)
+HABITS = Habits("keep-alive-cost", "idle_held_workers", "2s")
+
+
+class KeepAlive:
+    """The keep-alive time of one run.
+
+    Args:
+        clock: for the windows.
+        place: the run directory.
+        appointed: True for the controller that `trimtab run` keeps going.
+
+    Attributes:
+        clock: as given.
+        place: as given.
+        time: what is in force.
+
+    Raises:
+        UsageError: its mapped file cannot be used from here.
+    """
+
+    name = "keep-alive"
+
+    def __init__(self, clock: Clock, place: Place, appointed: bool = False) -> None:
+        self.clock = clock
+        self.place = place
+        self.time = KeepAliveTime(place.shared)
+        self._appointed = appointed
+        self._original: Setting | None = None
+        self._set: Setting | None = None
+        self._down = False
+        self._server = _server(place)
+        self._sensors: tuple[Sensor, ...] = (KeepAliveSensor(place.shared, clock), Shim(place.shared, clock))
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The keep-alive time."""
+        return (KNOB,)
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """Idle connections and request intervals, and the shim's counters."""
+        return self._sensors
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return eq1(readings)
+
+    def configuration(self) -> Configuration:
+        """The time in force; of the server's own where that was not seen, the usual one.
+
+        Raises:
+            OperatorEdit: somebody else has set the time or taken charge; said once.
+            PlantGone: the server has ended.
+        """
+        self._require_present()
+        setting = self.time.setting()
+        if self._set is not None and not self._down and setting != self._set:
+            raise self._edited(setting)
+        return {KEEP_ALIVE: self._ms(setting)}
+
+    def own_ms(self) -> int:
+        """The server's own time in ms; the usual one where it was not seen."""
+        return DOMAIN.clip(self.time.server_ms() or USUAL_MS)
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that the time may be moved from here.
+
+        Raises:
+            UsageError: `trimtab run` keeps a controller going that moves it.
+        """
+        if self.time.setting().in_charge is InCharge.AUTO and not self._appointed:
+            raise UsageError(
+                f"the keep-alive time of {self.place.name!r} is learned already: "
+                "take charge first with 'trimtab keep-alive set server'"
+            )
+
+    def apply(self, changes: Mapping[str, int]) -> Applied:
+        """Brings a time into force.
+
+        Raises:
+            ApplyRefused: not valid; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            OperatorEdit: somebody else has set the time or taken charge; nothing changed.
+            PlantGone: the server has ended.
+        """
+        wanted = {name: self._validated(name, value) for name, value in changes.items()}
+        self._require_present()
+        began_s = self.clock.now_s()
+        with self.time.alone():
+            before = self.time.setting()
+            if self._down or before != (self._set or before):
+                raise self._edited(before)
+            if not wanted:
+                return Applied({KEEP_ALIVE: self._ms(before)})
+            if before.in_charge is InCharge.AUTO and not self._appointed:
+                raise ApplyRefused("the controller of 'trimtab run' has taken charge of the keep-alive time")
+            target = Setting(InCharge.AUTO if self._appointed else InCharge.FIXED, wanted[KEEP_ALIVE])
+            read = self.time.write(target)
+            if read != target:
+                self.time.write(before)
+                raise ApplyFailed(f"{KEEP_ALIVE} is {read}, not {target}; what was before is restored")
+        self._original = self._original or before
+        self._set = target
+        return Applied({KEEP_ALIVE: self._ms(target)}, self.clock.now_s() - began_s, self._notes(before))
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice."""
+        with self.time.alone():
+            if self._set is not None and self._original is not None and self.time.setting() == self._set:
+                self.time.write(self._original)
+        self._set = None
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        now = self.time.setting()
+        fixed = now.in_charge is InCharge.FIXED and self._set is None
+        return f"the keep-alive time is {now}; 'trimtab keep-alive set server' gives it back" if fixed else ""
+
+    def undo_leftover(self) -> None:
+        """Gives the time back to the server."""
+        with self.time.alone():
+            self.time.write(OF_SERVER)
+        self._set = self._original = None
+
+    def close(self) -> None:
+        """Gives back the sensors and the mapping, without changing the server; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+        self.time.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that gives the time back to the server, for a user without trimtab."""
+        shared = shlex.quote(os.fspath(self.place.shared))
+        where = f"bs=8 seek={SETTINGS_AT // 8} count={SETTINGS.size // 8}"
+        return f"""#!/bin/sh
+# Gives the keep-alive time back to the server. A server that has been started anew knows nothing of it any more.
+shared={shared}
+[ -f "$shared" ] || {{ echo "no server runs with $shared: there is nothing to undo"; exit 0; }}
+dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
+"""
+
+    def _validated(self, name: str, value: int) -> int:
+        if name != KEEP_ALIVE:
+            raise ApplyRefused(f"unknown knob {name!r}: there is {KEEP_ALIVE}")
+        try:
+            return KNOB.validated(value)
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+
+    def _ms(self, setting: Setting) -> int:
+        """The time in force in ms."""
+        return setting.time_ms or self.own_ms()
+
+    def _notes(self, before: Setting) -> tuple[str, ...]:
+        if before.time_ms is not None or self.time.server_ms() is not None:
+            return ()
+        return (f"the server's own time was not seen; {USUAL_MS} ms were taken for it",)
+
+    def _require_present(self) -> None:
+        """Makes sure that there is still a server.
+
+        Raises:
+            PlantGone: there is none.
+        """
+        if not self.time.present():
+            raise PlantGone(f"the run {self.place.name!r} has ended")
+        if self._server is not None and not self._server.alive():
+            # Its first process may have gone to the background.
+            self._server = _server(self.place)
+            if self._server is None:
+                raise PlantGone(f"the server of {self.place.name!r} has ended")
+
+    def _edited(self, now: Setting) -> OperatorEdit:
+        """Stands the knob down."""
+        self._down = True
+        return OperatorEdit(KEEP_ALIVE, f"the keep-alive time is {now}, where trimtab had set {self._set}")
+
+
+def _server(place: Place) -> Process | None:
+    """The first process of the server; None when it cannot be found."""
+    return next(iter(processes_of(place)), None)
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a run."""
+    parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
+    """The keep-alive time of the run that the command line names.
+
+    Raises:
+        UsageError: none or several run, or its mapped file cannot be used from here.
+    """
+    place = places.chosen(args.name)
+    owner = place.owner()
+    return KeepAlive(clock, place, appointed=owner is not None and owner.pid == os.getppid())
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each run that is alive."""
+    alive = places.running()
+    if not alive:
+        how = "start a server with 'trimtab run --keep-alive auto --ports PORT -- SERVER ...'"
+        return (Finding("keep-alive", False, "no server runs under trimtab", how),)
+    return tuple(_finding(one) for one in alive)
+
+
+def _finding(place: Place) -> Finding:
+    """What can be done with one run."""
+    subject = f"keep-alive {place.name}"
+    try:
+        plant = KeepAlive(SystemClock(), place)
+    except TrimtabError as error:
+        return Finding(subject, False, str(error), "run as the user who started 'trimtab run', or as root")
+    now = plant.time.setting()
+    plant.close()
+    return Finding(subject, True, f"{now}; moved live with 'trimtab keep-alive set'")
+
+
+PLANT = KeepAlive

@@ -1,0 +1,155 @@
+"""Sensor: idle connections and request intervals, from inside the unmodified server.
+
+The shim that `trimtab run` loads into the server sees each reply end and the next request begin, and adds to counters
+and histograms in a mapped file. Reading them touches neither the server nor the kernel.
+
+| reading                       | from                                                                     |
+|-------------------------------|--------------------------------------------------------------------------|
+| request_interval_s            | sum of request intervals / their number                                  |
+| interval_rate_hz              | request intervals / time                                                 |
+| idle_connections              | sum of all idle periods / time (Little's law)                            |
+| idle_held_workers             | the part of it in which a worker waited for nothing else / time          |
+| connections_cut_rate_hz       | idle periods that the shim ended / time                                  |
+| connections_expired_rate_hz   | idle periods that the server ended by itself / time                      |
+| connections_left_rate_hz      | idle periods that the client ended / time                                |
+| connection_setup_s            | wait for the first request + its service - service of the later requests |
+| intervals_50ms@I, intervals@I | request intervals by bins                                                |
+| intervals_ended@I             | idle periods that the shim or the server ended, by bins: censored        |
+| intervals_left@I              | idle periods that the client ended, by bins                              |
+
+An idle period counts in the window in which it ends; bins without a count are absent. What a connection costs more
+than a further request is a difference of means: where first requests ask for other things than later ones, that is
+in it, and where it is not above 0 nothing can be said, so it is absent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.core.metric import of_class
+from trimtab.core.plant import Clock
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured
+from trimtab.sensors._shared_file import Counters, Histograms, Idle, SharedFile
+
+_FRESH_S = 0.01
+"""A window that begins this soon after the last was read begins with what was read."""
+_NS = 1e9
+_READ_AS = {
+    "intervals_50ms": "intervals_50ms",
+    "intervals": "intervals",
+    "ended": "intervals_ended",
+    "left": "intervals_left",
+}
+"""Histogram of the mapped file to the metric of its counts."""
+State = tuple[Idle, Counters, Histograms]
+
+
+class KeepAlive:
+    """The idle periods of one server.
+
+    Args:
+        path: the mapped file.
+        clock: the loop's clock.
+    """
+
+    name = "keep-alive"
+    sampling_period_s = 0.0
+    cheap = True
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._file: SharedFile | None = None
+        self._mark: tuple[float, State] | None = None
+        self._last: tuple[float, State] | None = None
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the mapped file cannot be read.
+        """
+        if self._file is None:
+            self._file = SharedFile(self._path)
+        if self._last is not None and self._clock.now_s() - self._last[0] < _FRESH_S:
+            self._mark = self._last
+        else:
+            self._mark = self._clock.now_s(), _state(self._file)
+
+    def sample(self) -> None:
+        """Takes nothing: the shim counts by itself."""
+
+    def read(self) -> Readings:
+        """The readings since `begin`; a mean over nothing is absent.
+
+        Raises:
+            NotMeasured: no time has passed.
+        """
+        if self._file is None or self._mark is None:
+            raise NotMeasured("the window has not begun")
+        self._last = self._clock.now_s(), _state(self._file)
+        return differences(self._last[0] - self._mark[0], self._mark[1], self._last[1])
+
+    def close(self) -> None:
+        """Unmaps the file; may be called twice."""
+        if self._file is not None:
+            self._file.close()
+            self._file = self._mark = self._last = None
+
+
+def differences(elapsed_s: float, first: State, last: State) -> dict[str, float]:
+    """The readings between two states.
+
+    Args:
+        elapsed_s: time between them.
+        first: counters and histograms at the start.
+        last: those at the end.
+
+    Raises:
+        NotMeasured: no time is between them.
+    """
+    if elapsed_s <= 0:
+        raise NotMeasured("no time has passed since the window began")
+    (one, _, _), (two, _, _) = first, last
+    intervals = two.intervals - one.intervals
+    readings = {
+        "interval_rate_hz": intervals / elapsed_s,
+        "idle_connections": (two.idle_ns - one.idle_ns) / _NS / elapsed_s,
+        "idle_held_workers": (two.held_ns - one.held_ns) / _NS / elapsed_s,
+        "connections_cut_rate_hz": (two.cut - one.cut) / elapsed_s,
+        "connections_expired_rate_hz": (two.expired - one.expired) / elapsed_s,
+        "connections_left_rate_hz": (two.left - one.left) / elapsed_s,
+    }
+    if intervals > 0:
+        readings["request_interval_s"] = (two.interval_ns - one.interval_ns) / intervals / _NS
+    setup_s = _setup_s(first, last)
+    if setup_s is not None and setup_s > 0:
+        readings["connection_setup_s"] = setup_s
+    for kept, name in _READ_AS.items():
+        before, after = getattr(first[2], kept), getattr(last[2], kept)
+        readings |= {
+            of_class(name, str(i)): b - a for i, (a, b) in enumerate(zip(before, after, strict=True)) if b > a
+        }
+    return readings
+
+
+def _setup_s(first: State, last: State) -> float | None:
+    """What a new connection costs a worker more than a further request, in s; None without one of both."""
+    (one, all_one, _), (two, all_two, _) = first, last
+    firsts = two.firsts - one.firsts
+    later = all_two.requests - all_one.requests - firsts
+    if firsts <= 0 or later <= 0:
+        return None
+    first_ns = two.first_service_ns - one.first_service_ns
+    wait_ns = two.first_wait_ns - one.first_wait_ns
+    later_ns = all_two.service_ns - all_one.service_ns - first_ns
+    return ((wait_ns + first_ns) / firsts - later_ns / later) / _NS
+
+
+def _state(file: SharedFile) -> State:
+    """All that the file has counted so far."""
+    return file.idle(), file.counters(), file.histograms()
+
+
+SENSOR = KeepAlive

@@ -1,0 +1,237 @@
+"""`keep-alive set` and `show`, and what `observe` and `tune` do with the plant of that name."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests._idle_file import NONE, SECOND_NS, count, settings
+from tests._memory_plant import FakeClock
+from tests.unit.cli.conftest import Trimtab
+from trimtab.cli._keep_alive_view import KeepAliveView, held_ratio, histogram
+from trimtab.controllers._intervals import EDGES_S, Tally
+from trimtab.controllers._survival import Survival
+from trimtab.core import Window, of_class
+from trimtab.core.knob import KEEP_ALIVE
+from trimtab.events import WindowDone
+from trimtab.gate import place as places
+from trimtab.gate.place import Place
+from trimtab.plants.keep_alive import KeepAlive
+from trimtab.sensors import _shared_file
+from trimtab.store import Store
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(places, "base", lambda: tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def place(base: Path) -> Iterator[Place]:
+    """A run of this process."""
+    mine = places.claim("web")
+    _shared_file.create(mine.shared)
+    yield mine
+    mine.release()
+
+
+def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, place: Place) -> None:
+    said = trimtab("keep-alive", "set", "400ms")
+    assert (said.code, said.out, said.err) == (0, "web: fixed, 400ms (was the server's own)\n", "")
+    assert settings(place.shared) == (400 * MS, 900 * MS, 32, 1)
+    assert trimtab("keep-alive", "set", "auto", "--name", "web").out == "web: auto, 400ms (was fixed, 400ms)\n"
+    assert settings(place.shared) == (400 * MS, 900 * MS, 32, 2)
+    assert trimtab("keep-alive", "set", "server").out == "web: the server's own (was auto, 400ms)\n"
+    assert settings(place.shared) == (0, 0, 0, 0)
+
+
+def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place: Place) -> None:
+    seen = replace(NONE, intervals=2000, interval_ns=420 * SECOND_NS, cut=30, expired=4, left=5, spared=6)
+    count(place.shared, replace(seen, server_ms=5000))
+    trimtab("keep-alive", "set", "1500ms")
+    out = trimtab("keep-alive", "show").out
+    for part in (
+        "web: fixed, 1.5s\n",
+        "one idle connection in 32 is given 3s",
+        "the server's own time: 5s\n",
+        "2,000, 210 ms on average",
+        "30 at the time, 4 by the server, 5 by clients",
+        "under way: 6\n",
+    ):
+        assert part in out
+    body = json.loads(trimtab("keep-alive", "show", "--json").out)
+    assert (body["in_charge"], body["time_ms"], body["server_ms"], body["cut"]) == ("fixed", 1500, 5000, 30)
+    trimtab("keep-alive", "set", "server")
+    count(place.shared, NONE)
+    body = json.loads(trimtab("keep-alive", "show", "--json").out)
+    assert (body["in_charge"], body["time_ms"], body["server_ms"]) == ("server", None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the following arguments are required: ACTION"),
+        (["set"], "the following arguments are required: TIME|auto|server"),
+        (["set", "-400ms"], "the following arguments are required: TIME|auto|server"),
+        (["set", "--", "-400ms"], "keep-alive '-400ms': write auto, server or a time such as 400ms or 15s"),
+        (["set", "400"], "keep-alive '400': write auto, server or a time such as 400ms or 15s"),
+        (["set", "0s"], "keep-alive '0s' is outside of 1ms to 1h"),
+        (["set", "2h"], "keep-alive '2h' is outside of 1ms to 1h"),
+        (["set", "400ms", "--name", "other"], "no run is named 'other'; there is web"),
+        (["show", "400ms"], "unrecognized arguments: 400ms"),
+    ],
+)
+def test_bad_input_is_one_line_and_sets_nothing(
+    trimtab: Trimtab, place: Place, arguments: list[str], said: str
+) -> None:
+    result = trimtab("keep-alive", *arguments)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert said in result.err
+    assert settings(place.shared) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("verb", [["keep-alive", "set", "1s"], ["keep-alive", "show"], ["observe", "keep-alive"]])
+def test_a_server_without_the_shim_and_a_shim_of_another_version_are_one_line(
+    trimtab: Trimtab, base: Path, verb: list[str]
+) -> None:
+    result = trimtab(*verb)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "no server runs under trimtab: start it with 'trimtab run ... -- SERVER ...'" in result.err
+    mine = places.claim("web")
+    _shared_file.create(mine.shared)
+    with mine.shared.open("r+b") as file:
+        file.seek(8)
+        file.write(struct.pack("=I", 1))
+    result = trimtab(*verb)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "its layout is version 1" in result.err
+
+
+def test_a_run_that_was_killed_can_be_set_but_not_learn(
+    trimtab: Trimtab, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Place, "owner", lambda self: None)
+    monkeypatch.setattr(Place, "gated", lambda self: True)
+    result = trimtab("keep-alive", "set", "auto")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "the 'trimtab run' of 'web' was killed" in result.err
+    assert trimtab("keep-alive", "set", "300ms").code == 0
+
+
+def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place: Place, store: Path) -> None:
+    said = trimtab("tune", "keep_alive", "--duration", "40ms", "--window", "20ms", "--settle", "0s")
+    assert (said.code, said.err) == (0, "")
+    plan = Store(store).run(1).plan
+    assert (plan.plant, plan.controller) == ("keep-alive", "keep-alive-cost")
+    assert [knob.name for knob in plan.knobs] == [KEEP_ALIVE]
+    assert plan.settings.objective.metric == "idle_held_workers"
+    trimtab("keep-alive", "set", "auto")
+    refused = trimtab("tune", "keep-alive", "--duration", "10s")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "is learned already" in refused.err
+
+
+def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, place: Place) -> None:
+    trimtab("keep-alive", "set", "500ms")
+    said = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms")
+    assert (said.code, said.err) == (0, "")
+    drawings = said.out.count("keep-alive time: fixed, 500ms; ")
+    assert drawings == said.out.count("   500ms  ----------------------------------------") >= 1
+    lines = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms", "--json").out.splitlines()
+    assert lines and all(json.loads(line)["configuration"] == {KEEP_ALIVE: 500} for line in lines)
+
+
+def bin_of(duration_s: float) -> int:
+    return next(i for i in range(len(EDGES_S)) if duration_s < EDGES_S[i + 1])
+
+
+def tally(**periods: dict[float, int]) -> Tally:
+    """Idle periods by how they ended: their length in s to their number."""
+    counts = {}
+    for how, lengths in periods.items():
+        bins = [0.0] * 512
+        for length_s, number in lengths.items():
+            bins[bin_of(length_s)] += number
+        counts[how] = tuple(bins)
+    return Tally(**counts)
+
+
+def test_the_histogram_has_a_bar_for_every_half_octave_and_the_time_at_its_place() -> None:
+    lines = histogram(tally(asked={0.3: 800, 0.0001: 8}, left={0.3: 100}, ended={0.45: 400}), 0.45)
+    assert lines[0].startswith("idle for  █ until the next request")
+    assert lines[1].split() == ["0", "8"]
+    row = next(line for line in lines if line.startswith("   270ms"))
+    assert (row.count("█"), row.count("▒"), row.split()[-1]) == (36, 4, "900")
+    at = next(i for i, line in enumerate(lines) if "the time in force" in line)
+    assert lines[at].startswith("   450ms")
+    assert lines[at - 1].startswith("   400ms") and lines[at - 1].count("░") == 18
+    assert at == len(lines) - 1
+
+
+def windows_at(time_ms: int, number: int, **readings: float) -> list[WindowDone]:
+    return [WindowDone(Window(i, 5.0 * i, 5.0, {KEEP_ALIVE: time_ms}, readings)) for i in range(number)]
+
+
+def drawn(place: Place, events: list[WindowDone]) -> str:
+    out, plant = io.StringIO(), KeepAlive(FakeClock(), place)
+    view = KeepAliveView(plant, out)
+    view.header()
+    for event in events:
+        view(event)
+    plant.close()
+    return out.getvalue().rpartition("keep-alive time: ")[2]
+
+
+def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(place: Place) -> None:
+    """Beyond 400 ms, by the trials: 30 ask within as long again, 60 later or never."""
+    readings = {
+        "connections_cut_rate_hz": 20.0,
+        "idle_connections": 12.0,
+        "idle_held_workers": 12.0,
+        of_class("intervals", str(bin_of(0.2))): 1000,
+        of_class("intervals", str(bin_of(0.6))): 30,
+        of_class("intervals_ended", str(bin_of(0.401))): 2790,
+        of_class("intervals_left", str(bin_of(0.7))): 10,
+        of_class("intervals_ended", str(bin_of(0.91))): 50,
+    }
+    count(place.shared, replace(NONE, server_ms=5000))
+    text = drawn(place, windows_at(400, 3, **readings))
+    assert "cut: 20.0Hz, 300 so far: 100 in a burst, 200 in thought; now 33% in a burst" in text
+    assert "would have asked again within 800ms" in text
+    least, most = text.partition("at the server's own 5s they would hold ")[2].split()[0::2]
+    assert 12 < float(least) < float(most) < 12 * 5 / 0.3
+    assert "idle periods of the last 15s" in text
+
+
+def test_without_enough_trials_nothing_is_said_of_bursts(place: Place) -> None:
+    readings = {"connections_cut_rate_hz": 20.0, of_class("intervals_ended", str(bin_of(0.401))): 100}
+    text = drawn(place, windows_at(400, 1, **readings))
+    assert "cut: 20.0Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
+    assert "idle connections: not measured" in text
+
+
+def test_a_new_time_is_a_new_sample(place: Place) -> None:
+    readings = {"connections_cut_rate_hz": 0.0, of_class("intervals", str(bin_of(0.2))): 1000}
+    text = drawn(place, [*windows_at(800, 3, **readings), *windows_at(400, 1, **readings)])
+    assert "idle periods of the last 5s" in text
+
+
+def test_idle_connections_would_hold_the_more_workers_the_longer_they_are_kept() -> None:
+    """All pauses last 10 s: at 5 s ten times as many are held as at half a second."""
+    seen = Survival(tally(asked={10.0: 1000}))
+    least, most = held_ratio(seen, 0.5, 5.0)
+    assert least == pytest.approx(most)
+    trials = 0.5 + 0.5 / 32
+    assert least == pytest.approx(5.0 / trials, rel=0.02)
+    cut = Survival(tally(ended={0.55: 1000, 1.0: 32}))
+    least, most = held_ratio(cut, 0.5, 5.0)
+    assert least < 2.5 < most

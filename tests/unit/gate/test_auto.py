@@ -1,0 +1,137 @@
+"""The controller that `trimtab run` keeps going: started, started anew a bounded number of times, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests._idle_file import a_run
+from trimtab.clock import SystemClock
+from trimtab.gate.auto import Auto
+from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
+from trimtab.gate.pair import MOST_RESTARTS
+from trimtab.gate.place import Place
+
+WAITS = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
+COMPLAINS = [sys.executable, "-I", "-S", "-c", "raise SystemExit('no way')"]
+LEARNED = Setting(InCharge.AUTO, 900)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return a_run(tmp_path)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def auto(place: Place, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Auto]:
+    made = Auto(place, SystemClock(), said.append)
+    monkeypatch.setattr(made, "_command", lambda: WAITS)
+    yield made
+    made.stop()
+    made.stop()
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def waited(auto: Auto) -> None:
+    """Returns when the process has ended, and leaves it to be asked for."""
+    os.waitid(os.P_PID, auto.pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: Place, said: list[str]) -> None:
+    time = KeepAliveTime(place.shared)
+    for setting in (OF_SERVER, Setting(InCharge.FIXED, 400)):
+        auto.begin(setting)
+        assert time.setting() == setting
+        auto.watch()
+        assert auto.pid == 0
+    time.write(LEARNED)
+    auto.watch()
+    first = auto.pid
+    assert os.getpgid(first) == first, "signals of the terminal would reach it"
+    auto.watch()
+    assert auto.pid == first
+    time.write(Setting(InCharge.FIXED, 400))
+    auto.watch()
+    assert (auto.pid, gone(first), said) == (0, True, [])
+    assert time.setting() == Setting(InCharge.FIXED, 400)
+    time.write(LEARNED)
+    auto.watch()
+    second = auto.pid
+    auto.stop()
+    assert second != 0 and gone(second)
+    assert time.setting() == LEARNED, "the time in force stays"
+
+
+def test_one_that_dies_is_started_anew(auto: Auto, place: Place, said: list[str]) -> None:
+    auto.begin(LEARNED)
+    auto.watch()
+    first = auto.pid
+    os.kill(first, signal.SIGKILL)
+    waited(auto)
+    auto.watch()
+    assert auto.pid not in (0, first)
+    assert said == [f"the controller of the keep-alive time has ended (see {place.tuning_log})"]
+
+
+@pytest.mark.parametrize(("time_ms", "stays"), [(900, Setting(InCharge.FIXED, 900)), (None, OF_SERVER)])
+def test_one_that_dies_again_and_again_is_left_and_the_time_stays(
+    auto: Auto,
+    place: Place,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    time_ms: int | None,
+    stays: Setting,
+) -> None:
+    monkeypatch.setattr(auto, "_command", lambda: COMPLAINS)
+    auto.begin(Setting(InCharge.AUTO, time_ms))
+    auto.watch()
+    for _ in range(MOST_RESTARTS + 1):
+        waited(auto)
+        auto.watch()
+    assert auto.pid == 0
+    assert said[-1] == f"it has ended 6 times in 60 s; the keep-alive time stays: {stays}"
+    assert KeepAliveTime(place.shared).setting() == stays
+    auto.watch()
+    assert auto.pid == 0
+    assert place.tuning_log.read_text() == 6 * "no way\n"
+    assert place.tuning_log.stat().st_mode & 0o777 == 0o600
+
+
+def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(ready)!r}, 'w'); signal.pause()"
+    monkeypatch.setattr(auto, "_command", lambda: [sys.executable, "-I", "-S", "-c", deaf])
+    monkeypatch.setattr("trimtab.gate.auto._END_PATIENCE_S", 0.05)
+    auto.begin(LEARNED)
+    auto.watch()
+    ready.read_text()
+    pid = auto.pid
+    auto.stop()
+    assert gone(pid)
+
+
+def test_its_command_is_one_of_trimtabs_own(place: Place) -> None:
+    auto = Auto(place, SystemClock(), print)
+    command = auto._command()
+    assert command[:5] == [sys.executable, "-m", "trimtab", "tune", "keep-alive"]
+    assert command[command.index("--name") + 1] == "web"
+    assert command[command.index("--store") + 1] == str(place.tuning_store)
+    auto.stop()
