@@ -13,10 +13,12 @@ from markupsafe import Markup
 from trimtab import __version__
 from trimtab.core import metric as metric_of
 from trimtab.core import of_class
+from trimtab.core.knob import KEEP_ALIVE
 from trimtab.events import MoveState
+from trimtab.gate.keep_alive import TRIAL_EVERY
 from trimtab.guarantee import DelayGuarantee
 from trimtab.records import StoredMove
-from trimtab.report import class_figures, figures
+from trimtab.report import class_figures, figures, keep_alive_figures
 from trimtab.report.class_verdict import ClassRow, judge
 from trimtab.report.track import Track, tracks
 from trimtab.report.verdict import compare, interval
@@ -31,6 +33,12 @@ SHOWN_METRICS = (
     "busy_workers",
     "cpu_ratio",
     "memory_ratio",
+    "request_interval_s",
+    "idle_connections",
+    "idle_held_workers",
+    "connections_cut_rate_hz",
+    "connections_expired_rate_hz",
+    "connections_left_rate_hz",
     "client_page_time_s",
     "client_error_rate_hz",
 )
@@ -144,6 +152,8 @@ def _plots(drawn: Sequence[Track], metric: str, guarantee: DelayGuarantee | None
     if guarantee is not None:
         return _class_plots(drawn)
     caption = "Dotted lines mark changes. Both scales are logarithmic, so equal distances are equal factors."
+    if all(track.knob == KEEP_ALIVE for track in drawn):
+        return _keep_alive_plots(drawn)
     plots = [Plot("What was set, and what came of it", caption, figures.trajectories(drawn, metric))]
     if any("accept_queue_delay_s" in w.readings for t in drawn for w in t.windows):
         text = "Response time per page by Eq. (1) of liu2003: waiting to be accepted, and being served."
@@ -151,6 +161,19 @@ def _plots(drawn: Sequence[Track], metric: str, guarantee: DelayGuarantee | None
     if any("cpu_ratio" in w.readings for t in drawn for w in t.windows):
         text = "Memory demand counts what is swapped out: above 100 % the server swaps."
         plots.append(Plot("What binds", text, figures.utilisations(drawn)))
+    return plots
+
+
+def _keep_alive_plots(drawn: Sequence[Track]) -> list[Plot]:
+    """The figures of a keep-alive time."""
+    steps = "One step is one window. The scale of the time is logarithmic: equal distances are equal factors."
+    plots = [Plot("The keep-alive time, and what idle connections hold", steps, keep_alive_figures.learned(drawn))]
+    if any(name.startswith("intervals") for t in drawn for w in t.windows for name in w.readings):
+        beyond = (
+            "Of the second half of each run. Beyond the time only trials are seen, one idle period in "
+            f"{TRIAL_EVERY}, so that each of them there stands for about as many."
+        )
+        plots.append(Plot("Request intervals", beyond, keep_alive_figures.intervals(drawn)))
     return plots
 
 
