@@ -31,11 +31,15 @@ def window_at(time_ms: int, readings: Readings, index: int = 0, duration_s: floa
     return Window(index, index * duration_s, duration_s, {NAME: time_ms}, readings)
 
 
+def bins_of(times_s: Floats) -> npt.NDArray[np.int64]:
+    """The logarithmic bins of times from 8 ns on, eight to the octave of nanoseconds."""
+    mantissa, octave = np.frexp(np.floor(times_s * 1e9))
+    return ((octave - 3) * 8 + np.floor(mantissa * 16) - 8).astype(np.int64)
+
+
 def bin_of(time_s: float) -> int:
-    """The logarithmic bin of a time, eight to the octave of nanoseconds."""
-    ns = int(time_s * 1e9)
-    octave = ns.bit_length() - 1
-    return ns if ns < 8 else (octave - 2) * 8 + ((ns >> (octave - 3)) & 7)
+    """The logarithmic bin of one time."""
+    return int(bins_of(np.array([time_s]))[0])
 
 
 @dataclass(frozen=True)
@@ -79,15 +83,17 @@ def ended(lengths: Floats, asks: npt.NDArray[np.bool_], time_s: float, rng: np.r
     """What a server counts of these periods at a keep-alive time."""
     trial_s = max(2 * time_s, time_s + 0.5)
     limits = np.where(rng.random(len(lengths)) < 1 / TRIAL_EVERY, trial_s, time_s)
+    seen, cut = np.minimum(lengths, limits), lengths > limits
     readings: dict[str, float] = {}
-    for length, asked, limit in zip(lengths, asks, limits, strict=True):
-        cut = length > limit
-        kind = "intervals_ended" if cut else "intervals" if asked else "intervals_left"
-        names = [f"{kind}@{bin_of(min(length, limit))}"]
-        names += [f"intervals_50ms@{min(1023, int(length / 0.05))}"] if kind == "intervals" else []
-        for name in names:
-            readings[name] = readings.get(name, 0.0) + 1
-    return readings
+    for name, which in (("intervals", asks & ~cut), ("intervals_left", ~asks & ~cut), ("intervals_ended", cut)):
+        readings |= counts_of(name, bins_of(seen[which]))
+    linear = np.minimum(1023, (seen[asks & ~cut] / 0.05).astype(np.int64))
+    return readings | counts_of("intervals_50ms", linear)
+
+
+def counts_of(name: str, bins: npt.NDArray[np.int64]) -> dict[str, float]:
+    """The readings of a histogram whose bins occur so often."""
+    return {f"{name}@{at}": float(n) for at, n in zip(*np.unique(bins, return_counts=True), strict=True)}
 
 
 @dataclass

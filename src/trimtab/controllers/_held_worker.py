@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from trimtab.controllers._survival import Survival
 from trimtab.core import Readings
 
-RISE = 4.0
-"""Largest factor on mu in one window; at most the wait over the wait aimed at."""
+RISE, RISE_S = 4.0, 5.0
+"""Largest factor on mu in so many seconds; at most the wait over the wait aimed at."""
 SLACK = 0.25
 """Below this share of the wait aimed at, no worker is scarce."""
 MOST_MU = 1e4
@@ -42,13 +42,13 @@ class Prices:
         mu: price of a second of a worker, in seconds of a client's time.
         setup_s: s, worker time that a new connection costs, in seconds.
         wait_s: q, mean wait for a worker, in seconds.
-        scarce: windows in a row in which workers were scarce.
+        scarce_s: for how long workers have been scarce, in seconds.
     """
 
     mu: float
     setup_s: float
     wait_s: float = 0.0
-    scarce: int = 0
+    scarce_s: float = 0.0
 
     @property
     def connection_s(self) -> float:
@@ -89,24 +89,44 @@ class Prices:
             return ratio
         return max(RISE, ratio or 0.0) if idle < 1 else min(1.0, ratio or 0.0)
 
-    def ascended(self, scarcity: float | None, confirm: int, fall: float, least_hz: float, shortest: bool) -> Prices:
+    def ascended(self, scarcity: float | None, pace: Pace, duration_s: float, shortest: bool) -> Prices:
         """The prices with mu moved by one step of the dual ascent.
 
         Args:
             scarcity: see `scarcity`; None leaves mu.
-            confirm: windows in a row that have to be scarce before mu rises.
-            fall: factor on mu in a window in which nobody waited.
-            least_hz: requests per second that a held worker has to bring even then.
+            pace: how quickly mu moves.
+            duration_s: length of the window, in seconds.
             shortest: whether the time is as short as it may be.
         """
-        scarce = self.scarce if scarcity is None else self.scarce + 1 if scarcity > 1 else 0
-        earned_s = max(1e-3, 1 - least_hz * self.setup_s) / least_hz
-        mu = max(self.mu, self.setup_s / earned_s)
-        if scarcity is not None and scarcity > 1 and scarce >= confirm and not shortest:
-            mu = max(mu, (self.setup_s + self.wait_s) / earned_s) * min(RISE, scarcity)
+        scarce_s = self.scarce_s
+        if scarcity is not None:
+            scarce_s = scarce_s + duration_s if scarcity > 1 else 0.0
+        mu = max(self.mu, pace.least_mu(self.setup_s))
+        if scarcity is not None and scarcity > 1 and scarce_s >= pace.confirm_s and not shortest:
+            rise = min(RISE, scarcity) ** (duration_s / RISE_S)
+            mu = max(mu, pace.least_mu(self.setup_s, self.wait_s)) * min(RISE, rise)
         elif scarcity is not None and scarcity < SLACK:
-            mu = max(mu * fall, self.setup_s / earned_s)
-        return replace(self, mu=min(mu, MOST_MU), scarce=scarce)
+            mu = max(mu * 0.5 ** (duration_s / pace.fall_s), pace.least_mu(self.setup_s))
+        return replace(self, mu=min(mu, MOST_MU), scarce_s=scarce_s)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How quickly the price of a held worker moves, and how far down.
+
+    Args:
+        confirm_s: for how long workers have to be scarce before it rises, in seconds.
+        fall_s: time in which it falls by half, in seconds.
+        patience_s: worker time that a saved connection is worth at the least price, in seconds.
+    """
+
+    confirm_s: float
+    fall_s: float
+    patience_s: float
+
+    def least_mu(self, setup_s: float, wait_s: float = 0.0) -> float:
+        """mu at which a held worker has to bring one request in `patience_s`, by Eq. (C1)."""
+        return (setup_s + wait_s) / max(1e-3, self.patience_s - setup_s)
 
 
 def cheapest_s(curve: Survival, prices: Prices, shortest_s: float, longest_s: float) -> float:

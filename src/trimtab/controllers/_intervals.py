@@ -7,6 +7,7 @@ then all that is known is that it was longer. The logarithmic bins are those of 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -74,25 +75,31 @@ class Tally:
         asked: those that a request ended, by logarithmic bins.
         left: those that the client ended.
         ended: those that the server ended, or that were ended for it.
+        missed: the same, each by the share of the bin that it was kept from seeing.
     """
 
     asked: tuple[float, ...] = (0.0,) * BINS
     left: tuple[float, ...] = (0.0,) * BINS
     ended: tuple[float, ...] = (0.0,) * BINS
+    missed: tuple[float, ...] = (0.0,) * BINS
 
     @property
     def total(self) -> float:
         """Idle periods in it, by their weights."""
         return sum(self.asked) + sum(self.left) + sum(self.ended)
 
-    def seen(self, readings: Readings, memory: float, most: float) -> Tally:
+    def seen(self, readings: Readings, time_s: float, memory: float, most: float) -> Tally:
         """This tally with one more window.
 
         What is older is forgotten by what is new, not by the clock: a quiet server remembers longer. One window
         counts for a share at most, so that a crowd which comes at once is not taken for all there is.
 
+        Where in its bin a period was ended is known of those ended at the time in force, which are nearly all; of
+        the others the middle is as good as any.
+
         Args:
             readings: the window's.
+            time_s: the keep-alive time in force, in seconds.
             memory: idle periods that are remembered at most.
             most: share of the memory that one window may take.
         """
@@ -102,11 +109,15 @@ class Tally:
             return self
         scale = min(1.0, most * memory / weight)
         kept = min(1.0, max(0.0, memory - scale * weight) / max(self.total, 1e-9))
-        asked, left, ended = (
-            _added(old, kept, counts, scale)
-            for old, counts in zip((self.asked, self.left, self.ended), new, strict=True)
-        )
-        return Tally(asked, left, ended)
+        at = bisect_right(EDGES_S, time_s) - 1
+        new.append({b: count * (_rest(time_s, b) if b == at else 0.5) for b, count in new[2].items()})
+        old = (self.asked, self.left, self.ended, self.missed)
+        return Tally(*(_added(one, kept, counts, scale) for one, counts in zip(old, new, strict=True)))
+
+
+def _rest(time_s: float, index: int) -> float:
+    """The share of a bin that lies after a time in it."""
+    return (EDGES_S[index + 1] - time_s) / (EDGES_S[index + 1] - EDGES_S[index])
 
 
 def _added(old: tuple[float, ...], kept: float, new: Mapping[int, float], scale: float) -> tuple[float, ...]:

@@ -1,11 +1,12 @@
 """How long an idle period lasts and how it ends, from periods of which some were cut short.
 
-The product-limit estimate (Kaplan and Meier 1958) by the bins of a tally, with the life table's usual half of those
-that were cut short within a bin; requests and clients that leave are competing ends, each with its own incidence
-(Aalen 1978). Whether a period was cut short says nothing of how long it would have lasted, because the time was the
-same for all, and a trial is drawn blindly; so the trials alone carry the estimate beyond the keep-alive time.
+The product-limit estimate (Kaplan and Meier 1958) by the bins of a tally, as a life table: those that were cut short
+within a bin were at risk in the part of it before that. Requests and clients that leave are competing ends, each with
+its own incidence (Aalen 1978). Whether a period was cut short says nothing of how long it would have lasted, because
+the time was the same for all, and a trial is drawn blindly; so the trials alone carry the estimate beyond the
+keep-alive time.
 
-    at risk_b  = periods that reached bin b - half of those ended in it                     (S1)
+    at risk_b  = periods that reached bin b - what those ended in it missed of it           (S1)
     S_b+1      = S_b (1 - (asked_b + left_b) / at risk_b)                                   (S2)
     F_b+1      = F_b + S_b asked_b / at risk_b                                              (S3)
     E_b+1      = E_b + (S_b + S_b+1) / 2 x width of b                                       (S4)
@@ -48,7 +49,7 @@ class Survival:
         t = self.tally
         reached, lasting, asked, mean = t.total, [1.0], [0.0], [0.0]
         for b in range(BINS):
-            risk = reached - t.ended[b] / 2  # Eq. (S1)
+            risk = reached - t.missed[b]  # Eq. (S1)
             if risk < FEWEST:
                 break
             ends = min(1.0, (t.asked[b] + t.left[b]) / risk)

@@ -33,7 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from trimtab.controllers._cost_words import at_prices, milliseconds
-from trimtab.controllers._held_worker import Prices, cheapest_s
+from trimtab.controllers._held_worker import Pace, Prices, cheapest_s
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
 from trimtab.controllers._survival import Survival
@@ -99,9 +99,9 @@ class KeepAliveCost:
         wait_s: mean wait for a worker above which workers are scarce.
         patience_s: worker time at most that a saved connection is worth while no worker is scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
-        confirm: windows in a row in which workers have to be scarce before their price rises.
+        confirm_s: for how long workers have to be scarce before their price rises.
         memory: idle periods that are remembered at most.
-        most: share of the memory that one window may take.
+        most: share of the memory that a second of a window may take.
         intervals: idle periods below which nothing is decided.
         band: relative distance from the best time within which nothing is moved.
         worthwhile: new connections per idle period that a move has to save.
@@ -118,9 +118,9 @@ class KeepAliveCost:
     wait_s: float = 0.02
     patience_s: float = 60.0
     fall_s: float = 300.0
-    confirm: int = 3
+    confirm_s: float = 12.0
     memory: float = 10_000.0
-    most: float = 0.2
+    most: float = 0.04
     intervals: int = 200
     band: float = 0.1
     worthwhile: float = 0.01
@@ -134,11 +134,10 @@ class KeepAliveCost:
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
         require(self.setup_s < self.patience_s, "setup_s", self.setup_s, "less than patience_s")
-        require(self.confirm >= 1, "confirm", self.confirm, "1 or more")
+        require(self.confirm_s >= 0, "confirm_s", self.confirm_s, "0 or more")
         require(0 < self.most <= 1, "most", self.most, "a share above 0, to 1")
         require(self.intervals >= 1, "intervals", self.intervals, "1 or more")
-        enough = self.memory >= self.intervals
-        require(enough, "memory", self.memory, "the option intervals or more")
+        require(self.memory >= self.intervals, "memory", self.memory, "the option intervals or more")
         require(0 <= self.band < 1, "band", self.band, "0 or more, less than 1")
         require(self.worthwhile >= 0, "worthwhile", self.worthwhile, "0 or more")
 
@@ -157,7 +156,8 @@ class KeepAliveCost:
         if now is None:
             return state, Move.hold(f"the value of {state.knob.name} in force is not known")
         r = window.readings
-        tally = state.tally.seen(r, self.memory, self.most)
+        most = min(1.0, self.most * window.duration_s)
+        tally = state.tally.seen(r, now / 1e3, self.memory, most)
         if tally == state.tally:
             return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
         state = replace(state, tally=tally, prices=state.prices.measured(r), free=_free(r, state.free))
@@ -180,8 +180,8 @@ class KeepAliveCost:
     def _ascended(self, state: CostState, window: Window, shortest: bool) -> Prices:
         """The prices after one step of the dual ascent."""
         scarcity = None if state.free else state.prices.scarcity(window.readings, self.wait_s)
-        fall = 0.5 ** (window.duration_s / self.fall_s)
-        return state.prices.ascended(scarcity, self.confirm, fall, 1 / self.patience_s, shortest)
+        pace = Pace(self.confirm_s, self.fall_s, self.patience_s)
+        return state.prices.ascended(scarcity, pace, window.duration_s, shortest)
 
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float

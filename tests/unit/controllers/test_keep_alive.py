@@ -56,7 +56,7 @@ def test_an_empty_beginning_of_the_histogram_is_passed_over() -> None:
 
 def test_when_no_interval_is_within_the_time_it_grows_as_far_as_it_can() -> None:
     found = greatest_interval({20: 100.0}, 2.0, 0.05, 5.0)
-    assert (found.t, found.ratio, found.greatest) == (1, 1.0, pytest.approx(2 + 5 * 19))
+    assert (found.t, found.ratio, found.greatest) == pytest.approx((1, 1.0, 2 + 5 * 19))
 
 
 def test_intervals_beyond_the_time_have_no_say() -> None:
