@@ -14,7 +14,7 @@ use trimtab_wire::gate::Start;
 use crate::gate::{End, Gate};
 use crate::ledger::{open_descriptors, Kind, Ledger};
 use crate::place::Place;
-use crate::{scheduling, signals};
+use crate::signals;
 
 /// More gates than this within the window do not die by accident.
 const MOST_STARTS: usize = 20;
@@ -61,7 +61,6 @@ pub fn run(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<()> {
 
 /// A gate's whole life. What it had stays open after it: the table of descriptors is not its own.
 fn work(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<End> {
-    scheduling::favour_throughput();
     let mut gate = ManuallyDrop::new(Gate::new(start, place, ledger)?);
     gate.recover()?;
     gate.run()

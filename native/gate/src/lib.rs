@@ -29,7 +29,6 @@ mod reclaim;
 mod recover;
 mod refuse;
 mod rules;
-mod scheduling;
 mod server;
 mod signals;
 mod slots;
