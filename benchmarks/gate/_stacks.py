@@ -155,8 +155,8 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
     apache = apache or spec(mpm)
     with tempfile.TemporaryDirectory(prefix="trimtab-benchmark-") as name, contextlib.ExitStack() as running:
         directory = Path(name)
-        behind, status, port = _free_ports(3)
-        server = furnish(directory, apache, (behind, status))
+        behind, port = _free_ports(2)
+        server = furnish(directory, apache, behind)
         if kind in RULES:
             workers = apache.max_request_workers
             text = GATE.format(port=behind, workers=workers, rule=RULES[kind], rest=max(workers - 4, 1))
@@ -175,8 +175,11 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
         yield Stack(kind, port, tuple(roots), directory)
 
 
-def furnish(directory: Path, apache: ApacheSpec, ports: tuple[int, int]) -> list[str]:
-    """Writes what an Apache needs, and gives its command."""
+def furnish(directory: Path, apache: ApacheSpec, port: int) -> list[str]:
+    """Writes what an Apache needs, and gives its command.
+
+    It listens on one port, as Debian ships it: with a second one its workers would take turns at a mutex.
+    """
     user = _worker_user() if os.geteuid() == 0 else None
     directory.chmod(0o755)
     for part in ("logs", "run", "php", "conf-enabled"):
@@ -186,7 +189,8 @@ def furnish(directory: Path, apache: ApacheSpec, ports: tuple[int, int]) -> list
     (directory / "conf-enabled" / "benchmark.conf").write_text("MaxKeepAliveRequests 0\nTimeout 600\n")
     modules = apache_config.modules(apache, _module_directory())
     config = directory / "apache2.conf"
-    config.write_text(apache_config.text(apache, directory, modules, ports, user))
+    text = apache_config.text(apache, directory, modules, (port, port), user)
+    config.write_text(text.replace(f"Listen 127.0.0.1:{port}\n", "", 1))
     return [_program(), "-f", str(config), "-d", str(directory), "-DFOREGROUND"]
 
 
