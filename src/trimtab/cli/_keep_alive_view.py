@@ -91,7 +91,8 @@ class KeepAliveView(Lines):
         if time_s >= own_s or most * held < _LEAST_HELD:
             return text
         span = f"{least * held:.1f}" if most < 1.1 * least else f"{least * held:.1f} to {most * held:.1f}"
-        return f"{text}; at the server's own {format_duration(own_s)} they would hold {span}"
+        own = format_duration(own_s)
+        return f"{text}; kept for the server's own {own} they would hold {span}, if there were so many"
 
     def _mean(self, name: str) -> float | None:
         """Mean of a reading over the windows."""
@@ -103,7 +104,7 @@ def tally_of(windows: deque[Window]) -> Tally:
     """The idle periods of some windows, each counted in full."""
     tally = Tally()
     for window in windows:
-        tally = tally.seen(window.readings, _ALL, 1.0)
+        tally = tally.seen(window.readings, window.configuration[KEEP_ALIVE] / 1000, _ALL, 1.0)
     return tally
 
 

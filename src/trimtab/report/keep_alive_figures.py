@@ -18,6 +18,7 @@ from trimtab.report.track import Track
 
 _SHOWN_SHARE = 0.99
 _LEAST_SHOWN_S = 1.0
+_BEYOND_S = 1.0
 
 
 def intervals(tracks: Sequence[Track]) -> str:
@@ -108,7 +109,7 @@ def spread(logarithmic_bins: Mapping[int, int]) -> dict[int, float]:
 
 
 def shown_s(asked: Mapping[int, float], time_s: float) -> float:
-    """How far the axis goes, in s: twice the time, and to where nearly all intervals are.
+    """How far the axis goes, in s: well beyond the time, and to where nearly all intervals are.
 
     Args:
         asked: request intervals by bins of 50 ms.
@@ -120,7 +121,7 @@ def shown_s(asked: Mapping[int, float], time_s: float) -> float:
         last = index
         if sofar >= _SHOWN_SHARE * total:
             break
-    return max(_LEAST_SHOWN_S, 2 * time_s, (last + 1) * LINEAR_S)
+    return max(_LEAST_SHOWN_S, time_s + min(time_s, _BEYOND_S), (last + 1) * LINEAR_S)
 
 
 def _covered(start_s: float, end_s: float) -> Iterator[tuple[int, float]]:
@@ -133,8 +134,10 @@ def _covered(start_s: float, end_s: float) -> Iterator[tuple[int, float]]:
 
 
 def _bars(axes: Any, counts: Mapping[int, float], colour: str, label: str) -> None:
-    """Bars of 50 ms."""
+    """Bars of 50 ms, where there is something to draw."""
     at = sorted(counts)
+    if not at:
+        return
     axes.bar(
         [i * LINEAR_S for i in at],
         [counts[i] for i in at],

@@ -154,19 +154,20 @@ def bin_of(duration_s: float) -> int:
     return next(i for i in range(len(EDGES_S)) if duration_s < EDGES_S[i + 1])
 
 
-def tally(**periods: dict[float, int]) -> Tally:
+def tally(time_s: float, **periods: dict[float, int]) -> Tally:
     """Idle periods by how they ended: their length in s to their number."""
-    counts = {}
-    for how, lengths in periods.items():
-        bins = [0.0] * 512
-        for length_s, number in lengths.items():
-            bins[bin_of(length_s)] += number
-        counts[how] = tuple(bins)
-    return Tally(**counts)
+    readings = {
+        of_class(how, str(bin_of(length_s))): number
+        for how, lengths in periods.items()
+        for length_s, number in lengths.items()
+    }
+    return Tally().seen(readings, time_s, 1e9, 1.0)
 
 
 def test_the_histogram_has_a_bar_for_every_half_octave_and_the_time_at_its_place() -> None:
-    lines = histogram(tally(asked={0.3: 800, 0.0001: 8}, left={0.3: 100}, ended={0.45: 400}), 0.45)
+    lines = histogram(
+        tally(0.45, intervals={0.3: 800, 0.0001: 8}, intervals_left={0.3: 100}, intervals_ended={0.451: 400}), 0.45
+    )
     assert lines[0].startswith("idle for  █ until the next request")
     assert lines[1].split() == ["0", "8"]
     row = next(line for line in lines if line.startswith("   270ms"))
@@ -207,7 +208,7 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
     text = drawn(place, windows_at(400, 3, **readings))
     assert "cut: 20.0Hz, 300 so far: 100 in a burst, 200 in thought; now 33% in a burst" in text
     assert "would have asked again within 800ms" in text
-    least, most = text.partition("at the server's own 5s they would hold ")[2].split()[0::2]
+    least, most = text.partition("kept for the server's own 5s they would hold ")[2].split(",")[0].split(" to ")
     assert 12 < float(least) < float(most) < 12 * 5 / 0.3
     assert "idle periods of the last 15s" in text
 
@@ -227,11 +228,11 @@ def test_a_new_time_is_a_new_sample(place: Place) -> None:
 
 def test_idle_connections_would_hold_the_more_workers_the_longer_they_are_kept() -> None:
     """All pauses last 10 s: at 5 s ten times as many are held as at half a second."""
-    seen = Survival(tally(asked={10.0: 1000}))
+    seen = Survival(tally(0.5, intervals={10.0: 1000}))
     least, most = held_ratio(seen, 0.5, 5.0)
     assert least == pytest.approx(most)
     trials = 0.5 + 0.5 / 32
     assert least == pytest.approx(5.0 / trials, rel=0.02)
-    cut = Survival(tally(ended={0.55: 1000, 1.0: 32}))
+    cut = Survival(tally(0.5, intervals_ended={0.501: 1000, 1.01: 32}))
     least, most = held_ratio(cut, 0.5, 5.0)
     assert least < 2.5 < most

@@ -99,5 +99,6 @@ def test_logarithmic_bins_are_spread_over_those_of_50_ms_without_a_loss() -> Non
 def test_the_axis_reaches_the_time_and_nearly_all_intervals() -> None:
     assert shown_s({5: 1000}, 0.2) == 1.0
     assert shown_s({5: 1000}, 0.8) == 1.6
+    assert shown_s({5: 1000}, 15.0) == 16.0
     assert shown_s({5: 1000, 40: 500, 900: 1}, 0.2) == pytest.approx(2.05)
     assert shown_s({}, 0.1) == 1.0
