@@ -87,7 +87,10 @@ impl<'a> Engine<'a> {
         self.dispatch(id, now_ns);
     }
 
-    /// Lets the current request go: it reaches the server after half a round trip, or after a handshake and that.
+    /// Lets the current request go: it reaches the server after a round trip, or after a handshake and that.
+    ///
+    /// A reply is with the client as soon as it is here, so the server lives half a round trip behind: what it does is
+    /// seen here when the client would see it, a close too, and the times between two of its acts are as they would be.
     fn dispatch(&mut self, id: Id, now_ns: u64) {
         self.arm_deadline(id);
         let Some((session, crowd, _)) = self.parts(id) else {
@@ -96,20 +99,16 @@ impl<'a> Engine<'a> {
         if crowd.round_trip_ns == 0 {
             return self.go_on(id, now_ns);
         }
-        let half_ns = crowd.round_trip_ns / 2;
         session.greeted = session.connection.is_none();
-        let way_ns = if session.greeted {
-            3 * half_ns
-        } else {
-            half_ns
-        };
+        let trips = if session.greeted { 2 } else { 1 };
+        let way_ns = trips * crowd.round_trip_ns;
         self.timers.push(now_ns + way_ns, Due::Wake(id));
     }
 
     /// The current request has reached the server: sends it on the session's connection, or opens one.
     ///
     /// Without a connection and without a handshake so far, the client has sent into a connection that the server had
-    /// closed: it hears of that after half a round trip, and then shakes hands.
+    /// closed before the request came: it has heard of that by now, and shakes hands.
     pub(crate) fn go_on(&mut self, id: Id, now_ns: u64) {
         let Some((session, crowd, _)) = self.parts(id) else {
             return;
@@ -158,12 +157,10 @@ impl<'a> Engine<'a> {
         let taken_ns = session
             .actual_ns
             .map_or(0, |sent_ns| now_ns - sent_ns + crowd.round_trip_ns);
-        // When the client has it.
-        let home_ns = now_ns + crowd.round_trip_ns / 2;
-        count_reply(session, tally, &reply, home_ns, taken_ns);
+        count_reply(session, tally, &reply, now_ns, taken_ns);
         let next = session.replied(crowd);
         if !matches!(next, Next::Object(_)) {
-            count_page(session, tally, home_ns);
+            count_page(session, tally, now_ns);
         }
         let closes = match crowd.connection {
             Connection::PerRequest => true,
@@ -174,12 +171,12 @@ impl<'a> Engine<'a> {
             self.close(link_id);
         }
         match next {
-            Next::Object(0) if home_ns == now_ns => self.fetch(id, now_ns, now_ns),
-            Next::Object(gap_ns) => self.timers.push(home_ns + gap_ns, Due::Wake(id)),
+            Next::Object(0) => self.fetch(id, now_ns, now_ns),
+            Next::Object(gap_ns) => self.timers.push(now_ns + gap_ns, Due::Wake(id)),
             Next::Over => self.end_session(id, now_ns, false),
             Next::Click(_) if self.is_unwanted(id) => self.end_session(id, now_ns, false),
-            Next::Click(0) if home_ns == now_ns => self.click(id, now_ns, now_ns),
-            Next::Click(think_ns) => self.timers.push(home_ns + think_ns, Due::Wake(id)),
+            Next::Click(0) => self.click(id, now_ns, now_ns),
+            Next::Click(think_ns) => self.timers.push(now_ns + think_ns, Due::Wake(id)),
         }
     }
 
@@ -234,12 +231,12 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Counts a reply that the client has at `home_ns`, `taken_ns` after it sent the request.
+/// Counts a reply that came `taken_ns` after the client sent the request.
 fn count_reply(
     session: &mut Session,
     tally: &mut Tally,
     reply: &Reply,
-    home_ns: u64,
+    now_ns: u64,
     taken_ns: u64,
 ) {
     tally.outstanding -= 1;
@@ -255,7 +252,7 @@ fn count_reply(
             tally
                 .now
                 .request_intended
-                .record(home_ns - session.intended_ns);
+                .record(now_ns - session.intended_ns);
             tally.now.request_actual.record(taken_ns);
             return;
         }
@@ -263,16 +260,16 @@ fn count_reply(
     session.page_failed = true;
 }
 
-fn count_page(session: &Session, tally: &mut Tally, home_ns: u64) {
+fn count_page(session: &Session, tally: &mut Tally, now_ns: u64) {
     if !session.page_failed {
         tally.now.pages += 1;
         tally
             .now
             .page_intended
-            .record(home_ns - session.page_intended_ns);
+            .record(now_ns - session.page_intended_ns);
         tally
             .now
             .page_actual
-            .record(home_ns - session.page_actual_ns);
+            .record(now_ns - session.page_actual_ns);
     }
 }

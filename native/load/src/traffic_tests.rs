@@ -379,7 +379,7 @@ fn a_request_that_travels_to_a_closed_connection_comes_back_and_shakes_hands() {
         if number > 0 {
             return client.serve();
         }
-        // The client has the reply after 50 ms, and its next request is here after 100 ms.
+        // The client's next request is here after 100 ms.
         std::thread::sleep(Duration::from_millis(75));
     });
     let class = summary(&server, over_a_network(0.1), 0.8);

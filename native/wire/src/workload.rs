@@ -152,8 +152,8 @@ pub struct Population {
     pub schedule: Vec<Step>,
     /// Source address to bind, in 127.0.0.0/8; None lets the kernel choose.
     pub source: Option<std::net::Ipv4Addr>,
-    /// Round trip of the network that the generator stands in for, in seconds: a request and its reply take half of it
-    /// each, and a new connection one more. 0 is loopback as it is; the simulator takes nothing else.
+    /// Round trip of the network that the generator stands in for, in seconds: a request and its reply take one, and a
+    /// new connection one more. 0 is loopback as it is; the simulator takes nothing else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round_trip_s: f64,
 }

@@ -27,8 +27,7 @@ Departures from the paper
   grow with the files (Fig. 11). Here they are drawn, independently of the file; whoever asks for large files widens
   them (`testbed/sugiki2005.py` does).
 - Its clients sit beside the server. Loopback has no round trip, and this one is the load generator's own: it holds
-  requests back by half of it, replies by the other half, and a new connection by a whole one. TCP's slow start is
-  left out, and so is the half of a round trip in which a client does not know yet that the server has closed.
+  every request back by one, and by one more where it needs a new connection. TCP's slow start is left out.
 - Think times end at `think_most_s`: for alpha 1.5 Pareto's variance is infinite, and two runs differ by who left.
 - No dynamic pages, as in the paper.
 """
