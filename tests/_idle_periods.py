@@ -34,7 +34,8 @@ def window_at(time_ms: int, readings: Readings, index: int = 0, duration_s: floa
 def bins_of(times_s: Floats) -> npt.NDArray[np.int64]:
     """The logarithmic bins of times from 8 ns on, eight to the octave of nanoseconds."""
     mantissa, octave = np.frexp(np.floor(times_s * 1e9))
-    return ((octave - 3) * 8 + np.floor(mantissa * 16) - 8).astype(np.int64)
+    bins: npt.NDArray[np.int64] = ((octave - 3) * 8 + np.floor(mantissa * 16) - 8).astype(np.int64)
+    return bins
 
 
 def bin_of(time_s: float) -> int:

@@ -42,3 +42,24 @@ def at_prices(prices: Prices, curve: Survival, readings: Readings, target_s: flo
     if best_s < now_s:
         return f"{text}; that frees {freed:.1f} of {held:.1f} held workers for {more:.1%} more new connections"
     return f"{text}; that saves {-more:.1%} new connections for {-freed:.1f} more held workers"
+
+
+def in_burst(curve: Survival, now_s: float, end_s: float) -> str:
+    """What it means that bursts are cut.
+
+    Args:
+        curve: how long idle periods last and how they end.
+        now_s: the time in force, in seconds.
+        end_s: where bursts end, in seconds.
+    """
+    upto_s = max(end_s, 2 * now_s)
+    return (
+        f"bursts, which end at {milliseconds(end_s)}, are cut: of the periods longer than {milliseconds(now_s)}, "
+        f"{curve.asked_within(now_s, upto_s):.0%} bring a request by {milliseconds(upto_s)}"
+    )
+
+
+def for_free(readings: Readings) -> str:
+    """Why no time is too long where idle connections hold no worker."""
+    idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
+    return f"{idle:.1f} idle connections hold {held:.1f} workers: they are free, so the longest time is kept"

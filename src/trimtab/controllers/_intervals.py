@@ -114,6 +114,11 @@ class Tally:
         old = (self.asked, self.left, self.ended, self.missed)
         return Tally(*(_added(one, kept, counts, scale) for one, counts in zip(old, new, strict=True)))
 
+    def faded(self, kept: float) -> Tally:
+        """This tally with each count at that share of itself."""
+        old = (self.asked, self.left, self.ended, self.missed)
+        return Tally(*(_added(one, kept, {}, 1.0) for one in old))
+
 
 def _rest(time_s: float, index: int) -> float:
     """The share of a bin that lies after a time in it."""

@@ -15,6 +15,9 @@ distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory`
 The burst end is asked for by sugiki2005's ratio, on these estimates instead of raw counts, so that it sees beyond the
 time in force by what the trials bring: one idle period in so many is given more time.
 
+While workers are scarce the time never becomes longer, but out of the bursts: a long wait makes new connections dear,
+and connections that are kept for it would make it longer still.
+
 A move is made when tau is more than `band` away and saves `worthwhile` new connections per idle period, or when it
 ends the cutting of bursts; and in both cases when it was on that side in two windows in a row.
 
@@ -32,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from trimtab.controllers._cost_words import at_prices, milliseconds
+from trimtab.controllers._cost_words import at_prices, for_free, in_burst
 from trimtab.controllers._held_worker import Pace, Prices, cheapest_s
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
@@ -43,8 +46,10 @@ AGAIN = 2
 """Windows in a row in which the best time has to lie on the same side."""
 FREE_RATIO = 0.1
 """Idle connections are free when they hold a worker for less than this share of their time."""
-BEYOND = 1.25
-"""Where bursts go on to the horizon and that is not this factor beyond the time in force, twice as far is tried."""
+BEYOND, ONWARD = 1.25, 1.5
+"""Where bursts go on to the horizon, not the first factor beyond the time in force, the second times it is tried."""
+OUTGROWN = 0.4
+"""What is kept of the memory when bursts have grown out of the time: most of it was of other bursts."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,7 @@ class KeepAliveCost:
             return state, Move.hold(f"{tally.total:.0f} idle periods so far, {self.intervals} are needed", "gather")
         curve = Survival(tally)
         floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s, state.longest_s))
-        state = replace(state, prices=self._ascended(state, window, now / 1e3 <= floor_s * (1 + self.band)))
+        state = replace(state, prices=self._ascended(state, window, curve, floor_s))
         return self._moved(state, window, now, self._wanted(state, curve, r, now / 1e3, floor_s, end_s))
 
     def _floor(self, curve: Survival, now_s: float, longest_s: float) -> tuple[float, float]:
@@ -175,37 +180,28 @@ class KeepAliveCost:
             return self.shortest_s, 0.0
         end_s = curve.burst_end_s(self.target)
         onward = end_s >= curve.horizon_s and end_s < BEYOND * now_s
-        return min(max(2 * end_s if onward else end_s, self.shortest_s), longest_s), end_s
+        return min(max(ONWARD * end_s if onward else end_s, self.shortest_s), longest_s), end_s
 
-    def _ascended(self, state: CostState, window: Window, shortest: bool) -> Prices:
+    def _ascended(self, state: CostState, window: Window, curve: Survival, floor_s: float) -> Prices:
         """The prices after one step of the dual ascent."""
         scarcity = None if state.free else state.prices.scarcity(window.readings, self.wait_s)
+        best_s = cheapest_s(curve, state.prices, floor_s, max(self.longest_s, state.longest_s))
         pace = Pace(self.confirm_s, self.fall_s, self.patience_s)
-        return state.prices.ascended(scarcity, pace, window.duration_s, shortest)
+        return state.prices.ascended(scarcity, pace, window.duration_s, best_s <= floor_s * (1 + self.band))
 
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
     ) -> Wanted:
-        """The best time, and what speaks for it."""
+        """The best time, and what speaks for it; while workers are scarce none longer than out of the bursts."""
         p = state.prices
-        if state.free:
-            idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
-            why = f"{idle:.1f} idle connections hold {held:.1f} workers: they are free, so the longest time is kept"
-            time_s = max(state.longest_s, floor_s)
-        else:
-            why = ""
-            time_s = cheapest_s(curve, p, floor_s, max(self.longest_s, state.longest_s))
+        longest_s = max(now_s, floor_s) if p.scarce_s > 0 else max(self.longest_s, state.longest_s)
+        time_s = max(state.longest_s, floor_s) if state.free else cheapest_s(curve, p, floor_s, longest_s)
+        more = curve.asked(time_s) - curve.asked(now_s)
         if now_s < floor_s:
-            upto_s = max(end_s, 2 * now_s)
-            why = (
-                f"bursts, which end at {milliseconds(end_s)}, are cut: of the periods longer than "
-                f"{milliseconds(now_s)}, {curve.asked_within(now_s, upto_s):.0%} bring a request by "
-                f"{milliseconds(upto_s)}"
-            )
-            return Wanted("grow", time_s, end_s, curve.asked(time_s) - curve.asked(now_s), why)
-        worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
+            return Wanted("grow", time_s, end_s, more, in_burst(curve, now_s, end_s))
         if state.free:
-            return Wanted("free", time_s, end_s, curve.asked(time_s) - curve.asked(now_s), why)
+            return Wanted("free", time_s, end_s, more, for_free(readings))
+        worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
         phase = "shorten" if time_s < now_s else "lengthen"
         return Wanted(phase, time_s, end_s, worth, at_prices(p, curve, readings, self.wait_s, (now_s, time_s)))
 
@@ -225,6 +221,8 @@ class KeepAliveCost:
             return state, Move(
                 {}, f"{wanted.why}; once more before moving from {now} ms to {there} ms", figures, "hold"
             )
+        if wanted.phase == "grow":
+            state = replace(state, tally=state.tally.faded(OUTGROWN))
         return state, Move({state.knob.name: there}, f"{wanted.why}; {now} ms to {there} ms", figures, wanted.phase)
 
     def _evidence(self, state: CostState, wanted: Wanted) -> dict[str, float]:

@@ -35,7 +35,7 @@ def test_the_bins_are_those_of_the_mapped_file() -> None:
     assert sorted(EDGES_S) == list(EDGES_S)
 
 
-@given(st.integers(8, 400))
+@given(st.integers(8, 280))
 def test_a_bin_begins_where_the_one_before_it_ends(index: int) -> None:
     begins_s = floor_s(index)
     assert bin_of(begins_s + 1e-10) == index
@@ -85,6 +85,19 @@ def test_what_is_old_fades_by_what_is_new_and_not_by_windows() -> None:
         .asked[5]
         == 100
     )
+
+
+def test_what_fades_fades_alike() -> None:
+    counts = readings_of("intervals", {1: 4.0}) | readings_of("intervals_ended", {2: 8.0})
+    tally = Tally().seen(counts, 15.0, 1000.0, 1.0).faded(0.25)
+    assert (tally.asked[1], tally.ended[2], tally.missed[2], tally.total) == (1.0, 2.0, 1.0, 3.0)
+
+
+def test_a_period_that_the_time_in_force_ended_misses_what_is_left_of_its_bin() -> None:
+    at = bin_of(0.42)
+    share = (floor_s(at + 1) - 0.42) / (floor_s(at + 1) - floor_s(at))
+    tally = Tally().seen(readings_of("intervals_ended", {at: 100.0, at + 8: 10.0}), 0.42, 1000.0, 1.0)
+    assert (tally.missed[at], tally.missed[at + 8]) == pytest.approx((100 * share, 5.0))
 
 
 def test_the_knob_is_found_or_asked_for_by_name() -> None:

@@ -59,6 +59,11 @@ def test_when_no_interval_is_within_the_time_it_grows_as_far_as_it_can() -> None
     assert (found.t, found.ratio, found.greatest) == pytest.approx((1, 1.0, 2 + 5 * 19))
 
 
+def test_a_thin_bin_just_before_the_time_is_the_end_of_the_bursts_and_not_a_cut() -> None:
+    found = greatest_interval({0: 50.0, 1: 50.0, 2: 3.0}, 3.5, 0.05, 5.0)
+    assert (found.greatest, found.err) == (2, None)
+
+
 def test_intervals_beyond_the_time_have_no_say() -> None:
     within = {t: 10.0 for t in range(6)}
     assert greatest_interval(within, 6.0, 0.05, 5.0) == greatest_interval({**within, 9: 500.0}, 6.0, 0.05, 5.0)
