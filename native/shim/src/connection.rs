@@ -7,22 +7,31 @@
 //! |---|---|---|
 //! | FRESH | nothing yet | read: READ |
 //! | READ | request bytes read | write: WRITTEN, or BLOCKED when not all went out |
-//! | WRITTEN | answer bytes written | wants to read: counted, RESTING |
+//! | WRITTEN | answer bytes written | the answer is complete: counted, IDLE; wants to read, and nothing is certain: counted, RESTING |
 //! | BLOCKED | the socket took no more | write: WRITTEN |
-//! | RESTING | between requests; the slot is IDLE | read: READ; write: TAIL |
+//! | RESTING | between requests, it seems; the slot is IDLE | read: READ; write: TAIL |
 //! | TAIL | more of an answer that was taken for complete | wants to read: RESTING |
+//! | IDLE | between requests for certain; the slot is IDLE | a read begins: TAKING |
+//! | TAKING | the server is reading | request bytes: READ; nothing: IDLE |
+//! | CUTTING | our own thread shuts it down at this moment | OVER, or back to IDLE |
+//! | OVER | no request will be read any more | |
+//!
+//! Only RESTING and IDLE are idle periods, and our own thread takes a connection only from IDLE to CUTTING, by compare-and-swap, as
+//! the server takes it to TAKING: so no request is cut in the middle, and the descriptor is not closed under the shutdown.
 //!
 //! An interim answer (100 Continue) is no answer: a client that is about to send a body is not idle.
 
 use std::ffi::c_int;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use trimtab_wire::shared::{
-    bucket, now_ns, Layout, Slot, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, IDLE, NO_SLOT,
+    now_ns, Layout, Slot, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, IDLE as SLOT_IDLE, NO_SLOT,
 };
 
-use crate::table::{self, Entry};
-use crate::{environment, reclaim, register};
+use crate::follower::{Read, Sent};
+use crate::http1::State;
+use crate::table::{self, Entry, ENDED_BY_US, LEAVING, SURE};
+use crate::{answers, environment, idle, real, reclaim, register};
 
 const FRESH: u32 = 0;
 const READ: u32 = 1;
@@ -30,6 +39,10 @@ const WRITTEN: u32 = 2;
 const BLOCKED: u32 = 3;
 const RESTING: u32 = 4;
 const TAIL: u32 = 5;
+const IDLE: u32 = 6;
+const TAKING: u32 = 7;
+const CUTTING: u32 = 8;
+const OVER: u32 = 9;
 
 /// Length of "HTTP/1.1 100 Continue\r\n\r\n".
 pub const INTERIM_LEN: isize = 25;
@@ -57,44 +70,107 @@ pub fn begin(fd: c_int, slot: Option<u32>, delay_ns: Option<u64>) {
     if let (true, Some(delay_ns)) = (sense, delay_ns) {
         counts.connections.fetch_add(1, Relaxed);
         counts.accept_delay_ns_sum.fetch_add(delay_ns, Relaxed);
-        count(&environment.shared.accept_delay, delay_ns);
+        answers::count(&environment.shared.accept_delay, delay_ns);
     }
     if sense || slot.is_some() {
-        entry.become_connection(slot);
+        entry.become_connection(fd, slot);
     }
 }
 
-/// The server wants to read, so the answer before is complete.
+/// The server wants to read: unless it is known better, the answer before is complete.
 #[inline]
 pub fn wants_input(entry: &Entry) {
     match entry.phase.load(Relaxed) {
-        WRITTEN => answered(entry),
+        WRITTEN => match state(entry) {
+            State::Busy => return,
+            State::Doubt | State::Idle => answers::complete(entry),
+            State::Last | State::Upgraded => return,
+        },
         TAIL => {}
         _ => return,
     }
-    entry.phase.store(RESTING, Relaxed);
-    if let Some((shared, slot)) = slot_of(entry) {
-        slot.idle_since_ns
-            .store(entry.last_ns.load(Relaxed), Relaxed);
-        slot.advance(HELD, IDLE);
-        if shared.has(FLAG_PREEMPTIVE) {
-            reclaim::ensure();
+    rest(entry, RESTING);
+}
+
+/// Claims the connection for a read of the server; false when the shim has ended it, and then the server is to see its end.
+///
+/// What has come since then is not read: the server could not read the rest of it. To the client the connection has ended
+/// before its request, as when a server's own keep-alive time runs out (RFC 9112, 9.5).
+#[inline]
+pub fn may_read(entry: &Entry) -> bool {
+    match entry.phase.load(Relaxed) {
+        IDLE | CUTTING => take(entry),
+        OVER => entry.flags.load(Relaxed) & ENDED_BY_US == 0,
+        _ => true,
+    }
+}
+
+/// Takes an idle connection away from our own thread; false when it was too late.
+fn take(entry: &Entry) -> bool {
+    loop {
+        match entry.phase.load(Acquire) {
+            IDLE if advance(entry, IDLE, TAKING) => return true,
+            IDLE | CUTTING => std::thread::yield_now(),
+            phase => return phase != OVER,
         }
     }
 }
 
-/// Bytes have been read.
+/// A read has ended.
+///
+/// # Arguments
+/// - `count`: what the call returned.
+/// - `pieces`: the bytes that it read.
 #[inline]
-pub fn has_read(entry: &Entry, count: isize) {
-    if count <= 0 || !matches!(entry.phase.load(Relaxed), FRESH | RESTING | TAIL) {
+pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'a [u8]>) {
+    let phase = entry.phase.load(Relaxed);
+    if count <= 0 {
+        if matches!(phase, TAKING | RESTING) {
+            has_read_nothing(entry, phase, count);
+        }
         return;
     }
-    entry.start_ns.store(now_ns(), Relaxed);
+    let read = entry.follow(|follower| {
+        pieces.fold(Read::Nothing, |all, piece| all.or(follower.received(piece)))
+    });
+    if !matches!(phase, FRESH | RESTING | TAIL | TAKING) {
+        return;
+    }
+    if phase == RESTING && !matches!(read, None | Some(Read::Request)) && is_past_handshake(entry) {
+        if read == Some(Read::Farewell) {
+            entry.raise(LEAVING);
+        }
+        return;
+    }
+    let now = now_ns();
+    match phase {
+        FRESH => {
+            let wait = now.saturating_sub(entry.born_ns.load(Relaxed));
+            entry.wait_ns.store(wait, Relaxed);
+        }
+        TAIL => {}
+        _ => idle::next_request(entry, now),
+    }
+    entry.lower(ENDED_BY_US);
+    entry.start_ns.store(now, Relaxed);
     entry.phase.store(READ, Relaxed);
     if let Some((_, slot)) = slot_of(entry) {
-        slot.advance(IDLE, HELD);
+        slot.advance(SLOT_IDLE, HELD);
         slot.requests.fetch_add(1, Relaxed);
     }
+}
+
+#[cold]
+fn has_read_nothing(entry: &Entry, phase: u32, count: isize) {
+    let nothing_yet = [libc::EAGAIN, libc::EINTR];
+    if count < 0 && nothing_yet.contains(&real::errno()) {
+        if phase == TAKING {
+            entry.phase.store(IDLE, Release);
+        }
+        return;
+    }
+    idle::client_gone(entry);
+    entry.phase.store(OVER, Relaxed);
 }
 
 /// Bytes have been written, or could not be.
@@ -102,10 +178,11 @@ pub fn has_read(entry: &Entry, count: isize) {
 /// # Arguments
 /// - `wanted`: bytes that the server asked to write.
 /// - `count`: what the call returned.
+/// - `sent`: what the follower says of them.
 #[inline]
-pub fn has_written(entry: &Entry, wanted: usize, count: isize) {
+pub fn has_written(entry: &Entry, wanted: usize, count: isize, sent: Sent) {
     let phase = entry.phase.load(Relaxed);
-    if phase == FRESH {
+    if matches!(phase, FRESH | OVER) {
         return;
     }
     if count <= 0 {
@@ -117,28 +194,113 @@ pub fn has_written(entry: &Entry, wanted: usize, count: isize) {
         }
         return;
     }
+    if sent.farewell && is_past_handshake(entry) {
+        shut(entry);
+        return;
+    }
     let now = now_ns();
-    entry.bytes.fetch_add(count.unsigned_abs() as u64, Relaxed);
-    if matches!(phase, RESTING | TAIL) {
-        add_tail(entry, now);
-    } else {
-        let all = count.unsigned_abs() == wanted;
-        entry
-            .phase
-            .store(if all { WRITTEN } else { BLOCKED }, Relaxed);
+    let bytes = entry.bytes.load(Relaxed) + count.unsigned_abs() as u64;
+    entry.bytes.store(bytes, Relaxed);
+    match phase {
+        RESTING | TAIL => add_tail(entry, now),
+        IDLE | TAKING | CUTTING => {
+            // Nobody has asked for it.
+            if take(entry) {
+                add_tail(entry, now);
+            }
+        }
+        _ => {
+            let all = count.unsigned_abs() == wanted;
+            entry
+                .phase
+                .store(if all { WRITTEN } else { BLOCKED }, Relaxed);
+        }
     }
     entry.last_ns.store(now, Relaxed);
+    match sent.state {
+        State::Idle => {
+            answers::complete(entry);
+            rest(entry, IDLE);
+        }
+        State::Last | State::Upgraded => {
+            answers::complete(entry);
+            entry.phase.store(OVER, Relaxed);
+        }
+        State::Busy | State::Doubt => {}
+    }
+}
+
+/// An idle period begins.
+fn rest(entry: &Entry, phase: u32) {
+    if phase == IDLE {
+        entry.raise(SURE);
+    } else {
+        entry.lower(SURE);
+    }
+    entry.phase.store(phase, Release);
+    if let Some((shared, slot)) = slot_of(entry) {
+        slot.idle_since_ns
+            .store(entry.last_ns.load(Relaxed), Relaxed);
+        slot.advance(HELD, SLOT_IDLE);
+        if shared.has(FLAG_PREEMPTIVE) {
+            reclaim::ensure();
+        }
+    }
+}
+
+/// The server shuts the connection down for writing.
+pub fn shut(entry: &Entry) {
+    // Our own thread must let go of it first.
+    take(entry);
+    match entry.phase.load(Relaxed) {
+        WRITTEN => {
+            answers::complete(entry);
+            if state(entry) == State::Doubt {
+                idle::server_ends_perhaps(entry);
+            }
+        }
+        RESTING | IDLE | TAKING => idle::server_ends(entry),
+        BLOCKED | TAIL => {}
+        _ => return,
+    }
+    entry.phase.store(OVER, Relaxed);
 }
 
 /// The server closes the connection. The caller closes the descriptor and then gives back the slot that is returned.
 pub fn end(entry: &Entry) -> Option<u32> {
-    if matches!(entry.phase.load(Relaxed), WRITTEN | BLOCKED) {
-        answered(entry);
+    if entry.phase.load(Relaxed) == BLOCKED {
+        answers::complete(entry);
     }
+    shut(entry);
     let closed = slot_of(entry).is_some_and(|(_, slot)| slot.close());
     let index = entry.index.load(Relaxed);
     entry.become_kind(table::UNKNOWN, 0);
     closed.then_some(index)
+}
+
+/// Whether the server waits for the next request, and whether nothing is under way for certain; None when it does not.
+#[inline]
+pub fn waits_for_request(entry: &Entry) -> Option<bool> {
+    match entry.phase.load(Relaxed) {
+        IDLE => Some(true),
+        RESTING => Some(false),
+        _ => None,
+    }
+}
+
+/// Has our own thread end a connection that is idle for certain, when `cut` says so and does it.
+pub fn cut_idle(entry: &Entry, cut: impl FnOnce() -> bool) {
+    if !advance(entry, IDLE, CUTTING) {
+        return;
+    }
+    let next = if cut() {
+        idle::cut(entry, now_ns());
+        entry.raise(ENDED_BY_US);
+        OVER
+    } else {
+        IDLE
+    };
+    entry.phase.store(next, Release);
 }
 
 /// Lets the gate have a closed slot.
@@ -157,40 +319,30 @@ fn give_back(shared: &Layout, index: u32) {
     }
 }
 
-fn answered(entry: &Entry) {
-    let Some(shared) = sensed() else {
-        return;
-    };
-    let took = entry
-        .last_ns
-        .load(Relaxed)
-        .saturating_sub(entry.start_ns.load(Relaxed));
-    let counts = &shared.header.sense;
-    counts.requests.fetch_add(1, Relaxed);
-    counts.service_ns_sum.fetch_add(took, Relaxed);
-    counts
-        .bytes_written
-        .fetch_add(entry.bytes.swap(0, Relaxed), Relaxed);
-    count(&shared.service_time, took);
-}
-
-/// More of an answer that has been counted: its time grows, and is not counted again.
+/// More of an answer that has been counted.
 fn add_tail(entry: &Entry, now: u64) {
     entry.phase.store(TAIL, Relaxed);
     if let Some((_, slot)) = slot_of(entry) {
-        slot.advance(IDLE, HELD);
+        slot.advance(SLOT_IDLE, HELD);
     }
-    if let Some(shared) = sensed() {
-        let more = now.saturating_sub(entry.last_ns.load(Relaxed));
-        shared.header.sense.service_ns_sum.fetch_add(more, Relaxed);
-        let bytes = entry.bytes.swap(0, Relaxed);
-        shared.header.sense.bytes_written.fetch_add(bytes, Relaxed);
-    }
+    answers::add_tail(entry, now);
 }
 
-fn sensed() -> Option<&'static Layout> {
-    let shared: &Layout = &environment::get()?.shared;
-    shared.has(FLAG_SENSE).then_some(shared)
+fn advance(entry: &Entry, from: u32, to: u32) -> bool {
+    entry
+        .phase
+        .compare_exchange(from, to, AcqRel, Relaxed)
+        .is_ok()
+}
+
+fn state(entry: &Entry) -> State {
+    entry
+        .follow(|follower| follower.state())
+        .unwrap_or(State::Doubt)
+}
+
+fn is_past_handshake(entry: &Entry) -> bool {
+    entry.turns.load(Relaxed) >= entry.turns_before_requests()
 }
 
 fn slot_of(entry: &Entry) -> Option<(&'static Layout, &'static Slot)> {
@@ -200,10 +352,4 @@ fn slot_of(entry: &Entry) -> Option<(&'static Layout, &'static Slot)> {
     }
     let shared: &Layout = &environment::get()?.shared;
     shared.slot(index).map(|slot| (shared, slot))
-}
-
-fn count(histogram: &[std::sync::atomic::AtomicU64], ns: u64) {
-    if let Some(cell) = histogram.get(bucket(ns)) {
-        cell.fetch_add(1, Relaxed);
-    }
 }

@@ -11,17 +11,27 @@
 //! path of a request allocates, locks or prints, and `errno` is what libc left. The library itself makes its system calls
 //! through rustix, which goes neither through its own hooks nor through `errno`.
 
+mod answers;
+mod chunks;
 mod connection;
 mod environment;
 mod epolls;
+mod expiry;
+mod follower;
 mod fork;
+mod head;
 mod hooks;
+mod http1;
+mod idle;
 mod listener;
+mod patience;
 mod real;
 mod reclaim;
 mod register;
 mod switch;
 mod table;
+mod thread;
+mod tls;
 mod wake;
 
 /// Runs when the library is loaded, before the server's `main`.

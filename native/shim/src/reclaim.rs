@@ -10,9 +10,7 @@ use trimtab_wire::handoff::{receive, Reclaim, LONGEST};
 use trimtab_wire::shared::{Layout, CUTTING, HELD, IDLE};
 
 use crate::register::{self, borrow};
-use crate::{environment, real, table};
-
-const STACK_BYTES: usize = 128 * 1024;
+use crate::{environment, real, table, thread};
 
 /// Process whose thread runs.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
@@ -37,20 +35,8 @@ fn start() {
         return;
     }
     let errno = real::errno();
-    // SAFETY: both sets are initialised by libc before they are read. The new thread inherits the blocked signals, so the
-    // server's handlers never run on it.
-    let started = unsafe {
-        let mut all = std::mem::zeroed();
-        let mut kept = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut kept);
-        let started = std::thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn(serve);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &kept, std::ptr::null_mut());
-        started
-    };
-    if started.is_err() {
+    let started = thread::start(serve);
+    if !started {
         RUNNING.store(0, Ordering::Release);
     }
     real::set_errno(errno);
@@ -82,7 +68,11 @@ fn cut(shared: &Layout, reclaim: &Reclaim) {
     }
     // From here on close waits, so the descriptor is the connection's.
     if slot.sequence.load(Ordering::Relaxed) == reclaim.sequence {
-        if let Some(connection) = borrow(slot.fd.load(Ordering::Relaxed)) {
+        let fd = slot.fd.load(Ordering::Relaxed);
+        if let Some(entry) = table::connection(fd) {
+            entry.raise(table::ENDED_BY_US);
+        }
+        if let Some(connection) = borrow(fd) {
             // A connection that the client has reset meanwhile is at its end already.
             let _ = rustix::net::shutdown(connection, Shutdown::Read);
         }

@@ -1,12 +1,16 @@
 //! What is known of each descriptor: an array indexed by its number, without locks.
 //!
-//! A descriptor is used by one thread at a time, as far as its connection is concerned, so relaxed accesses do. The array lies in zero pages:
-//! a process pays only for those it touches.
+//! A descriptor is used by one thread at a time, as far as its connection is concerned, so relaxed accesses do. Should a server
+//! use one from two threads at once, its follower is given up. The array lies in zero pages: a process pays only for those
+//! it touches.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use trimtab_wire::shared::NO_SLOT;
+use trimtab_wire::shared::{now_ns, NO_SLOT};
+
+use crate::follower::Follower;
 
 /// Numbers that are followed; those beyond are libc's alone.
 const NUMBERS: usize = 65_536;
@@ -24,6 +28,17 @@ pub const HIDDEN: u32 = 4;
 /// A listener that is no affair of ours.
 pub const FOREIGN: u32 = 5;
 
+/// Bit of `Entry::flags`: the server waits for this connection together with others.
+pub const MULTIPLEXED: u32 = 1;
+/// Bit of `Entry::flags`: in this idle period nothing is under way for certain.
+pub const SURE: u32 = 2;
+/// Bit of `Entry::flags`: the shim has ended this idle period.
+pub const ENDED_BY_US: u32 = 4;
+/// Bit of `Entry::flags`: the client has said that it goes.
+pub const LEAVING: u32 = 8;
+/// Bit of `Entry::flags`: two threads have used the connection at once.
+const SHARED: u32 = 16;
+
 /// One number.
 pub struct Entry {
     /// `UNKNOWN` ... `FOREIGN`.
@@ -40,10 +55,25 @@ pub struct Entry {
     pub last_ns: AtomicU64,
     /// Bytes written since the last request was counted.
     pub bytes: AtomicU64,
+    /// When a worker got the connection.
+    pub born_ns: AtomicU64,
+    /// From then until its first byte.
+    pub wait_ns: AtomicU64,
+    /// Answers so far; of TLS, turns from reading to writing.
+    pub turns: AtomicU32,
+    /// See the bits.
+    pub flags: AtomicU32,
+    in_use: AtomicU32,
+    follower: UnsafeCell<Follower>,
 }
+
+// SAFETY: all is atomic but the follower, which only the one who has set `in_use` touches.
+unsafe impl Sync for Entry {}
 
 static TABLE: [Entry; NUMBERS] = [const { Entry::new() }; NUMBERS];
 static PID: AtomicU32 = AtomicU32::new(0);
+/// The highest number that has been a connection.
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 
 impl Entry {
     const fn new() -> Self {
@@ -55,6 +85,12 @@ impl Entry {
             start_ns: AtomicU64::new(0),
             last_ns: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            born_ns: AtomicU64::new(0),
+            wait_ns: AtomicU64::new(0),
+            turns: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            in_use: AtomicU32::new(0),
+            follower: UnsafeCell::new(Follower::New),
         }
     }
 
@@ -71,12 +107,64 @@ impl Entry {
     }
 
     /// Starts the life of a connection in this process.
-    pub fn become_connection(&self, slot: Option<u32>) {
+    pub fn become_connection(&self, fd: c_int, slot: Option<u32>) {
         self.owner.store(pid(), Ordering::Relaxed);
-        self.phase.store(0, Ordering::Relaxed);
+        for word in [&self.phase, &self.turns, &self.flags] {
+            word.store(0, Ordering::Relaxed);
+        }
         self.bytes.store(0, Ordering::Relaxed);
+        self.born_ns.store(now_ns(), Ordering::Relaxed);
+        self.in_use.store(0, Ordering::Relaxed);
+        self.follow(|follower| *follower = Follower::New);
+        if HIGHEST.load(Ordering::Relaxed) < fd {
+            HIGHEST.fetch_max(fd, Ordering::Relaxed);
+        }
         self.become_kind(CONNECTION, slot.unwrap_or(NO_SLOT));
     }
+
+    /// Does something with what follows the connection; None when another thread does, and then the follower is of no use any more.
+    #[inline]
+    pub fn follow<T>(&self, work: impl FnOnce(&mut Follower) -> T) -> Option<T> {
+        if self.flags.load(Ordering::Relaxed) & SHARED != 0 {
+            return None;
+        }
+        if self.in_use.swap(1, Ordering::Acquire) != 0 {
+            self.raise(SHARED);
+            return None;
+        }
+        // SAFETY: whoever has changed `in_use` from 0 to 1 is alone here until it is 0 again.
+        let done = work(unsafe { &mut *self.follower.get() });
+        self.in_use.store(0, Ordering::Release);
+        Some(done)
+    }
+
+    /// Sets bits of the flags.
+    #[inline]
+    pub fn raise(&self, bits: u32) {
+        if self.flags.load(Ordering::Relaxed) & bits != bits {
+            self.flags.fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears bits of the flags.
+    #[inline]
+    pub fn lower(&self, bits: u32) {
+        if self.flags.load(Ordering::Relaxed) & bits != 0 {
+            self.flags.fetch_and(!bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Turns that cannot be those of a request.
+    #[inline]
+    pub fn turns_before_requests(&self) -> u32 {
+        self.follow(|follower| follower.turns_before_requests())
+            .unwrap_or(0)
+    }
+}
+
+/// The connections of this process with their numbers.
+pub fn connections() -> impl Iterator<Item = (c_int, &'static Entry)> {
+    (0..=HIGHEST.load(Ordering::Relaxed)).filter_map(|fd| Some((fd, connection(fd)?)))
 }
 
 /// What is known of a number; None for one beyond the table.

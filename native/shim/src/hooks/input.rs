@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::reading;
+use super::{many, one, reading};
 use crate::real;
 
 /// A peek takes nothing, and asking for no bytes is not waiting for any.
@@ -20,7 +20,7 @@ fn takes(flags: c_int) -> bool {
 #[no_mangle]
 pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: as the caller promises.
-    reading(fd, || unsafe { real::read(fd, to, count) })
+    unsafe { reading(fd, &one(to, count), || real::read(fd, to, count)) }
 }
 
 /// readv(2).
@@ -30,7 +30,10 @@ pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: size_t) -> ssiz
 #[no_mangle]
 pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
-    reading(fd, || unsafe { real::readv(fd, parts, count) })
+    unsafe {
+        let all = many(parts, usize::try_from(count).unwrap_or(0));
+        reading(fd, all, || real::readv(fd, parts, count))
+    }
 }
 
 /// recv(2).
@@ -42,7 +45,8 @@ pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, count: size_t, flags: 
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recv(fd, to, count, flags) };
     if takes(flags) {
-        reading(fd, call)
+        // SAFETY: as the caller promises.
+        unsafe { reading(fd, &one(to, count), call) }
     } else {
         call()
     }
@@ -64,7 +68,8 @@ pub unsafe extern "C" fn recvfrom(
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recvfrom(fd, to, count, flags, address, length) };
     if takes(flags) {
-        reading(fd, call)
+        // SAFETY: as the caller promises.
+        unsafe { reading(fd, &one(to, count), call) }
     } else {
         call()
     }
@@ -78,8 +83,9 @@ pub unsafe extern "C" fn recvfrom(
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recvmsg(fd, message, flags) };
-    if takes(flags) {
-        reading(fd, call)
+    if takes(flags) && !message.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe { reading(fd, many((*message).msg_iov, (*message).msg_iovlen), call) }
     } else {
         call()
     }
@@ -97,7 +103,11 @@ pub unsafe extern "C" fn __read_chk(
     room: size_t,
 ) -> ssize_t {
     // SAFETY: as the caller promises.
-    reading(fd, || unsafe { real::__read_chk(fd, to, count, room) })
+    unsafe {
+        reading(fd, &one(to, count), || {
+            real::__read_chk(fd, to, count, room)
+        })
+    }
 }
 
 /// recv(2) as fortified programs call it.
@@ -115,7 +125,8 @@ pub unsafe extern "C" fn __recv_chk(
     // SAFETY: as the caller promises.
     let call = || unsafe { real::__recv_chk(fd, to, count, room, flags) };
     if takes(flags) {
-        reading(fd, call)
+        // SAFETY: as the caller promises.
+        unsafe { reading(fd, &one(to, count), call) }
     } else {
         call()
     }

@@ -5,48 +5,91 @@ mod output;
 mod sockets;
 mod waiting;
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
+use libc::iovec;
+
+use crate::follower::Sent;
 use crate::{connection, real, table};
 
 /// Reads from a descriptor and notes it.
+///
+/// # Safety
+/// After `read` has returned a count, so many bytes of the parts may be read.
 #[inline]
-fn reading(fd: c_int, read: impl FnOnce() -> isize) -> isize {
-    match table::connection(fd) {
-        None => read(),
-        Some(entry) => {
-            connection::wants_input(entry);
-            let count = read();
-            connection::has_read(entry, count);
-            count
-        }
+unsafe fn reading(fd: c_int, parts: &[iovec], read: impl FnOnce() -> isize) -> isize {
+    let Some(entry) = table::connection(fd) else {
+        return read();
+    };
+    connection::wants_input(entry);
+    if !connection::may_read(entry) {
+        return 0;
     }
+    let count = read();
+    // SAFETY: as the caller promises.
+    connection::has_read(entry, count, unsafe { pieces(parts, count) });
+    count
 }
 
 /// Writes to a descriptor and notes it.
+///
+/// # Safety
+/// The parts may be read.
 #[inline]
-fn writing(fd: c_int, wanted: usize, start: &[u8], write: impl FnOnce() -> isize) -> isize {
+unsafe fn writing(fd: c_int, parts: &[iovec], write: impl FnOnce() -> isize) -> isize {
     let count = write();
-    if let Some(entry) = table::connection(fd) {
-        if count != connection::INTERIM_LEN || !start.starts_with(connection::INTERIM) {
-            connection::has_written(entry, wanted, count);
-        }
+    let Some(entry) = table::connection(fd) else {
+        return count;
+    };
+    // SAFETY: as the caller promises.
+    let sent = entry.follow(|follower| follower.sent(unsafe { pieces(parts, count) }));
+    // SAFETY: as the caller promises.
+    let interim = count == connection::INTERIM_LEN
+        && unsafe { pieces(parts, count) }
+            .next()
+            .is_some_and(|start| start.starts_with(connection::INTERIM));
+    if !interim {
+        let wanted = parts.iter().map(|part| part.iov_len).sum();
+        connection::has_written(entry, wanted, count, sent.unwrap_or(Sent::UNKNOWN));
     }
     count
 }
 
-/// Bytes at a pointer that the server passed, as far as the interim answer is told by.
+/// The first bytes of the parts of a vector, as many as a call has said; none when it failed.
 ///
 /// # Safety
-/// `from` points to `count` readable bytes.
+/// So many may be read.
 #[inline]
-unsafe fn start<'a>(from: *const libc::c_void, count: usize) -> &'a [u8] {
-    let length = count.min(connection::INTERIM.len());
-    if from.is_null() || length < connection::INTERIM.len() {
+unsafe fn pieces(parts: &[iovec], count: isize) -> impl Iterator<Item = &[u8]> {
+    let mut left = usize::try_from(count).unwrap_or(0);
+    parts.iter().map_while(move |part| {
+        let length = part.iov_len.min(left);
+        left -= length;
+        // SAFETY: as the caller promises.
+        (length > 0).then(|| unsafe { std::slice::from_raw_parts(part.iov_base.cast(), length) })
+    })
+}
+
+/// A vector with this one part.
+#[inline]
+fn one(base: *const c_void, length: usize) -> [iovec; 1] {
+    [iovec {
+        iov_base: base.cast_mut(),
+        iov_len: length,
+    }]
+}
+
+/// The parts of a vector that the server passed.
+///
+/// # Safety
+/// `parts` is null or points to `count` of them.
+#[inline]
+unsafe fn many<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
+    if parts.is_null() {
         return &[];
     }
     // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts(from.cast(), length) }
+    unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
 /// Runs what a hook does besides the call, with `errno` as the call left it.

@@ -4,28 +4,9 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{start, writing};
-use crate::{real, table};
-
-/// Bytes of a vector, and its first part's beginning; nothing for descriptors that are not followed.
-///
-/// # Safety
-/// `parts` points to `count` parts, each readable.
-#[inline]
-unsafe fn sum<'a>(fd: c_int, parts: *const iovec, count: usize) -> (usize, &'a [u8]) {
-    if table::connection(fd).is_none() || parts.is_null() {
-        return (0, &[]);
-    }
-    // SAFETY: as the caller promises.
-    let parts = unsafe { std::slice::from_raw_parts(parts, count) };
-    let wanted = parts.iter().map(|part| part.iov_len).sum();
-    let first = parts.iter().find(|part| part.iov_len > 0);
-    // SAFETY: as the caller promises.
-    (
-        wanted,
-        first.map_or(&[], |part| unsafe { start(part.iov_base, part.iov_len) }),
-    )
-}
+use super::{many, one, writing};
+use crate::follower::Sent;
+use crate::{connection, real, table};
 
 /// write(2).
 ///
@@ -33,16 +14,8 @@ unsafe fn sum<'a>(fd: c_int, parts: *const iovec, count: usize) -> (usize, &'a [
 /// As write(2).
 #[no_mangle]
 pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t {
-    if table::connection(fd).is_none() {
-        // SAFETY: as the caller promises.
-        return unsafe { real::write(fd, from, count) };
-    }
     // SAFETY: as the caller promises.
-    unsafe {
-        writing(fd, count, start(from, count), || {
-            real::write(fd, from, count)
-        })
-    }
+    unsafe { writing(fd, &one(from, count), || real::write(fd, from, count)) }
 }
 
 /// writev(2).
@@ -53,8 +26,8 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: size_t) ->
 pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     unsafe {
-        let (wanted, first) = sum(fd, parts, usize::try_from(count).unwrap_or(0));
-        writing(fd, wanted, first, || real::writev(fd, parts, count))
+        let all = many(parts, usize::try_from(count).unwrap_or(0));
+        writing(fd, all, || real::writev(fd, parts, count))
     }
 }
 
@@ -69,16 +42,8 @@ pub unsafe extern "C" fn send(
     count: size_t,
     flags: c_int,
 ) -> ssize_t {
-    if table::connection(fd).is_none() {
-        // SAFETY: as the caller promises.
-        return unsafe { real::send(fd, from, count, flags) };
-    }
     // SAFETY: as the caller promises.
-    unsafe {
-        writing(fd, count, start(from, count), || {
-            real::send(fd, from, count, flags)
-        })
-    }
+    unsafe { writing(fd, &one(from, count), || real::send(fd, from, count, flags)) }
 }
 
 /// sendto(2).
@@ -94,13 +59,9 @@ pub unsafe extern "C" fn sendto(
     address: *const sockaddr,
     length: socklen_t,
 ) -> ssize_t {
-    if table::connection(fd).is_none() {
-        // SAFETY: as the caller promises.
-        return unsafe { real::sendto(fd, from, count, flags, address, length) };
-    }
     // SAFETY: as the caller promises.
     unsafe {
-        writing(fd, count, start(from, count), || {
+        writing(fd, &one(from, count), || {
             real::sendto(fd, from, count, flags, address, length)
         })
     }
@@ -118,9 +79,21 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     }
     // SAFETY: as the caller promises.
     unsafe {
-        let (wanted, first) = sum(fd, (*message).msg_iov, (*message).msg_iovlen);
-        writing(fd, wanted, first, || real::sendmsg(fd, message, flags))
+        let all = many((*message).msg_iov, (*message).msg_iovlen);
+        writing(fd, all, || real::sendmsg(fd, message, flags))
     }
+}
+
+/// Has the kernel write what the process does not see, and notes it.
+#[inline]
+fn unseen(fd: c_int, wanted: usize, write: impl FnOnce() -> isize) -> isize {
+    let count = write();
+    if let Some(entry) = table::connection(fd) {
+        let sent =
+            entry.follow(|follower| follower.sent_unseen(count.max(0).unsigned_abs() as u64));
+        connection::has_written(entry, wanted, count, sent.unwrap_or(Sent::UNKNOWN));
+    }
+    count
 }
 
 /// sendfile(2).
@@ -135,7 +108,7 @@ pub unsafe extern "C" fn sendfile(
     count: size_t,
 ) -> ssize_t {
     // SAFETY: as the caller promises.
-    writing(to, count, &[], || unsafe {
+    unseen(to, count, || unsafe {
         real::sendfile(to, from, offset, count)
     })
 }
@@ -152,7 +125,7 @@ pub unsafe extern "C" fn sendfile64(
     count: size_t,
 ) -> ssize_t {
     // SAFETY: as the caller promises.
-    writing(to, count, &[], || unsafe {
+    unseen(to, count, || unsafe {
         real::sendfile64(to, from, offset, count)
     })
 }

@@ -6,7 +6,7 @@ use libc::{epoll_event, sockaddr, socklen_t};
 
 use super::quietly;
 use crate::listener::{self, Peer};
-use crate::{connection, real, switch, table, wake};
+use crate::{connection, expiry, real, switch, table, wake};
 
 /// listen(2).
 ///
@@ -136,6 +136,11 @@ pub unsafe extern "C" fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     let tcp = switch::tcp(fd);
+    if how != libc::SHUT_RD {
+        if let Some(entry) = table::connection(fd) {
+            quietly(|| connection::shut(entry));
+        }
+    }
     // SAFETY: as the caller promises.
     let done = unsafe { real::shutdown(tcp, how) };
     if tcp != fd && done == 0 {
@@ -236,9 +241,11 @@ pub unsafe extern "C" fn epoll_ctl(
     let wanted = unsafe { event.as_ref() };
     if let (Some(entry), Some(wanted)) = (table::connection(fd), wanted) {
         let waits = libc::EPOLLIN | libc::EPOLLOUT;
-        if operation != libc::EPOLL_CTL_DEL && wanted.events & waits as u32 == libc::EPOLLIN as u32
-        {
-            connection::wants_input(entry);
+        if operation != libc::EPOLL_CTL_DEL {
+            expiry::multiplexed(entry);
+            if wanted.events & waits as u32 == libc::EPOLLIN as u32 {
+                connection::wants_input(entry);
+            }
         }
     }
     // SAFETY: as the caller promises.

@@ -1,5 +1,6 @@
 //! Waiting for input. With a gate, or without anything of ours, these are libc's; a process that has lost its gate waits in steps, because
-//! the gate that comes back takes the connections that the process waits for.
+//! the gate that comes back takes the connections that the process waits for. A poll for the next request of one connection
+//! lasts as long as `patience` says.
 
 use std::ffi::c_int;
 
@@ -7,23 +8,41 @@ use libc::{epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 use trimtab_wire::shared::now_ns;
 
 use super::quietly;
-use crate::{real, switch};
+use crate::{expiry, patience, real, switch};
 
-/// Length of a step.
+/// Length of a step towards a gate.
 const STEP_MS: c_int = 100;
+/// Length of a step towards a keep-alive time.
+const LOOK_MS: c_int = 1000;
 
 /// Waits as long as the server wants (forever when negative), and looks for a gate at the beginning and after each step.
 #[inline]
 fn waiting(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
     if switch::alone() {
-        stepwise(timeout_ms, wait)
+        stepwise(timeout_ms, STEP_MS, switch::attend, wait)
     } else {
         wait(timeout_ms)
     }
 }
 
+/// As `waiting`, for many descriptors at once, and looks whether idle connections among them are to be ended.
+#[inline]
+fn multiplexing(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
+    if expiry::looks() {
+        stepwise(timeout_ms, LOOK_MS, expiry::attend, |ms| waiting(ms, &wait))
+    } else {
+        waiting(timeout_ms, wait)
+    }
+}
+
+/// Waits in steps for as long as there is something to look for.
 #[cold]
-fn stepwise(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
+fn stepwise(
+    timeout_ms: c_int,
+    step_ms: c_int,
+    look: impl Fn() -> bool,
+    wait: impl Fn(c_int) -> c_int,
+) -> c_int {
     let start = now_ns();
     loop {
         let left_ms = match u64::try_from(timeout_ms) {
@@ -33,13 +52,37 @@ fn stepwise(timeout_ms: c_int, wait: impl Fn(c_int) -> c_int) -> c_int {
                 c_int::try_from(all.saturating_sub(passed)).unwrap_or(0)
             }
         };
-        if !quietly(switch::attend) || (0..=STEP_MS).contains(&left_ms) {
+        if !quietly(&look) || (0..=step_ms).contains(&left_ms) {
             return wait(left_ms);
         }
-        let ready = wait(STEP_MS);
+        let ready = wait(step_ms);
         if ready != 0 {
             return ready;
         }
+    }
+}
+
+/// As `waiting`, when it is a poll of these descriptors.
+///
+/// # Safety
+/// `fds` points to `count` of them, or is null.
+#[inline]
+unsafe fn polling(
+    fds: *const pollfd,
+    count: nfds_t,
+    timeout_ms: c_int,
+    wait: impl Fn(c_int) -> c_int,
+) -> c_int {
+    let one = if fds.is_null() {
+        None
+    } else {
+        // SAFETY: as the caller promises.
+        let all = unsafe { std::slice::from_raw_parts(fds, count as usize) };
+        quietly(|| patience::wait_of(all, timeout_ms))
+    };
+    match one {
+        Some(one) => one.run(|ms| waiting(ms, &wait)),
+        None => waiting(timeout_ms, wait),
     }
 }
 
@@ -70,7 +113,7 @@ pub unsafe extern "C" fn epoll_wait(
     timeout_ms: c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let ready = waiting(timeout_ms, |ms| unsafe {
+    let ready = multiplexing(timeout_ms, |ms| unsafe {
         real::epoll_wait(epoll, events, most, ms)
     });
     // SAFETY: the call has filled in as many.
@@ -91,7 +134,7 @@ pub unsafe extern "C" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let ready = waiting(timeout_ms, |ms| unsafe {
+    let ready = multiplexing(timeout_ms, |ms| unsafe {
         real::epoll_pwait(epoll, events, most, ms, mask)
     });
     // SAFETY: the call has filled in as many.
@@ -106,7 +149,7 @@ pub unsafe extern "C" fn epoll_pwait(
 #[no_mangle]
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    waiting(timeout_ms, |ms| unsafe { real::poll(fds, count, ms) })
+    unsafe { polling(fds, count, timeout_ms, |ms| real::poll(fds, count, ms)) }
 }
 
 /// poll(2) as fortified programs call it.
@@ -121,9 +164,11 @@ pub unsafe extern "C" fn __poll_chk(
     room: size_t,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    waiting(timeout_ms, |ms| unsafe {
-        real::__poll_chk(fds, count, ms, room)
-    })
+    unsafe {
+        polling(fds, count, timeout_ms, |ms| {
+            real::__poll_chk(fds, count, ms, room)
+        })
+    }
 }
 
 /// ppoll(2).
@@ -145,7 +190,8 @@ pub unsafe extern "C" fn ppoll(
     }
     // Rounded up: a wait may take longer than asked for, not less.
     let timeout_ms = wanted.map_or(-1, |t| t.tv_sec * 1000 + (t.tv_nsec + 999_999) / 1_000_000);
-    stepwise(c_int::try_from(timeout_ms).unwrap_or(c_int::MAX), |ms| {
+    let timeout_ms = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
+    stepwise(timeout_ms, STEP_MS, switch::attend, |ms| {
         let step = timespec {
             tv_sec: i64::from(ms) / 1000,
             tv_nsec: i64::from(ms) % 1000 * 1_000_000,

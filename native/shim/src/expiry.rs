@@ -1,0 +1,131 @@
+//! Ending idle connections of a server that waits for many at once, from a thread of our own.
+//!
+//! Such a server learns of the end as if the client had closed: the connection is shut down for reading. The thread runs only in a
+//! process that multiplexes connections, while a keep-alive time is set.
+
+use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::ioctl::{ioctl, Getter};
+use rustix::net::Shutdown;
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
+use trimtab_wire::shared::{now_ns, Layout};
+
+use crate::register::borrow;
+use crate::table::{self, Entry, MULTIPLEXED};
+use crate::{connection, environment, idle, real, thread};
+
+/// Longest sleep: a new time is followed after that.
+const LONGEST_NS: u64 = 1_000_000_000;
+/// Shortest one, and how far past its time an idle period may last.
+const SHORTEST_NS: u64 = 5_000_000;
+
+/// Process that multiplexes connections.
+static MULTIPLEXES: AtomicU32 = AtomicU32::new(0);
+/// Process whose thread runs.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+/// The server waits for this connection together with others.
+#[inline]
+pub fn multiplexed(entry: &Entry) {
+    entry.raise(MULTIPLEXED);
+    if MULTIPLEXES.load(Ordering::Relaxed) != table::pid() {
+        MULTIPLEXES.store(table::pid(), Ordering::Relaxed);
+    }
+}
+
+/// Whether this process would need the thread, were a time set, and does not have it.
+#[inline]
+pub fn looks() -> bool {
+    let pid = table::pid();
+    MULTIPLEXES.load(Ordering::Relaxed) == pid && RUNNING.load(Ordering::Relaxed) != pid
+}
+
+/// Starts the thread when a time is set; true while it is not and the process may yet need the thread.
+pub fn attend() -> bool {
+    let Some(environment) = environment::get().filter(|_| looks()) else {
+        return false;
+    };
+    if is_on(&environment.shared) {
+        start(table::pid());
+    }
+    looks()
+}
+
+#[cold]
+fn start(pid: u32) {
+    let before = RUNNING.load(Ordering::Relaxed);
+    let swapped = RUNNING.compare_exchange(before, pid, Ordering::AcqRel, Ordering::Relaxed);
+    if before == pid || swapped.is_err() {
+        return;
+    }
+    let errno = real::errno();
+    if !thread::start(serve) {
+        RUNNING.store(0, Ordering::Release);
+    }
+    real::set_errno(errno);
+}
+
+fn is_on(shared: &Layout) -> bool {
+    shared.header.keep_alive.time_ns.load(Ordering::Relaxed) != 0
+}
+
+fn serve() {
+    while let Some(environment) = environment::get().filter(|e| is_on(&e.shared)) {
+        let sleep_ns = sweep(&environment.shared);
+        let sleep = Timespec {
+            tv_sec: i64::from(sleep_ns >= LONGEST_NS),
+            tv_nsec: (sleep_ns % LONGEST_NS) as _,
+        };
+        // Woken early by nothing: no signal reaches this thread.
+        let _ = nanosleep(&sleep);
+    }
+    RUNNING.store(0, Ordering::Release);
+}
+
+/// Ends what is due; how long nothing else can be.
+fn sweep(shared: &Layout) -> u64 {
+    let now = now_ns();
+    let time_ns = shared.header.keep_alive.time_ns.load(Ordering::Relaxed);
+    // What becomes idle after this is not due before its time has passed.
+    let mut next_ns = time_ns;
+    for (fd, entry) in table::connections() {
+        let waits = connection::waits_for_request(entry) == Some(true);
+        if !waits || entry.flags.load(Ordering::Relaxed) & MULTIPLEXED == 0 {
+            continue;
+        }
+        match left_ns(shared, entry, now) {
+            None => {}
+            Some(0) => connection::cut_idle(entry, || cut(shared, entry, fd, now)),
+            Some(left) => next_ns = next_ns.min(left),
+        }
+    }
+    next_ns.clamp(SHORTEST_NS, LONGEST_NS)
+}
+
+/// How long an idle period still has; None when only the server ends it.
+fn left_ns(shared: &Layout, entry: &Entry, now: u64) -> Option<u64> {
+    let since = entry.last_ns.load(Ordering::Relaxed);
+    Some((since + idle::limit_ns(shared, since)?).saturating_sub(now))
+}
+
+/// Ends a connection unless something has happened on it after all; true when it has ended.
+fn cut(shared: &Layout, entry: &Entry, fd: c_int, now: u64) -> bool {
+    // The number may have become another connection's; this one has just become idle.
+    if left_ns(shared, entry, now) != Some(0) {
+        return false;
+    }
+    let Some(socket) = borrow(fd) else {
+        return false;
+    };
+    is_quiet(socket) && rustix::net::shutdown(socket, Shutdown::Read).is_ok()
+}
+
+/// Whether nothing that has come is unread, and nothing that was written is still on its way.
+pub fn is_quiet(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ for a socket (tcp(7)), gives one int.
+    let unsent = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as _ }, c_int>::new()) };
+    unsent == Ok(0) && rustix::io::ioctl_fionread(socket) == Ok(0)
+}

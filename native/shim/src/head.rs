@@ -1,0 +1,248 @@
+//! The head of an HTTP/1 message, as far as the length of the message and the end of the connection follow from it (RFC 9112, 6 and 9).
+//!
+//! It comes in pieces of any size. Of a line that is cut by the end of a piece the beginning and the end are kept; when
+//! that is too little to tell what an important field says, the head is doubtful.
+
+use memchr::memchr;
+
+/// Bytes kept of a line that has begun.
+const KEPT: usize = 64;
+/// Those of its beginning; the others are of its end.
+const BEGINNING: usize = 24;
+
+/// Which message it is the head of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// A request.
+    Request,
+    /// An answer.
+    Response,
+}
+
+/// How a request asks, as far as the answer's length depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Any other.
+    #[default]
+    Other,
+    /// The answer has no body.
+    Head,
+    /// A successful answer makes a tunnel.
+    Connect,
+}
+
+/// What a head says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Of a request.
+    pub method: Method,
+    /// Of an answer.
+    pub status: u16,
+    /// HTTP/1.0.
+    pub old: bool,
+    /// Content-Length.
+    pub length: Option<u64>,
+    /// There is a Transfer-Encoding.
+    pub coded: bool,
+    /// Its last coding is chunked.
+    pub chunked: bool,
+    /// Connection: close.
+    pub close: bool,
+    /// Connection: keep-alive.
+    pub keep: bool,
+}
+
+/// The head is not one, or cannot be told.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Doubtful;
+
+/// A head under way.
+#[derive(Clone, Copy)]
+pub struct Head {
+    facts: Facts,
+    begun: bool,
+    line: Line,
+}
+
+impl Head {
+    /// Before its first byte.
+    pub const fn new() -> Self {
+        Self {
+            facts: Facts {
+                method: Method::Other,
+                status: 0,
+                old: false,
+                length: None,
+                coded: false,
+                chunked: false,
+                close: false,
+                keep: false,
+            },
+            begun: false,
+            line: Line::new(),
+        }
+    }
+
+    /// Takes bytes; when the head is complete, what it says and the bytes after it.
+    ///
+    /// # Errors
+    /// It is doubtful.
+    pub fn feed<'a>(
+        &mut self,
+        side: Side,
+        mut bytes: &'a [u8],
+    ) -> Result<Option<(Facts, &'a [u8])>, Doubtful> {
+        while let Some(end) = memchr(b'\n', bytes) {
+            let (part, rest) = bytes.split_at(end);
+            bytes = rest.get(1..).unwrap_or_default();
+            let ended = if self.line.length == 0 {
+                self.whole(side, part, false)?
+            } else {
+                self.line.push(part);
+                let line = std::mem::replace(&mut self.line, Line::new());
+                self.whole(side, line.kept(), line.cut)?
+            };
+            if ended {
+                let facts = self.facts;
+                *self = Self::new();
+                return Ok(Some((facts, bytes)));
+            }
+        }
+        self.line.push(bytes);
+        Ok(None)
+    }
+
+    /// Takes a line without its line feed; true for the empty line that ends the head.
+    fn whole(&mut self, side: Side, line: &[u8], cut: bool) -> Result<bool, Doubtful> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !self.begun {
+            // A client may send an empty line before a request (RFC 9112, 2.2).
+            self.begun = !(line.is_empty() && side == Side::Request);
+            return if self.begun {
+                self.start(side, line).map(|()| false)
+            } else {
+                Ok(false)
+            };
+        }
+        match line.first() {
+            None => return Ok(true),
+            // A folded line goes on with the field before.
+            Some(b' ' | b'\t') => return Err(Doubtful),
+            Some(b'c' | b'C' | b't' | b'T') => self.field(line, cut)?,
+            Some(_) => {}
+        }
+        Ok(false)
+    }
+
+    fn start(&mut self, side: Side, line: &[u8]) -> Result<(), Doubtful> {
+        let version = match side {
+            Side::Request => {
+                self.facts.method = match line {
+                    [b'H', b'E', b'A', b'D', b' ', ..] => Method::Head,
+                    [b'C', b'O', b'N', b'N', b'E', b'C', b'T', b' ', ..] => Method::Connect,
+                    _ => Method::Other,
+                };
+                line.last_chunk::<9>()
+                    .and_then(|end| end.strip_prefix(b" "))
+            }
+            Side::Response => {
+                let digits = line.get(9..12).filter(|d| d.iter().all(u8::is_ascii_digit));
+                self.facts.status = digits
+                    .ok_or(Doubtful)?
+                    .iter()
+                    .fold(0, |all, digit| all * 10 + u16::from(digit - b'0'));
+                line.get(..8)
+            }
+        };
+        self.facts.old = match version {
+            Some(b"HTTP/1.1") => false,
+            Some(b"HTTP/1.0") => true,
+            _ => return Err(Doubtful),
+        };
+        Ok(())
+    }
+
+    fn field(&mut self, line: &[u8], cut: bool) -> Result<(), Doubtful> {
+        let colon = memchr(b':', line).ok_or(Doubtful)?;
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = decimal(value).filter(|_| !cut).ok_or(Doubtful)?;
+            if self.facts.length.is_some_and(|before| before != length) {
+                return Err(Doubtful);
+            }
+            self.facts.length = Some(length);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if cut {
+                return Err(Doubtful);
+            }
+            self.facts.coded = true;
+            let last = value.rsplit(|&b| b == b',').next().unwrap_or_default();
+            self.facts.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            if cut {
+                return Err(Doubtful);
+            }
+            for option in value.split(|&b| b == b',') {
+                let option = option.trim_ascii();
+                self.facts.close |= option.eq_ignore_ascii_case(b"close");
+                self.facts.keep |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        } else if name.last().is_some_and(u8::is_ascii_whitespace) {
+            // "Content-Length :" is taken by some and not by others.
+            return Err(Doubtful);
+        }
+        Ok(())
+    }
+}
+
+/// A number as Content-Length has it.
+fn decimal(text: &[u8]) -> Option<u64> {
+    // Shorter than u64::MAX, so it cannot overflow.
+    if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(
+        text.iter()
+            .fold(0, |all, digit| all * 10 + u64::from(digit - b'0')),
+    )
+}
+
+/// The part so far of a line.
+#[derive(Clone, Copy)]
+struct Line {
+    bytes: [u8; KEPT],
+    length: usize,
+    cut: bool,
+}
+
+impl Line {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; KEPT],
+            length: 0,
+            cut: false,
+        }
+    }
+
+    fn kept(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    fn push(&mut self, part: &[u8]) {
+        for &byte in part {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = byte;
+                self.length += 1;
+            } else {
+                self.cut = true;
+                self.bytes.copy_within(BEGINNING + 1.., BEGINNING);
+                self.bytes[KEPT - 1] = byte;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

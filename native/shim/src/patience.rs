@@ -1,0 +1,96 @@
+//! How long a server waits in poll for the next request of one connection.
+//!
+//! While a keep-alive time is set and nothing is under way for certain, the time takes the place of the timeout that the server asked
+//! for: when it has passed, the server sees its own timeout run out.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
+
+use libc::pollfd;
+use trimtab_wire::shared::{now_ns, Layout};
+
+use crate::register::borrow;
+use crate::table::{self, Entry, ENDED_BY_US};
+use crate::{connection, environment, expiry, idle};
+
+/// Longest wait before it is looked whether another time is in force.
+const STEP_MS: u64 = 1000;
+/// Wait for an answer that is still on its way to the client.
+const UNSENT_NS: u64 = 20_000_000;
+const MS: u64 = 1_000_000;
+
+/// A wait for the next request of one connection.
+pub struct Wait {
+    shared: &'static Layout,
+    entry: &'static Entry,
+    fd: c_int,
+    wanted_ms: u64,
+}
+
+/// What a poll of these descriptors is a wait for; None when it is not for the next request of just one connection.
+#[inline]
+pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
+    let wanted_ms = u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0);
+    let [one] = fds else {
+        fds.iter()
+            .filter_map(|one| table::connection(one.fd))
+            .for_each(|entry| entry.raise(table::MULTIPLEXED));
+        return None;
+    };
+    let entry = table::connection(one.fd)?;
+    if one.events & (libc::POLLIN | libc::POLLOUT) != libc::POLLIN {
+        return None;
+    }
+    connection::wants_input(entry);
+    connection::waits_for_request(entry)?;
+    let shared: &Layout = &environment::get()?.shared;
+    let wanted_ms = wanted_ms?;
+    idle::server_waits(shared, wanted_ms);
+    Some(Wait {
+        shared,
+        entry,
+        fd: one.fd,
+        wanted_ms,
+    })
+}
+
+impl Wait {
+    /// Waits; the result is poll's, and 0 when the time has passed.
+    pub fn run(&self, poll: impl Fn(c_int) -> c_int) -> c_int {
+        let start = now_ns();
+        let own_end = start + self.wanted_ms * MS;
+        loop {
+            let now = now_ns();
+            let ours = self.end_ns();
+            let mut end = ours.unwrap_or(own_end);
+            if ours.is_some() && end <= now && now < own_end && !self.is_quiet() {
+                end = own_end.min(now + UNSENT_NS);
+            }
+            // Rounded up: not earlier than the time.
+            let left_ms = end.saturating_sub(now).div_ceil(MS);
+            let ready = poll(c_int::try_from(left_ms.min(STEP_MS)).unwrap_or(0));
+            if ready != 0 {
+                return ready;
+            }
+            if left_ms == 0 || (ours.is_none() && left_ms <= STEP_MS) {
+                if ours.is_some() {
+                    self.entry.raise(ENDED_BY_US);
+                }
+                return 0;
+            }
+        }
+    }
+
+    /// When the time ends that is set; None when the server's own is in force.
+    fn end_ns(&self) -> Option<u64> {
+        if connection::waits_for_request(self.entry) != Some(true) {
+            return None;
+        }
+        let since = self.entry.last_ns.load(Relaxed);
+        Some(since + idle::limit_ns(self.shared, since)?)
+    }
+
+    fn is_quiet(&self) -> bool {
+        borrow(self.fd).is_some_and(expiry::is_quiet)
+    }
+}

@@ -1,0 +1,98 @@
+"""Idle periods of real connections, as the shim sees them on servers that wait in poll and in epoll."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+
+import pytest
+
+from tests.servers._asking import page
+from tests.servers._kept import PAGE, POLLING, SERVERS, Kept, Server, kept
+from tests.servers._under_gate import until
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+ALL = pytest.mark.parametrize("server", SERVERS)
+GAPS_S = (0.12, 0.32, 0.12)
+
+
+def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
+    """A request, and one after each gap; what lay between them in all, as the client sees it."""
+    page(connection, PAGE)
+    between_s = 0.0
+    for gap_s in gaps_s:
+        start = time.monotonic()
+        time.sleep(gap_s)
+        between_s += time.monotonic() - start
+        page(connection, PAGE)
+    return between_s
+
+
+def over(bed: Kept, number: int) -> bool:
+    """Whether so many idle periods ended otherwise than by a request."""
+    idle = bed.idle()
+    return idle.cut + idle.expired + idle.left == number
+
+
+@ALL
+def test_each_request_interval_is_counted_once_and_with_its_length(server: Server) -> None:
+    with kept(server) as bed:
+        with contextlib.closing(bed.connect()) as client:
+            between_s = ask(client, GAPS_S)
+            time.sleep(0.2)
+        until(lambda: over(bed, 1), "the client's end was not seen")
+        idle = bed.idle()
+        assert (idle.intervals, idle.left, idle.cut, idle.expired) == (3, 1, 0, 0)
+        assert idle.interval_ns / 1e9 == pytest.approx(between_s, abs=0.15)
+        assert idle.idle_ns / 1e9 == pytest.approx(between_s + 0.2, abs=0.2)
+        assert sum(bed.steps().values()) == 3 and min(bed.steps()) == 2
+        assert bed.ended() == (0, 1)
+        assert idle.held_ns == (idle.idle_ns if server in POLLING else 0)
+        assert idle.firsts == 1 and idle.first_service_ns > 0
+
+
+@ALL
+def test_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
+    with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect()) as client:
+        page(client, PAGE)
+        assert client.recv(1) == b""
+        until(lambda: over(bed, 1), "the server's end was not seen")
+        idle = bed.idle()
+        assert (idle.intervals, idle.left, idle.cut, idle.expired, idle.spared) == (0, 0, 0, 1, 0)
+        assert 0.9 <= idle.idle_ns / 1e9 <= 3
+        assert bed.ended() == (1, 0)
+        assert idle.server_ms == (1000 if server in POLLING else 0)
+
+
+@ALL
+def test_a_connection_that_is_closed_after_its_answer_was_never_idle(server: Server) -> None:
+    with kept(server) as bed:
+        for _ in range(3):
+            with contextlib.closing(bed.connect()) as client:
+                page(client, PAGE, last=True)
+                assert client.recv(1) == b""
+        with contextlib.closing(bed.connect()) as client:
+            ask(client, GAPS_S[:1])
+        until(lambda: over(bed, 1), "the client's end was not seen")
+        idle = bed.idle()
+        assert (idle.intervals, idle.left, idle.expired, idle.firsts) == (1, 1, 0, 4)
+
+
+@ALL
+def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
+    """The period after the first request may be missed: the handshake's last words look like a request."""
+    with kept(server) as bed:
+        with contextlib.closing(bed.connect_tls()) as client:
+            time.sleep(0.4)
+            ask(client, (0.12,) * 5)
+        until(lambda: over(bed, 1), "the client's end was not seen")
+        steps, idle = bed.steps(), bed.idle()
+        assert set(steps) <= {2, 3, 4} and sum(steps.values()) in (4, 5), steps
+        assert (idle.left, idle.expired, idle.firsts) == (1, 0, 1)
+        with contextlib.closing(bed.connect_tls()):
+            time.sleep(0.2)
+        with contextlib.closing(bed.connect()) as client:
+            page(client, PAGE)
+        until(lambda: over(bed, 2), "the client's end was not seen")
+        assert bed.idle().intervals == idle.intervals, "a handshake without a request"
