@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab.core import metric
 from trimtab.errors import UsageError
 from trimtab.report.track import Track
 
@@ -25,16 +27,25 @@ def new_folder(path: Path) -> Path:
     return path
 
 
+FIRST_KNOB = "max_request_workers"
+
+
 def write_raw(folder: Path, tracks: Sequence[Track]) -> None:
-    """Every window and every move of every run, as CSV, and what is known of each run, as JSON lines."""
-    metrics = sorted({name for t in tracks for w in t.windows for name in w.readings})
+    """Every window and every move of every run, as CSV, and what is known of each run, as JSON lines.
+
+    Histograms have a file of their own, summed up by run: a column for each bin would hide all others.
+    """
+    _write_histograms(folder, tracks)
+    metrics = sorted({name for t in tracks for w in t.windows for name in w.readings if not _is_bin(name)})
+    knobs = sorted({FIRST_KNOB, *(name for t in tracks for w in t.windows for name in w.configuration)})
+    knobs.sort(key=lambda name: name != FIRST_KNOB)
     with (folder / "windows.csv").open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out)
-        rows.writerow(["group", "label", "seed", "window", "start_s", "duration_s", "max_request_workers", *metrics])
+        rows.writerow(["group", "label", "seed", "window", "start_s", "duration_s", *knobs, *metrics])
         for t in tracks:
             for w in t.windows:
                 where = [t.run.plan.group, t.label, t.run.plan.settings.seed, w.index]
-                when = [f"{w.start_s:.3f}", f"{w.duration_s:.3f}", w.configuration.get("max_request_workers", "")]
+                when = [f"{w.start_s:.3f}", f"{w.duration_s:.3f}", *(w.configuration.get(name, "") for name in knobs)]
                 rows.writerow([*where, *when, *(_short(w.readings.get(name)) for name in metrics)])
     with (folder / "moves.csv").open("w", newline="", encoding="utf-8") as out:
         rows = csv.writer(out)
@@ -57,6 +68,32 @@ def write_raw(folder: Path, tracks: Sequence[Track]) -> None:
                 "host": dict(plan.host),
             }
             out.write(json.dumps(known) + "\n")
+
+
+def _write_histograms(folder: Path, tracks: Sequence[Track]) -> None:
+    """The counts of each run by bin, where there are any."""
+    counted: list[tuple[Track, Counter[str]]] = []
+    for t in tracks:
+        counts: Counter[str] = Counter()
+        for w in t.windows:
+            counts.update({name: value for name, value in w.readings.items() if _is_bin(name)})
+        counted.append((t, counts))
+    if not any(counts for _, counts in counted):
+        return
+    with (folder / "histograms.csv").open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(["run", "group", "label", "seed", "workload", "histogram", "bin", "count"])
+        for t, counts in counted:
+            plan = t.run.plan
+            where = [t.run.id, plan.group, t.label, plan.settings.seed, plan.host.get("workload", "")]
+            for name in sorted(counts, key=lambda n: (n.partition("@")[0], int(n.partition("@")[2]))):
+                histogram, _, index = name.partition("@")
+                rows.writerow([*where, histogram, index, _short(counts[name])])
+
+
+def _is_bin(name: str) -> bool:
+    """Whether a reading is the count of a histogram's bin."""
+    return metric(name).unit == "intervals"
 
 
 def _short(value: float | None) -> str:
