@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,11 +110,17 @@ def a_name() -> str:
 
 @contextlib.contextmanager
 def under_gate(
-    mpm: Mpm = "prefork", workers: int = 8, gate: bool = True, foreground: bool = True, spec: str = SPEC
+    mpm: Mpm = "prefork",
+    workers: int = 8,
+    gate: bool = True,
+    foreground: bool = True,
+    spec: str = SPEC,
+    options: Sequence[object] = (),
+    keep_alive_ms: int = 60_000,
 ) -> Iterator[UnderGate]:
-    """Starts a small Apache under `trimtab run`; what is left at the end is ended."""
+    """Starts a small Apache under `trimtab run` with some more options; what is left at the end is ended."""
     threads = 1 if mpm == "prefork" else 4
-    apache = ApacheSpec(mpm, workers, max(1, workers // threads), threads, keep_alive_timeout_ms=60_000)
+    apache = ApacheSpec(mpm, workers, max(1, workers // threads), threads, keep_alive_timeout_ms=keep_alive_ms)
     user = _worker_user() if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="trimtab-under-gate-") as name:
         directory = Path(name)
@@ -131,7 +137,7 @@ def under_gate(
         how = ("--gate", classes) if gate else ("--ports", page)
         ours = a_name()
         server = (_program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
-        process = trimtab_run("--name", ours, *how, "--", *server)
+        process = trimtab_run("--name", ours, *how, *options, "--", *server)
         url = f"http://127.0.0.1:{status}/server-status"
         bed = UnderGate(process, places.place(ours), page, url, directory)
         try:

@@ -18,9 +18,9 @@ import json
 from dataclasses import asdict
 
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.gate import place as places
 from trimtab.gate.keep_alive import TRIAL_EVERY, InCharge, KeepAliveTime, Setting, parse_setting, trial_ms
 from trimtab.gate.place import Place
+from trimtab.gate.server import steerable
 from trimtab.units import format_duration
 
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         TrimtabError: the change did not take.
     """
     wanted = parse_setting(args.wanted) if args.action == "set" else None
-    place = places.chosen(args.name)
+    place = steerable(args.name)
     time = KeepAliveTime(place.shared)
     try:
         if wanted is None:

@@ -154,14 +154,18 @@ def place(name: str) -> Place:
     return found
 
 
-def running() -> list[Place]:
-    """The runs of this user that are alive, by name."""
+def known() -> list[Place]:
+    """The runs of this user that have a directory, dead ones too, by name."""
     try:
         entries = sorted(entry.name for entry in os.scandir(base()) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    places = [Place(name, base() / name) for name in entries]
-    return [one for one in places if one.owner() is not None or one.gated()]
+    return [Place(name, base() / name) for name in entries]
+
+
+def running() -> list[Place]:
+    """The runs of this user that are alive, by name."""
+    return [one for one in known() if one.owner() is not None or one.gated()]
 
 
 def chosen(name: str | None) -> Place:

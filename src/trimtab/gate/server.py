@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from trimtab.errors import UsageError
+from trimtab.gate import place as places
 from trimtab.gate.place import SHARED_VARIABLE, Place
 from trimtab.testbed.processes import Process, identify
 
@@ -27,6 +29,24 @@ def processes_of(place: Place) -> list[Process]:
     members = {int(e): _parent(int(e)) for e in os.listdir(_PROC) if e.isdigit() and _is_of(int(e), place)}
     first = sorted(members, key=lambda pid: (members[pid] in members, pid))
     return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
+
+
+def steerable(name: str | None) -> Place:
+    """The run that is meant, which may also be one whose `trimtab run` was killed and whose server goes on.
+
+    Args:
+        name: its name; None when there is only one.
+
+    Raises:
+        UsageError: there is no such run, or several and none was named.
+    """
+    try:
+        return places.chosen(name)
+    except UsageError:
+        left = [one for one in ([places.place(name)] if name else places.known()) if processes_of(one)]
+        if len(left) != 1:
+            raise
+        return left[0]
 
 
 def server_of(place: Place) -> int | None:

@@ -22,7 +22,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, T
 from trimtab.gate import place as places
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.place import Place
-from trimtab.gate.server import processes_of
+from trimtab.gate.server import processes_of, steerable
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
@@ -233,7 +233,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
     Raises:
         UsageError: none or several run, or its mapped file cannot be used from here.
     """
-    place = places.chosen(args.name)
+    place = steerable(args.name)
     owner = place.owner()
     return KeepAlive(clock, place, appointed=owner is not None and owner.pid == os.getppid())
 
