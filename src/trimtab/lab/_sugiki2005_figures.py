@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab._sugiki2005_points import Point, Table
 from trimtab.lab._sugiki2005_scenes import AUTO, SETTINGS
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
+from trimtab.report.figures import BLUE, GREY, INK, RED, seconds, svg
 from trimtab.report.track import Track
 
 SHADES = ("#c6cfd8", "#f3c08a", "#2d8a4e", "#8fc7a1", "#9ec3e6", "#5b9bd5", "#a58bc4", "#8a94a0")
@@ -76,9 +76,11 @@ def intervals(counts: Mapping[int, float], marks: Mapping[str, float], until_s: 
         axes: Any = figure.subplots()
         total = sum(counts.values()) or 1.0
         bins = range(round(until_s / 0.05))
-        axes.bar([0.05 * k for k in bins], [counts.get(k, 0.0) / total for k in bins], 0.05, align="edge", color=BLUE)
-        for (name, at_s), colour in zip(marks.items(), (RED, ORANGE, GREEN, GREY), strict=False):
-            axes.axvline(at_s, color=colour, linewidth=1.4, linestyle="--", label=f"{name}: {seconds(at_s)}")
+        axes.bar([0.05 * k for k in bins], [counts.get(k, 0.0) / total for k in bins], 0.05, align="edge", color=GREY)
+        for name, at_s in marks.items():
+            axes.axvline(
+                at_s, color=COLOURS.get(name, INK), linewidth=1.4, linestyle="--", label=f"{name}: {seconds(at_s)}"
+            )
         axes.set_xlabel("time from a reply to the next request in s")
         axes.set_ylabel("share of the intervals, per 50 ms")
         if marks:

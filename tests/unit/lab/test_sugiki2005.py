@@ -139,14 +139,14 @@ def test_a_run_with_a_controller_is_judged_by_its_end_alone() -> None:
     assert (point.requests_hz, point.mbytes_hz, point.response_s) == pytest.approx((1000.0, 15.0, 0.2))
     assert (point.reply_s, point.errors_hz, point.keep_alive_s) == pytest.approx((0.1, 0.0, 0.45))
     (stretch,) = steady(one)
-    assert len(stretch[1]) == 32
+    assert len(stretch[1]) == 26, "sixteen seconds of 0.6 s each, by their middles"
 
 
 def test_those_who_still_wait_count_in_the_response_time() -> None:
     starved = track(Case("standard", "15 s", 1, 1200), lambda t: seen(700, 735), lambda t: 15_000)
     (point,) = points([starved])
     assert point.response_s == pytest.approx(1.05)
-    assert point.reply_s == 0.1
+    assert point.reply_s == pytest.approx(0.1)
 
 
 def test_a_run_without_a_reply_is_no_point() -> None:
@@ -231,7 +231,7 @@ def test_histograms_are_kept_apart_from_the_windows(tmp_path: Path) -> None:
     assert {row["keep_alive_ms"] for row in rows} == {"15000"}
     with (tmp_path / "histograms.csv").open(newline="", encoding="utf-8") as file:
         (one,) = csv.DictReader(file)
-    assert (one["histogram"], one["bin"], one["count"]) == ("intervals_50ms", "5", "8")
+    assert (one["histogram"], one["bin"], one["count"]) == ("intervals_50ms", "5", "6")
 
 
 def test_the_facts_of_a_run_name_its_stretches() -> None:
