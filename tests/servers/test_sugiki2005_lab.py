@@ -1,0 +1,58 @@
+"""A run of sugiki2005's lab on each of its servers: small, but whole, from the start to the stored windows."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.core.knob import KEEP_ALIVE
+from trimtab.lab import Context
+from trimtab.lab import _sugiki2005_scenes as scenes
+from trimtab.lab._sugiki2005_points import histogram, points, steady
+from trimtab.lab._sugiki2005_scenes import Case
+from trimtab.lab.sugiki2005 import run_case
+from trimtab.report.track import Track, tracks
+from trimtab.store import Store
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+CLIENTS = 60
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenes, "WARM_S", 1.5)
+
+
+def ran(label: str, server: str) -> Track:
+    store = Store(None)
+    case = Case("standard", label, 1, CLIENTS, server=server, duration_s=4.0)
+    (track,) = tracks(store, [run_case(case, Context(store))])
+    return track
+
+
+@pytest.mark.parametrize("server", ["prefork", "event", "nginx"])
+def test_a_fixed_time_is_in_force_and_the_clients_are_served_without_errors(server: str) -> None:
+    track = ran("400 ms", server)
+    assert {w.configuration[KEEP_ALIVE] for w in track.windows} == {400}
+    (point,) = points([track])
+    assert point.errors_hz == 0
+    assert point.requests_hz > CLIENTS / 3, "a client asks once a second"
+    assert 0.1 < point.response_s < 0.4, "a round trip, another for a new connection, and little more"
+    ended_hz = [w.readings["connections_cut_rate_hz"] for w in track.windows]
+    assert sum(ended_hz) > 0, "thoughts outlast 400 ms"
+
+
+def test_intervals_under_the_servers_own_time_have_the_hill_of_fig_7() -> None:
+    track = ran("15 s", "prefork")
+    (windows,) = (found for _, found in steady(track))
+    counts = histogram(windows)
+    within = sum(count for k, count in counts.items() if k < 20)
+    assert within > 50
+    assert sum(counts.get(k, 0) for k in range(3, 9)) > 0.9 * within
+    assert sum(w.readings.get("connections_cut_rate_hz", 0.0) for w in windows) == 0
+
+
+def test_off_is_the_servers_own_and_every_request_has_a_connection() -> None:
+    track = ran("off", "prefork")
+    rates = [(w.readings["client_connection_rate_hz"], w.readings["client_request_rate_hz"]) for w in track.windows]
+    assert sum(a for a, _ in rates) == pytest.approx(sum(b for _, b in rates), rel=0.1)
