@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.errors import UsageError
+from trimtab.gate import place as places
 from trimtab.gate.place import Place
-from trimtab.gate.server import processes_of, server_of, shared_of, threads_of
+from trimtab.gate.server import processes_of, server_of, shared_of, steerable, threads_of
 from trimtab.gate.spawn import ended, spawn
 
 TREE = """
@@ -63,3 +65,23 @@ def test_a_child_has_no_signal_blocked_and_its_end_is_a_code() -> None:
             assert ended(pid) == code
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def test_a_run_that_was_killed_can_be_steered_while_its_server_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "base", lambda: tmp_path)
+    left, dead = Place("web", tmp_path / "web"), Place("old", tmp_path / "old")
+    for one in (left, dead):
+        one.directory.mkdir()
+        one.pid_file.write_text("1 1\n")
+    environment = {**os.environ, "TRIMTAB_SHARED": str(left.shared)}
+    with subprocess.Popen(["/bin/sh", "-c", "echo; read line"], stdin=-1, stdout=-1, env=environment) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        assert steerable(None) == steerable("web") == left
+        with pytest.raises(UsageError, match="no run is named 'old'"):
+            steerable("old")
+        server.communicate()
+    with pytest.raises(UsageError, match="no run is named 'web'"):
+        steerable("web")
