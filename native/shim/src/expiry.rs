@@ -34,22 +34,27 @@ pub fn multiplexed(entry: &Entry) {
     if MULTIPLEXES.load(Ordering::Relaxed) != table::pid() {
         MULTIPLEXES.store(table::pid(), Ordering::Relaxed);
     }
+    if looks() {
+        attend();
+    }
 }
 
-/// Whether this process would need the thread, were a time set, and does not have it.
+/// Whether this process may come to need the thread, and does not have it.
+///
+/// True before it is known whether it multiplexes: one thread may wait while another adds its first connection.
 #[inline]
 pub fn looks() -> bool {
-    let pid = table::pid();
-    MULTIPLEXES.load(Ordering::Relaxed) == pid && RUNNING.load(Ordering::Relaxed) != pid
+    table::has_connections() && RUNNING.load(Ordering::Relaxed) != table::pid()
 }
 
-/// Starts the thread when a time is set; true while it is not and the process may yet need the thread.
+/// Starts the thread when it is needed; true while it is not and may yet be.
 pub fn attend() -> bool {
     let Some(environment) = environment::get().filter(|_| looks()) else {
         return false;
     };
-    if is_on(&environment.shared) {
-        start(table::pid());
+    let pid = table::pid();
+    if MULTIPLEXES.load(Ordering::Relaxed) == pid && is_on(&environment.shared) {
+        start(pid);
     }
     looks()
 }

@@ -173,6 +173,12 @@ pub fn entry(fd: c_int) -> Option<&'static Entry> {
     usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd))
 }
 
+/// Whether there has ever been a connection.
+#[inline]
+pub fn has_connections() -> bool {
+    HIGHEST.load(Ordering::Relaxed) >= 0
+}
+
 /// The entry of a connection that this process holds.
 #[inline]
 pub fn connection(fd: c_int) -> Option<&'static Entry> {

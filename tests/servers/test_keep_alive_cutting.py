@@ -1,0 +1,191 @@
+"""Idle connections end after the keep-alive time, and those on which anything is under way, or may be, do not."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers._asking import page
+from tests.servers._backend import PAUSE_S, PIECE, PIECES, backend
+from tests.servers._kept import BODY, PAGE, SERVERS, Kept, Server, kept
+from tests.servers._under_gate import until
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+ALL = pytest.mark.parametrize("server", SERVERS)
+TIME_MS, FAR_MS = 100, 30_000
+LATE_S = 1.5
+"""How late an idle connection may end: waits are looked after once a second, and the machine may be busy."""
+
+
+def ends_after(connection: socket.socket) -> float:
+    """Waits for the end of an idle connection; how long it took."""
+    start = time.monotonic()
+    assert connection.recv(1) == b""
+    return time.monotonic() - start
+
+
+@contextlib.contextmanager
+def keeping(server: Server, time_ms: int, backend_port: int = 9) -> Iterator[tuple[Kept, socket.socket]]:
+    """A server with a keep-alive time in force, and a connection to it."""
+    with kept(server, backend=backend_port) as bed:
+        bed.keep(time_ms)
+        with contextlib.closing(bed.connect()) as client:
+            yield bed, client
+
+
+@ALL
+def test_an_idle_connection_ends_after_the_time_and_not_before(server: Server) -> None:
+    with keeping(server, 400) as (bed, client):
+        for _ in range(3):
+            page(client, PAGE)
+            time.sleep(0.15)
+        page(client, PAGE)
+        assert 0.35 <= ends_after(client) <= 0.4 + LATE_S
+        until(lambda: bed.idle().cut == 1, "the cut was not counted")
+        idle = bed.idle()
+        assert (idle.intervals, idle.left, idle.expired, idle.spared) == (3, 0, 0, 0)
+        assert bed.ended() == (1, 0)
+
+
+@ALL
+def test_a_time_that_is_set_during_a_wait_is_followed_and_one_that_is_taken_back_too(server: Server) -> None:
+    with keeping(server, 0) as (bed, client):
+        page(client, PAGE)
+        time.sleep(0.2)
+        bed.keep(TIME_MS)
+        assert ends_after(client) <= TIME_MS / 1000 + LATE_S
+        with contextlib.closing(bed.connect()) as next_client:
+            bed.keep(FAR_MS)
+            page(next_client, PAGE)
+            bed.keep(0)
+            time.sleep(TIME_MS / 1000 + LATE_S)
+            page(next_client, PAGE)
+        assert bed.idle().cut == 1
+
+
+@ALL
+def test_a_trial_gets_the_time_of_a_trial(server: Server) -> None:
+    with keeping(server, FAR_MS) as (bed, client):
+        bed.keep(TIME_MS, trial_ms=700, every=1)
+        page(client, PAGE)
+        assert 0.65 <= ends_after(client) <= 0.7 + LATE_S
+
+
+@ALL
+def test_one_idle_period_in_so_many_is_a_trial(server: Server) -> None:
+    with keeping(server, TIME_MS) as (bed, _):
+        bed.keep(TIME_MS, trial_ms=10 * TIME_MS, every=4)
+        clients = [bed.connect() for _ in range(12)]
+        longest = 0
+        for _ in range(4):
+            for client in clients:
+                page(client, PAGE)
+            time.sleep(5 * TIME_MS / 1000)
+            for at, client in enumerate(clients):
+                client.setblocking(False)
+                try:
+                    assert client.recv(1) == b""
+                except BlockingIOError:
+                    longest += 1
+                client.close()
+                clients[at] = bed.connect()
+        for client in clients:
+            client.close()
+        # 48 periods, each a trial with probability 1/4: outside of 2 to 30 once in ten thousand runs.
+        assert 2 <= longest <= 30
+
+
+@ALL
+def test_a_request_that_has_begun_is_waited_for(server: Server) -> None:
+    with keeping(server, TIME_MS) as (_, client):
+        page(client, PAGE)
+        client.sendall(b"GET ")
+        time.sleep(5 * TIME_MS / 1000)
+        assert page(client, PAGE, begun="GET ") == BODY.encode()
+
+
+@ALL
+def test_a_first_request_is_waited_for(server: Server) -> None:
+    with keeping(server, TIME_MS) as (_, client):
+        time.sleep(5 * TIME_MS / 1000)
+        assert page(client, PAGE) == BODY.encode()
+
+
+@ALL
+def test_an_answer_that_takes_its_time_arrives_whole(server: Server) -> None:
+    with backend() as port, keeping(server, TIME_MS, port) as (bed, client):
+        for _ in range(2):
+            assert page(client, "/back/late") == b"0 bytes"
+        client.sendall(b"GET /back/chunks HTTP/1.1\r\nHost: a\r\n\r\n")
+        got = bytearray()
+        while not got.endswith(b"\r\n0\r\n\r\n"):
+            got += (more := client.recv(4096))
+            assert more, bytes(got)
+        assert got.count(PIECE) == PIECES
+        assert ends_after(client) <= TIME_MS / 1000 + LATE_S
+        until(lambda: bed.idle().cut == 1, "after a chunked answer nothing is under way")
+
+
+@ALL
+def test_a_body_that_comes_slowly_is_waited_for(server: Server) -> None:
+    with backend() as port, keeping(server, TIME_MS, port) as (_, client):
+        page(client, PAGE)
+        client.sendall(b"POST /back/ HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n")
+        for _ in range(3):
+            time.sleep(PAUSE_S)
+            client.sendall(b"0123456789")
+        got = b""
+        while b"30 bytes" not in got:
+            got += (more := client.recv(4096))
+            assert more, got
+
+
+@ALL
+def test_a_stream_of_events_arrives_whole(server: Server) -> None:
+    with backend() as port, keeping(server, TIME_MS, port) as (_, client):
+        page(client, PAGE)
+        client.sendall(b"GET /back/events HTTP/1.1\r\nHost: a\r\n\r\n")
+        got = b""
+        while got.count(PIECE) < PIECES:
+            got += (more := client.recv(4096))
+            assert more, got
+
+
+@ALL
+def test_a_connection_that_speaks_another_protocol_is_left_alone(server: Server) -> None:
+    upgrade = b"GET /back/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with backend() as port, keeping(server, TIME_MS, port) as (bed, client):
+        page(client, PAGE)
+        client.sendall(upgrade)
+        assert b" 101 " in client.recv(4096).split(b"\r\n")[0]
+        for word in (b"one\n", b"two\n", b"three\n"):
+            time.sleep(PAUSE_S)
+            client.sendall(word)
+            assert client.recv(4096) == word
+        idle = bed.idle()
+        assert (idle.cut, idle.intervals) == (0, 1), "only the page and the request to switch"
+
+
+@ALL
+def test_where_there_is_doubt_a_connection_is_spared(server: Server) -> None:
+    """A pipelined request is one; TLS hides whether anything is under way."""
+    with keeping(server, TIME_MS) as (bed, client):
+        client.sendall(f"GET {PAGE} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 2)
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 2 or not got.endswith(b"a page\n"):
+            got += client.recv(65_536)
+        time.sleep(5 * TIME_MS / 1000)
+        page(client, PAGE)
+        with contextlib.closing(bed.connect_tls()) as hidden:
+            for _ in range(4):
+                page(hidden, PAGE)
+                time.sleep(3 * TIME_MS / 1000)
+            page(hidden, PAGE)
+        until(lambda: bed.idle().left == 1, "the client's end was not seen")
+        idle = bed.idle()
+        # Of the first connection one period; of the second those after its handshake.
+        assert idle.cut == 0 and 3 <= idle.spared <= 5, idle
