@@ -67,6 +67,9 @@ class KeepAliveView(Lines):
         rate_hz = window.readings.get("connections_cut_rate_hz")
         if rate_hz is None:
             return "cut: not measured"
+        if rate_hz == 0 and self._plant.time.setting().time_ms is None:
+            expired = shown("connections_expired_rate_hz", window.readings.get("connections_expired_rate_hz"))
+            return f"cut: nothing, the server's own time is in force; it ended {expired} itself"
         cut = rate_hz * window.duration_s
         self._cut += cut
         head = f"cut: {shown('connections_cut_rate_hz', rate_hz)}, {self._cut:,.0f} so far"

@@ -14,6 +14,7 @@ import pytest
 from tests._idle_file import NONE, SECOND_NS, count, settings
 from tests._memory_plant import FakeClock
 from tests.unit.cli.conftest import Trimtab
+from trimtab import discovery
 from trimtab.cli._keep_alive_view import KeepAliveView, held_ratio, histogram
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
@@ -24,6 +25,7 @@ from trimtab.gate import place as places
 from trimtab.gate.place import Place
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.sensors import _shared_file
+from trimtab.sensors.keep_alive import SENSOR
 from trimtab.store import Store
 
 MS = 1_000_000
@@ -218,6 +220,42 @@ def test_without_enough_trials_nothing_is_said_of_bursts(place: Place) -> None:
     text = drawn(place, windows_at(400, 1, **readings))
     assert "cut: 20.0Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
     assert "idle connections: not measured" in text
+
+
+def test_at_the_servers_own_time_nothing_is_cut(place: Place) -> None:
+    readings = {"connections_cut_rate_hz": 0.0, "connections_expired_rate_hz": 0.4}
+    text = drawn(place, windows_at(15_000, 1, **readings))
+    assert text.startswith("the server's own; ")
+    assert "cut: nothing, the server's own time is in force; it ended 0.4Hz itself" in text
+
+
+def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: Place) -> None:
+    trimtab("keep-alive", "set", "400ms")
+    (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
+    assert (found.usable, found.detail) == (True, "fixed, 400ms; moved live with 'trimtab keep-alive set'")
+    place.shared.unlink()
+    (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
+    assert not found.usable and found.enable
+    place.release()
+    (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
+    assert (found.usable, found.detail) == (False, "no server runs under trimtab")
+
+
+def test_a_run_that_changed_the_time_is_undone(
+    trimtab: Trimtab, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that has seen the end of a burst at 300 ms comes down, and the run is undone afterwards."""
+    real = SENSOR.read
+    burst = {"intervals_50ms@5": 500, "interval_rate_hz": 500.0}
+    monkeypatch.setattr(SENSOR, "read", lambda self: {**real(self), **burst})
+    how = ("--controller", "keep-alive", "--option", "alpha=0.5", "--window", "20ms", "--settle", "0s")
+    said = trimtab("tune", "keep-alive", *how, "--duration", "60ms")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[-1].endswith("trimtab runs undo 1")
+    assert settings(place.shared)[3] == 1 and 0 < settings(place.shared)[0] < 15_000 * MS
+    undone = trimtab("runs", "undo", "1")
+    assert (undone.code, undone.out) == (0, "run 1: undone; in force now: keep_alive_ms 15000\n")
+    assert settings(place.shared) == (0, 0, 0, 0)
 
 
 def test_a_new_time_is_a_new_sample(place: Place) -> None:
