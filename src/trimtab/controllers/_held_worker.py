@@ -5,16 +5,17 @@ probability F(tau). All is in seconds of a client's time; a second of a worker i
 
     p_new = (1 + mu) s + q                                                                  (C1)
     cost(tau) = mu E[min(period, tau)] - p_new F(tau)                                       (C2)
+    theta = mu / p_new                                                                      (C3)
 
 with s the worker time that a new connection costs (its client waits as long) and q its wait for a worker. Where the
-curve is smooth the least cost is where the hazard of a request falls to mu / p_new: a worker is held as long as it
-earns its price, mu / p_new requests per second. As mu grows that comes to 1 / s: never is so much asked of a worker
-that setting up the connection anew would cost less of it.
+curve is smooth the least cost is where the hazard of a request falls to theta: a worker is held as long as it earns
+its price, theta requests per second. As mu grows theta comes to 1 / s: never is so much asked of a worker that
+setting up the connection anew would cost less of it.
 
-mu is the multiplier of the constraint that workers are there for those who wait, found by dual ascent: it rises while
-connections wait, and falls by half in `fall_s` while none does. Between a quarter of the wait aimed at and all of it,
-it stays. It is not raised where the time is as short already as it may be: nothing would follow, and it would take
-long to come back.
+mu is the multiplier of the constraint that workers are there for those who wait, found by dual ascent in steps of
+theta: it rises while connections wait, and falls by half in `fall_s` while none does. Between a quarter of the wait
+aimed at and all of it, it stays. A longer wait raises p_new and mu alike: the wait is what the price of a worker is
+there to end, so it must not make it worth less to end it.
 """
 
 from __future__ import annotations
@@ -24,90 +25,14 @@ from dataclasses import dataclass, replace
 from trimtab.controllers._survival import Survival
 from trimtab.core import Readings
 
-RISE, RISE_S = 4.0, 5.0
-"""Largest factor on mu in so many seconds; at most the wait over the wait aimed at."""
+RISE, RISE_S = 10.0, 5.0
+"""Largest factor on theta in so many seconds; at most the wait over the wait aimed at."""
 SLACK = 0.25
 """Below this share of the wait aimed at, no worker is scarce."""
-MOST_MU = 1e4
-"""Beyond this p_new is (1 + mu) s for every q that a client would wait."""
+NEAREST = 0.999
+"""theta comes this near to 1 / s."""
 SMOOTH = 0.3
 """Weight of a window's price of a new connection in the price that is used."""
-
-
-@dataclass(frozen=True)
-class Prices:
-    """The prices in force.
-
-    Args:
-        mu: price of a second of a worker, in seconds of a client's time.
-        setup_s: s, worker time that a new connection costs, in seconds.
-        wait_s: q, mean wait for a worker, in seconds.
-        scarce_s: for how long workers have been scarce, in seconds.
-    """
-
-    mu: float
-    setup_s: float
-    wait_s: float = 0.0
-    scarce_s: float = 0.0
-
-    @property
-    def connection_s(self) -> float:
-        """Price of a new connection, in seconds of a client's time."""
-        return (1 + self.mu) * self.setup_s + self.wait_s  # Eq. (C1)
-
-    @property
-    def earning_hz(self) -> float:
-        """Requests per second that a held worker has to bring to be worth it."""
-        return self.mu / self.connection_s
-
-    def cost(self, curve: Survival, time_s: float) -> float:
-        """Cost of an idle period that is kept for up to `time_s`, in seconds of a client's time."""
-        return self.mu * curve.held_s(time_s) - self.connection_s * curve.asked(time_s)  # Eq. (C2)
-
-    def measured(self, readings: Readings) -> Prices:
-        """The price of a new connection after one more window; what was not measured stays."""
-        setup_s = max(1e-6, readings.get("connection_setup_s", self.setup_s))
-        wait_s = readings.get("accept_queue_delay_s", self.wait_s)
-        return replace(
-            self,
-            setup_s=(1 - SMOOTH) * self.setup_s + SMOOTH * setup_s,
-            wait_s=(1 - SMOOTH) * self.wait_s + SMOOTH * wait_s,
-        )
-
-    def scarcity(self, readings: Readings, target_s: float) -> float | None:
-        """How scarce workers are: the wait over the one aimed at; None when it was not measured.
-
-        Where idle workers are counted, and there are some, what connections wait for is not a worker.
-
-        Args:
-            readings: the window's.
-            target_s: mean wait for a worker that is aimed at, in seconds.
-        """
-        wait_s, idle = readings.get("accept_queue_delay_s"), readings.get("idle_workers")
-        ratio = None if wait_s is None else wait_s / target_s
-        if idle is None:
-            return ratio
-        return max(RISE, ratio or 0.0) if idle < 1 else min(1.0, ratio or 0.0)
-
-    def ascended(self, scarcity: float | None, pace: Pace, duration_s: float, shortest: bool) -> Prices:
-        """The prices with mu moved by one step of the dual ascent.
-
-        Args:
-            scarcity: see `scarcity`; None leaves mu.
-            pace: how quickly mu moves.
-            duration_s: length of the window, in seconds.
-            shortest: whether the time is as short as it may be.
-        """
-        scarce_s = self.scarce_s
-        if scarcity is not None:
-            scarce_s = scarce_s + duration_s if scarcity > 1 else 0.0
-        mu = max(self.mu, pace.least_mu(self.setup_s))
-        if scarcity is not None and scarcity > 1 and scarce_s >= pace.confirm_s and not shortest:
-            rise = min(RISE, scarcity) ** (duration_s / RISE_S)
-            mu = max(mu, pace.least_mu(self.setup_s, self.wait_s)) * min(RISE, rise)
-        elif scarcity is not None and scarcity < SLACK:
-            mu = max(mu * 0.5 ** (duration_s / pace.fall_s), pace.least_mu(self.setup_s))
-        return replace(self, mu=min(mu, MOST_MU), scarce_s=scarce_s)
 
 
 @dataclass(frozen=True)
@@ -124,9 +49,93 @@ class Pace:
     fall_s: float
     patience_s: float
 
-    def least_mu(self, setup_s: float, wait_s: float = 0.0) -> float:
-        """mu at which a held worker has to bring one request in `patience_s`, by Eq. (C1)."""
-        return (setup_s + wait_s) / max(1e-3, self.patience_s - setup_s)
+
+@dataclass(frozen=True)
+class Prices:
+    """The prices in force.
+
+    Args:
+        mu: price of a second of a worker, in seconds of a client's time.
+        setup_s: s, worker time that a new connection costs, in seconds.
+        wait_s: q, mean wait for a worker, in seconds.
+        scarce_s: for how long workers have been scarce, in seconds.
+        known: whether s has been measured.
+    """
+
+    mu: float
+    setup_s: float
+    wait_s: float = 0.0
+    scarce_s: float = 0.0
+    known: bool = False
+
+    @property
+    def connection_s(self) -> float:
+        """Price of a new connection, in seconds of a client's time."""
+        return (1 + self.mu) * self.setup_s + self.wait_s  # Eq. (C1)
+
+    @property
+    def earning_hz(self) -> float:
+        """Requests per second that a held worker has to bring to be worth it."""
+        return self.mu / self.connection_s  # Eq. (C3)
+
+    def asking(self, earning_hz: float) -> Prices:
+        """These prices with mu such that a held worker has to bring so many requests per second, below 1 / s."""
+        bounded_hz = min(earning_hz, NEAREST / self.setup_s)
+        mu = bounded_hz * (self.setup_s + self.wait_s) / (1 - bounded_hz * self.setup_s)  # Eq. (C1) and (C3)
+        return replace(self, mu=mu)
+
+    def cost(self, curve: Survival, time_s: float) -> float:
+        """Cost of an idle period that is kept for up to `time_s`, in seconds of a client's time."""
+        return self.mu * curve.held_s(time_s) - self.connection_s * curve.asked(time_s)  # Eq. (C2)
+
+    def measured(self, readings: Readings) -> Prices:
+        """The prices after one more window: a dearer setup asks less of a worker, a longer wait as much as before.
+
+        What was not measured stays. The first setup that is measured replaces the one assumed, and asks as much.
+        """
+        setup_s = readings.get("connection_setup_s")
+        wait_s = readings.get("accept_queue_delay_s", self.wait_s)
+        after = self
+        if setup_s is not None:
+            smooth = SMOOTH if self.known else 1.0
+            after = replace(self, setup_s=max(1e-6, self.setup_s + smooth * (setup_s - self.setup_s)), known=True)
+        asked_hz = after.earning_hz if self.known else self.earning_hz
+        return replace(after, wait_s=self.wait_s + SMOOTH * (wait_s - self.wait_s)).asking(asked_hz)
+
+    def scarcity(self, readings: Readings, target_s: float) -> float | None:
+        """How scarce workers are: the wait over the one aimed at; None when it was not measured.
+
+        Where idle workers are counted, and there are some, what connections wait for is not a worker.
+
+        Args:
+            readings: the window's.
+            target_s: mean wait for a worker that is aimed at, in seconds.
+        """
+        wait_s, idle = readings.get("accept_queue_delay_s"), readings.get("idle_workers")
+        ratio = None if wait_s is None else wait_s / target_s
+        if idle is None:
+            return ratio
+        return max(RISE, ratio or 0.0) if idle < 1 else min(1.0, ratio or 0.0)
+
+    def ascended(self, scarcity: float | None, pace: Pace, duration_s: float, most_hz: float) -> Prices:
+        """The prices with mu moved by one step of the dual ascent.
+
+        Args:
+            scarcity: see `scarcity`; None leaves mu.
+            pace: how quickly mu moves.
+            duration_s: length of the window, in seconds.
+            most_hz: requests per second, more than which need not be asked of a worker: nothing would follow, and it
+                would take long to come back.
+        """
+        scarce_s, least_hz = self.scarce_s, 1 / pace.patience_s
+        if scarcity is not None:
+            scarce_s = scarce_s + duration_s if scarcity > 1 else 0.0
+        asked_hz = max(self.earning_hz, least_hz)
+        if scarcity is not None and scarcity > 1 and scarce_s >= pace.confirm_s:
+            asked_hz *= min(RISE, min(RISE, scarcity) ** (duration_s / RISE_S))
+        elif scarcity is not None and scarcity < SLACK:
+            asked_hz *= 0.5 ** (duration_s / pace.fall_s)
+        return replace(self, scarce_s=scarce_s).asking(max(least_hz, min(asked_hz, most_hz)))
 
 
 def cheapest_s(curve: Survival, prices: Prices, shortest_s: float, longest_s: float) -> float:
@@ -144,3 +153,12 @@ def cheapest_s(curve: Survival, prices: Prices, shortest_s: float, longest_s: fl
     end_s = max(shortest_s, min(longest_s, curve.horizon_s))
     between = (edge for edge in curve.edges_s if shortest_s < edge < end_s)
     return min((shortest_s, *between, end_s), key=lambda time_s: (prices.cost(curve, time_s), time_s))
+
+
+def most_earned_hz(curve: Survival, shortest_s: float) -> float:
+    """The most requests per second that keeping idle connections beyond a time brings, for however long; 0 for none.
+
+    A worker of which more is asked is not held beyond that time.
+    """
+    beyond = (curve.earned_hz(shortest_s, edge) for edge in curve.edges_s if edge > shortest_s)
+    return max(beyond, default=0.0)

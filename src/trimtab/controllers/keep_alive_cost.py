@@ -8,7 +8,7 @@ crowd does in a window or two does not move it.
 
 Each window gives idle periods by how they ended, of which those ended by the keep-alive time are cut short; their
 distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory` periods. The prices are
-`_held_worker`'s: p_new of Eq. (C1) is measured, mu is found by dual ascent on the wait for a worker. Then
+`_held_worker`'s: s and q of p_new, Eq. (C1), are measured, mu is found by dual ascent on the wait for a worker. Then
 
     tau  = argmin cost(tau) = mu E[min(period, tau)] - p_new F(tau),  burst end <= tau <= longest      Eq. (C2)
 
@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from trimtab.controllers._cost_words import at_prices, for_free, in_burst
-from trimtab.controllers._held_worker import Pace, Prices, cheapest_s
+from trimtab.controllers._held_worker import Pace, Prices, cheapest_s, most_earned_hz
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
 from trimtab.controllers._survival import Survival
@@ -46,10 +46,12 @@ AGAIN = 2
 """Windows in a row in which the best time has to lie on the same side."""
 FREE_RATIO = 0.1
 """Idle connections are free when they hold a worker for less than this share of their time."""
-BEYOND, ONWARD = 1.25, 1.5
-"""Where bursts go on to the horizon, not the first factor beyond the time in force, the second times it is tried."""
+ONWARD = 1.25
+"""Where bursts go on to all that was seen, and that is not this factor beyond the time in force, as much is tried."""
+AMPLE = 2.0
+"""At this multiple of what a worker can earn beyond the bursts, it is surely not held beyond them."""
 OUTGROWN = 0.4
-"""What is kept of the memory when bursts have grown out of the time: most of it was of other bursts."""
+"""What is kept of a memory that is not new when bursts have grown out of the time: most was of others."""
 
 
 @dataclass(frozen=True)
@@ -179,15 +181,15 @@ class KeepAliveCost:
         if self.target >= 1:
             return self.shortest_s, 0.0
         end_s = curve.burst_end_s(self.target)
-        onward = end_s >= curve.horizon_s and end_s < BEYOND * now_s
+        onward = end_s >= curve.horizon_s and end_s < ONWARD * now_s
         return min(max(ONWARD * end_s if onward else end_s, self.shortest_s), longest_s), end_s
 
     def _ascended(self, state: CostState, window: Window, curve: Survival, floor_s: float) -> Prices:
         """The prices after one step of the dual ascent."""
         scarcity = None if state.free else state.prices.scarcity(window.readings, self.wait_s)
-        best_s = cheapest_s(curve, state.prices, floor_s, max(self.longest_s, state.longest_s))
         pace = Pace(self.confirm_s, self.fall_s, self.patience_s)
-        return state.prices.ascended(scarcity, pace, window.duration_s, best_s <= floor_s * (1 + self.band))
+        most_hz = AMPLE * most_earned_hz(curve, floor_s)
+        return state.prices.ascended(scarcity, pace, window.duration_s, most_hz)
 
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
@@ -221,7 +223,7 @@ class KeepAliveCost:
             return state, Move(
                 {}, f"{wanted.why}; once more before moving from {now} ms to {there} ms", figures, "hold"
             )
-        if wanted.phase == "grow":
+        if wanted.phase == "grow" and state.tally.total > self.memory / 4:
             state = replace(state, tally=state.tally.faded(OUTGROWN))
         return state, Move({state.knob.name: there}, f"{wanted.why}; {now} ms to {there} ms", figures, wanted.phase)
 

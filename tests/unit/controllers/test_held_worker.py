@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._idle_periods import Mixture, ended
-from trimtab.controllers._held_worker import MOST_MU, RISE, Pace, Prices, cheapest_s
+from trimtab.controllers._held_worker import RISE, Pace, Prices, cheapest_s, most_earned_hz
 from trimtab.controllers._intervals import Tally
 from trimtab.controllers._survival import Survival
 
 PACE = Pace(confirm_s=10.0, fall_s=300.0, patience_s=60.0)
-START = Prices(0.1, 0.01)
+START = Prices(0.0, 0.01).asking(1.0)
+"""A held worker has to bring a request per second."""
 TARGET_S = 0.02
 
 amounts = st.floats(1e-4, 100.0)
@@ -78,51 +79,80 @@ def test_the_time_stays_between_its_ends(mu: float, shortest_s: float, longer_s:
     assert shortest_s <= found_s <= shortest_s + longer_s
 
 
+def ascended(prices: Prices, scarcity: float | None, duration_s: float = 5.0, most_hz: float = 1e9) -> Prices:
+    return prices.ascended(scarcity, PACE, duration_s, most_hz)
+
+
+def test_prices_ask_what_they_were_made_to_ask() -> None:
+    asking = Prices(0.0, 0.01, 0.4).asking(2.5)
+    assert asking.earning_hz == pytest.approx(2.5)
+    assert asking.mu == pytest.approx(2.5 * asking.connection_s)
+    assert Prices(0.0, 0.01, 0.4).asking(1e9).earning_hz == pytest.approx(100.0, rel=0.01)
+
+
 def test_the_price_rises_only_when_workers_have_been_scarce_for_a_while() -> None:
-    one = START.ascended(50.0, PACE, 5.0, shortest=False)
-    two = one.ascended(50.0, PACE, 5.0, shortest=False)
-    assert (one.mu, two.mu) == pytest.approx((START.mu, RISE * START.mu))
-    calm = one.ascended(0.5, PACE, 5.0, shortest=False)
-    assert calm.ascended(50.0, PACE, 5.0, shortest=False).mu == START.mu, "the count begins anew"
+    one = ascended(START, 50.0)
+    two = ascended(one, 50.0)
+    assert (one.earning_hz, two.earning_hz) == pytest.approx((1.0, RISE))
+    calm = ascended(one, 0.5)
+    assert ascended(calm, 50.0).earning_hz == pytest.approx(1.0), "the count begins anew"
 
 
 @pytest.mark.parametrize(("duration_s", "factor"), [(10.0, RISE), (5.0, RISE), (2.5, RISE**0.5)])
 def test_the_pace_is_by_time_and_at_most_a_factor_in_a_window(duration_s: float, factor: float) -> None:
-    scarce = replace(START, scarce_s=60.0)
-    assert scarce.ascended(50.0, PACE, duration_s, shortest=False).mu == pytest.approx(factor * START.mu)
+    assert ascended(replace(START, scarce_s=60.0), 50.0, duration_s).earning_hz == pytest.approx(factor)
 
 
 def test_a_little_too_long_a_wait_raises_the_price_a_little() -> None:
-    scarce = replace(START, scarce_s=60.0)
-    assert scarce.ascended(1.2, PACE, 5.0, shortest=False).mu == pytest.approx(1.2 * START.mu)
+    assert ascended(replace(START, scarce_s=60.0), 1.2).earning_hz == pytest.approx(1.2)
 
 
 def test_it_stays_near_the_wait_aimed_at_and_without_a_measured_one() -> None:
     for scarcity in (0.3, 0.9, None):
-        assert START.ascended(scarcity, PACE, 5.0, shortest=False).mu == START.mu
+        assert ascended(START, scarcity).earning_hz == pytest.approx(1.0)
 
 
 def test_it_falls_by_half_in_its_time_while_nobody_waits_and_not_below_the_least() -> None:
     prices = START
     for _ in range(60):
-        prices = prices.ascended(0.0, PACE, 5.0, shortest=False)
-    assert prices.mu == pytest.approx(START.mu / 2)
+        prices = ascended(prices, 0.0)
+    assert prices.earning_hz == pytest.approx(0.5)
     for _ in range(5000):
-        prices = prices.ascended(0.0, PACE, 5.0, shortest=False)
-    assert prices.earning_hz == pytest.approx(1 / 60, rel=0.01)
+        prices = ascended(prices, 0.0)
+    assert prices.earning_hz == pytest.approx(1 / 60)
 
 
-def test_where_the_time_cannot_be_shorter_the_price_does_not_run_away() -> None:
+def test_no_more_is_asked_than_what_changes_something() -> None:
     scarce = replace(START, scarce_s=60.0)
-    assert scarce.ascended(50.0, PACE, 5.0, shortest=True).mu == START.mu
     for _ in range(50):
-        scarce = scarce.ascended(50.0, PACE, 5.0, shortest=False)
-    assert scarce.mu == MOST_MU
+        scarce = ascended(scarce, 50.0, most_hz=4.0)
+    assert scarce.earning_hz == pytest.approx(4.0)
+    assert ascended(scarce, 0.5, most_hz=2.0).earning_hz == pytest.approx(2.0), "nor when that has become less"
 
 
-def test_from_the_least_price_it_rises_from_what_the_wait_makes_of_it() -> None:
-    least = Prices(0.0, 0.01, wait_s=1.0, scarce_s=60.0)
-    assert least.ascended(50.0, PACE, 5.0, shortest=False).earning_hz == pytest.approx(RISE / 60, rel=0.1)
+def test_a_longer_wait_alone_asks_as_much_of_a_worker_as_before() -> None:
+    prices = replace(START, known=True)
+    for _ in range(10):
+        prices = prices.measured({"connection_setup_s": 0.01, "accept_queue_delay_s": 30.0})
+    assert prices.wait_s > 20
+    assert prices.earning_hz == pytest.approx(1.0)
+    assert prices.mu > 20
+
+
+def test_a_dearer_setup_asks_less_of_a_worker_once_it_is_known() -> None:
+    first = START.measured({"connection_setup_s": 0.0001})
+    assert (first.setup_s, first.earning_hz) == pytest.approx((0.0001, 1.0)), "what was assumed had no price yet"
+    dearer = first.measured({"connection_setup_s": 0.001})
+    assert dearer.earning_hz < first.earning_hz
+    assert dearer.mu == pytest.approx(first.mu)
+
+
+def test_a_worker_of_which_more_is_asked_than_it_can_earn_is_not_held_beyond_the_bursts() -> None:
+    most_hz = most_earned_hz(CURVE, 0.4)
+    assert most_hz > 0
+    assert cheapest_s(CURVE, START.asking(1.01 * most_hz), 0.4, 15.0) == 0.4
+    assert cheapest_s(CURVE, START.asking(0.99 * most_hz), 0.4, 15.0) > 0.4
+    assert most_earned_hz(CURVE, 1000.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -148,6 +178,6 @@ def test_the_price_of_a_connection_follows_what_is_measured_and_keeps_what_is_no
     for _ in range(30):
         seen = seen.measured({"connection_setup_s": 0.05, "accept_queue_delay_s": 0.2})
     assert (seen.setup_s, seen.wait_s) == pytest.approx((0.05, 0.2), rel=0.01)
-    assert seen.connection_s == pytest.approx(1.1 * seen.setup_s + seen.wait_s)
+    assert seen.connection_s == pytest.approx((1 + seen.mu) * seen.setup_s + seen.wait_s)
     kept = seen.measured({})
     assert (kept.setup_s, kept.wait_s) == pytest.approx((seen.setup_s, seen.wait_s))
