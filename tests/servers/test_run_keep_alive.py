@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests._noise import noisy
 from tests.servers._under_gate import PAGE, PATIENCE_S, UnderGate, fetched, trimtab_run, under_gate, until
 from trimtab.clock import SystemClock
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -41,7 +40,8 @@ READERS = SpecWeb99(
     timeout_s=120.0,  # at 15 s half of them wait for a worker, some for long
 )
 """Bursts with 100 ms from a reply to the next request, then thoughts of a second and more."""
-LEARNING_S = 90.0
+LEARNING_S = 240.0
+"""It takes less than one minute on an idle machine."""
 
 
 @contextlib.contextmanager
@@ -99,7 +99,6 @@ def failures(summary: Summary) -> int:
     return sum(sum(one.errors.values()) for one in summary.classes)
 
 
-@noisy
 def test_auto_comes_down_from_15_s_by_itself_ends_with_the_server_and_leaves_nothing() -> None:
     with kept("--keep-alive", "auto", own_ms=SHIPPED_MS) as bed, readers(bed) as load:
         until(lambda: (setting(bed).time_ms or SHIPPED_MS) < 1000, "the time was not learned", LEARNING_S)
