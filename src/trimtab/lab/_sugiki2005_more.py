@@ -9,6 +9,8 @@ from trimtab.controllers.keep_alive import greatest_interval
 from trimtab.core import Window
 from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab import _sugiki2005_figures as figures
+from trimtab.lab._arm import WARM_S as JOINT_WARM_S
+from trimtab.lab._sugiki2005_joint import STEADY_S
 from trimtab.lab._sugiki2005_points import histogram, mean, points, steady, table
 from trimtab.lab._sugiki2005_scenes import AUTO, SWITCH_S
 from trimtab.lab._sugiki2005_tables import interval, settings_table, verdict_table
@@ -58,7 +60,8 @@ def joint(folder: Path, part: str, found: list[Track]) -> list[str]:
     lines = [
         "## MaxRequestWorkers and keep-alive time",
         "",
-        "The end of each run, by repeat: M and the keep-alive time in force; means with 95 % intervals.",
+        f"On liu2003's dynamic set-up, after {JOINT_WARM_S:g} s of load. The last {STEADY_S:g} s of each run, by "
+        "repeat: M and the keep-alive time in force; means with 95 % intervals.",
         "",
         "| what moves | M | keep-alive time | page time | pages/s | errors/s |",
         "|---|---|---|---:|---:|---:|",

@@ -65,7 +65,7 @@ def _conditions(found: Sequence[Track], parts: tuple[str, ...]) -> list[str]:
         f"    trimtab lab run sugiki2005 {named} --seeds {','.join(map(str, seeds))} --results FOLDER",
         "",
         f"- seeds {', '.join(map(str, seeds))}; {len(found)} runs, of which {len(lost)} did not come to their end",
-        f"- {WARM_S:g} s of load before the first window",
+        f"- {WARM_S:g} s of load before the first window, where nothing else is said",
         "- response time: from when a client wants an object until it has it, connecting included; with those who "
         "still wait, as requests outstanding over replies per second",
         *(f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items()),

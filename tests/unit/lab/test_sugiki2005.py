@@ -196,7 +196,7 @@ def whole_store(store: Store) -> list[int]:
     made = []
     for part in LISTED:
         for case in cases(part, 1):
-            if part in ("standard", "large") and case.users not in (400, 1200):
+            if part in ("standard", "large") and (case.users != 1200 and case.label != "15 s"):
                 continue
             made.append(
                 stored(store, case, lambda t: seen(1000, 150, **bins), lambda t: max(450, round(15_000 * 0.9**t)))
