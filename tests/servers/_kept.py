@@ -35,6 +35,9 @@ _APACHE = """
 LoadModule proxy_module {modules}/mod_proxy.so
 LoadModule proxy_http_module {modules}/mod_proxy_http.so
 LoadModule ssl_module {modules}/mod_ssl.so
+LoadModule mime_module {modules}/mod_mime.so
+TypesConfig /dev/null
+AddType image/svg+xml svg
 MaxKeepAliveRequests 0
 ProxyPass /back/ http://127.0.0.1:{backend}/ upgrade=websocket flushpackets=on
 Listen 127.0.0.1:{tls}
@@ -85,12 +88,14 @@ class Kept:
         place: its run directory.
         port: of the pages in clear.
         tls: of the same pages over TLS.
+        documents: where the pages lie.
     """
 
     process: subprocess.Popen[str]
     place: Place
     port: int
     tls: int
+    documents: Path
 
     def keep(self, time_ms: int, trial_ms: int = 0, every: int = 0) -> None:
         """Sets the keep-alive time; 0 leaves it to the server."""
@@ -148,7 +153,7 @@ def kept(server: Server, keep_alive_ms: int = 60_000, backend: int = 9) -> Itera
             command = _apache_command(server, keep_alive_ms, directory, (port, other), tls, backend)
         ours = a_name()
         process = trimtab_run("--name", ours, "--ports", f"{port},{tls}", "--", *command)
-        bed = Kept(process, places.place(ours), port, tls)
+        bed = Kept(process, places.place(ours), port, tls, directory / "htdocs")
         try:
             until(lambda: _listens(bed), f"{server} did not start")
             yield bed
