@@ -14,23 +14,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.controllers.absolute_delay import AbsoluteDelay
-from trimtab.controllers.hybrid_delay import HybridDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.self_tuning import SelfTuning
 from trimtab.controllers.static import Static
-from trimtab.core import Controller, Objective, of_class
+from trimtab.core import Controller, of_class
 from trimtab.core.knob import PROCESS_BUDGET
-from trimtab.design.pi import Design, designed
-from trimtab.design.specification import Specification
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.identification.experiment import Experiment, identify
-from trimtab.identification.result import Identified, analysed
-from trimtab.identification.signals import Kind, Pair
+from trimtab.errors import UsageError
+from trimtab.identification.signals import Kind
 from trimtab.lab import Context, chosen
 from trimtab.lab import _lu2001_scenes as scenes
-from trimtab.lab._gated import Scene, loaded, run_guarantee, run_simulated
+from trimtab.lab._gated import Scene, run_guarantee, run_simulated
+from trimtab.lab._lu2001_designs import OBJECTIVE, SETTLE_S, Designs, identified
 from trimtab.lab._results import new_folder
 from trimtab.report.track import tracks
 from trimtab.testbed.lu2001 import STEP_S
@@ -42,44 +37,13 @@ PARTS = {
     "absolute": "class 0 at its delay through the load step: closed and open loop (Fig. 9)",
     "hybrid": "relative delays until class 0 is late, under a rising overload (no figure in the paper)",
     "renewed": "self-tuning against fixed gains when the pages become four times as long (no figure in the paper)",
+    "simulated": "the closed loops of the other parts on the simulator, beside the real ones",
     "delay": "connection delay and response time against the number of users, one class (Fig. 4)",
     "unscaled": "the relative guarantee once more in the paper's own time (Fig. 7; half an hour for each seed)",
 }
 USUAL = tuple(part for part in PARTS if part != "unscaled")
-IDENTIFY_S = 1800.0
 RUN_S = 1800.0
-SETTLE_S = 300.0
-"""The settling time that the paper asks for."""
 USERS = (100, 200, 300, 400)
-MODEL_SEEDS = (101, 102)
-OBJECTIVE = Objective(of_class("connection_delay_s", scenes.NAMES[0]))
-
-
-@dataclass(frozen=True)
-class Designs:
-    """The models that were found, and the controllers designed from them, by kind of model.
-
-    Args:
-        found: the models.
-        controllers: the designs.
-        runs: the numbers of the excited runs.
-    """
-
-    found: Mapping[Kind, Identified]
-    controllers: Mapping[Kind, Design]
-    runs: tuple[int, ...]
-
-    def relative(self, desired: tuple[float, ...]) -> tuple[str, Controller]:
-        """The controller of ratios of delays."""
-        design = self.controllers[Kind.LOGARITHMIC]
-        name = "log-relative-delay"
-        return name, LogRelativeDelay(OBJECTIVE, desired=desired, gain=design.gain, zero=design.zero)
-
-    def told(self, scene: Scene, kind: Kind) -> Scene:
-        """The scene with what is recorded of a closed-loop run on it."""
-        design = self.controllers[kind]
-        gains = f"g = {design.gain:g}, r = {design.zero:g}, settles in {design.settling_s:g} s"
-        return replace(scene, facts={**scene.facts, "model": f"{kind}: {design.model}", "design": gains})
 
 
 @dataclass(frozen=True)
@@ -101,7 +65,7 @@ class Lu2001:
         designs: Designs | None = None
         try:
             if set(wanted) - {"delay"}:
-                designs = _designs(context)
+                designs = identified(context)
                 ids += designs.runs
             for part in (p for p in wanted if p in _RUNNERS):
                 for seed in context.seeds:
@@ -138,91 +102,46 @@ def _delays(context: Context) -> list[int]:
     return ids
 
 
-def _designs(context: Context) -> Designs:
-    """Identifies the models on the running server and designs a controller from each (Sections 5.2, 5.3, 7.2).
-
-    One pair of excited runs serves all three: they differ in what is read off the windows.
-    """
-    scene = scenes.identification()
-    pairs = [Pair(kind, *scenes.NAMES[:2]) for kind in (Kind.RELATIVE, Kind.LOGARITHMIC, Kind.ABSOLUTE)]
-    experiment = Experiment(
-        pairs[0],
-        period_s=scene.period_s,
-        duration_s=IDENTIFY_S / scenes.SCALE,
-        warm_s=2 * scene.period_s,
-        seed=MODEL_SEEDS[0],
-        validate_seed=MODEL_SEEDS[1],
-    )
-    context.say(f"identify: two runs of {experiment.duration_s:g} s")
-    with loaded(scene, 2 * experiment.duration_s + 10.0, MODEL_SEEDS[0], context.say) as plant:
-        first = identify(plant, experiment, context.store, context.stop, context.on_event)
-    if first is None:
-        raise TrimtabError(f"stopped by {context.stop.reason} while the model was identified")
-    runs = first.facts["runs"]
-    kept = [[w for w in context.store.windows(run) if w.index >= experiment.warm] for run in runs]
-    found, controllers = {first.pair.kind: first}, {}
-    for pair in pairs[1:]:
-        found[pair.kind] = analysed(pair, experiment.period_s, kept[0], kept[1], experiment.orders, first.facts)
-    for kind, one in found.items():
-        controllers[kind] = designed(one.model, Specification(SETTLE_S / scenes.SCALE, scene.period_s))
-        context.say(f"identify: {kind}: {one.model}; g {controllers[kind].gain:g}, r {controllers[kind].zero:g}")
-    return Designs(found, controllers, tuple(runs))
-
-
 def _relative(context: Context, designs: Designs, seed: int) -> list[int]:
     """Fig. 7: the closed loop in logarithms, the paper's with a design of ours, one with preemption, an open loop.
 
     The open loop is held at the mean budgets that the first had settled at before the step.
     """
-    scene = scenes.stepped("relative", "1", "3")
-    logs = designs.told(scene, Kind.LOGARITHMIC)
-    first = _step(context, logs, designs.relative((1.0, 3.0)), seed, "relative", "closed loop")
+    scene, method = designs.closed("relative")
+    first = _step(context, scene, method, seed, "relative", "closed loop")
     design = designs.controllers[Kind.RELATIVE]
     paper = RelativeDelay(OBJECTIVE, desired=(1.0, 3.0), gain=design.gain, zero=design.zero)
-    straight = designs.told(scene, Kind.RELATIVE)
+    straight = designs.told(scenes.stepped("relative", "1", "3"), Kind.RELATIVE)
     second = _step(context, straight, ("relative-delay", paper), seed, "relative", "closed loop as in the paper")
-    taking = designs.told(scenes.stepped("relative", "1", "3", policy="preemptive"), Kind.LOGARITHMIC)
-    third = _step(context, taking, designs.relative((1.0, 3.0)), seed, "relative", "closed loop, preemptive")
-    return [
-        first,
-        _simulated(context, logs, designs.relative((1.0, 3.0)), seed, "relative"),
-        second,
-        third,
-        _open(context, scene, first, seed, "relative"),
-    ]
+    taking = replace(scene, policy="preemptive")
+    third = _step(context, taking, method, seed, "relative", "closed loop, preemptive")
+    return [first, second, third, _open(context, scene, first, seed, "relative")]
 
 
 def _absolute(context: Context, designs: Designs, seed: int) -> list[int]:
     """Fig. 9: both classes at the delays that the paper asks for, in the lab's time."""
-    design = designs.controllers[Kind.ABSOLUTE]
-    desired = (10.0 / scenes.SCALE, 30.0 / scenes.SCALE)
-    scene = scenes.stepped("absolute", *(f"{value * 1000:g}ms" for value in desired))
-    scene = designs.told(scene, Kind.ABSOLUTE)
-    closed = AbsoluteDelay(OBJECTIVE, desired=desired, gain=design.gain, zero=design.zero)
-    method = ("absolute-delay", closed)
+    scene, method = designs.closed("absolute")
     first = _step(context, scene, method, seed, "absolute", "closed loop")
-    second = _simulated(context, scene, method, seed, "absolute")
-    return [first, second, _open(context, scene, first, seed, "absolute")]
+    return [first, _open(context, scene, first, seed, "absolute")]
 
 
 def _three(context: Context, designs: Designs, seed: int) -> list[int]:
     """Fig. 8: three classes of 100 users."""
-    scene = designs.told(scenes.three(), Kind.LOGARITHMIC)
-    method = designs.relative((1.0, 2.0, 4.0))
-    first = _step(context, scene, method, seed, "three", "closed loop")
-    return [first, _simulated(context, scene, method, seed, "three")]
+    return [_step(context, *designs.closed("three"), seed, "three", "closed loop")]
 
 
 def _hybrid(context: Context, designs: Designs, seed: int) -> list[int]:
     """A rising overload: relative while class 0 is in time, absolute when it is late."""
-    both = [designs.controllers[kind] for kind in (Kind.LOGARITHMIC, Kind.ABSOLUTE)]
-    desired = (10.0 / scenes.SCALE, 30.0 / scenes.SCALE)
-    scene = designs.told(scenes.rising(*(f"{value * 1000:g}ms" for value in desired)), Kind.LOGARITHMIC)
-    options: dict[str, Any] = scenes.hybrid_options(*both)
-    closed = HybridDelay(OBJECTIVE, desired=desired, **options)
-    method = ("hybrid-delay", closed)
-    first = _step(context, scene, method, seed, "hybrid", "closed loop")
-    return [first, _simulated(context, scene, method, seed, "hybrid")]
+    return [_step(context, *designs.closed("hybrid"), seed, "hybrid", "closed loop")]
+
+
+def _simulated(context: Context, designs: Designs, seed: int) -> list[int]:
+    """The closed loops once more on the simulator, with the gains that the real server's models gave."""
+    ids, duration_s = [], (RUN_S - scenes.WARM_S) / scenes.SCALE
+    for part in ("relative", "three", "absolute", "hybrid"):
+        scene, method = designs.closed(part)
+        ids.append(run_simulated(scene, context, method, seed, duration_s, part, "closed loop, simulated"))
+    return ids
 
 
 def _renewed(context: Context, designs: Designs, seed: int) -> list[int]:
@@ -263,12 +182,6 @@ def _step(context: Context, scene: Scene, method: tuple[str, Controller], seed: 
     return run_guarantee(scene, context, method, seed, duration_s, group, label)
 
 
-def _simulated(context: Context, scene: Scene, method: tuple[str, Controller], seed: int, group: str) -> int:
-    """The closed loop once more on the simulator, with the gains that the real server's model gave."""
-    duration_s = (RUN_S - scenes.WARM_S) / scenes.SCALE
-    return run_simulated(scene, context, method, seed, duration_s, group, "closed loop, simulated")
-
-
 def _open(context: Context, scene: Scene, closed: int, seed: int, group: str) -> int:
     """The open loop: held at the mean budgets that the closed one had settled at before the step."""
     (track,) = tracks(context.store, [closed])
@@ -290,6 +203,7 @@ _RUNNERS = {
     "absolute": _absolute,
     "hybrid": _hybrid,
     "renewed": _renewed,
+    "simulated": _simulated,
     "unscaled": _unscaled,
 }
 LAB = Lu2001()

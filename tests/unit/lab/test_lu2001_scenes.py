@@ -10,7 +10,7 @@ from trimtab.controllers.static import Static
 from trimtab.lab import Context
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import run_simulated
-from trimtab.lab.lu2001 import OBJECTIVE
+from trimtab.lab._lu2001_designs import OBJECTIVE
 from trimtab.store import Store
 from trimtab.testbed.lu2001 import STEP_S
 
