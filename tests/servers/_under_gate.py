@@ -117,8 +117,12 @@ def under_gate(
     spec: str = SPEC,
     options: Sequence[object] = (),
     keep_alive_ms: int = 60_000,
+    ports: bool = True,
 ) -> Iterator[UnderGate]:
-    """Starts a small Apache under `trimtab run` with some more options; what is left at the end is ended."""
+    """Starts a small Apache under `trimtab run` with some more options; what is left at the end is ended.
+
+    Without a gate its pages' port is named, unless `ports` says that none is.
+    """
     threads = 1 if mpm == "prefork" else 4
     apache = ApacheSpec(mpm, workers, max(1, workers // threads), threads, keep_alive_timeout_ms=keep_alive_ms)
     user = _worker_user() if os.geteuid() == 0 else None
@@ -134,7 +138,8 @@ def under_gate(
         config.write_text(apache_config.text(apache, directory, modules, (page, status), user))
         classes = directory / "classes.toml"
         classes.write_text(spec.format(port=page, workers=workers))
-        how = ("--gate", classes) if gate else ("--ports", page)
+        named = ("--ports", page) if ports else ()
+        how = ("--gate", classes) if gate else named
         ours = a_name()
         server = (_program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
         process = trimtab_run("--name", ours, *how, *options, "--", *server)

@@ -47,7 +47,7 @@ LEARNING_S = 240.0
 @contextlib.contextmanager
 def kept(*options: object, own_ms: int = OWN_MS) -> Iterator[UnderGate]:
     """An Apache whose own keep-alive time is this."""
-    with under_gate(workers=WORKERS, gate=False, options=options, keep_alive_ms=own_ms) as bed:
+    with under_gate(workers=WORKERS, gate=False, options=options, keep_alive_ms=own_ms, ports=False) as bed:
         yield bed
 
 

@@ -12,7 +12,8 @@ pub struct Environment {
     pub shared: Shared,
     /// The hand-off socket; None to sense only.
     pub handoff: Option<SocketAddrUnix>,
-    ports: Vec<u16>,
+    /// None for all.
+    ports: Option<Vec<u16>>,
 }
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
@@ -29,18 +30,22 @@ pub fn get() -> Option<&'static Environment> {
 }
 
 impl Environment {
-    /// Whether listeners on this port are gated.
+    /// Whether listeners on this port are gated, or their connections sensed.
     pub fn gates(&self, port: u16) -> bool {
-        self.ports.contains(&port)
+        self.ports
+            .as_ref()
+            .is_none_or(|ports| ports.contains(&port))
     }
 }
 
 fn read() -> Option<Environment> {
-    let ports = std::env::var("TRIMTAB_PORTS").ok()?;
-    let ports: Vec<u16> = ports
-        .split(',')
-        .map(|p| p.trim().parse().ok())
-        .collect::<Option<_>>()?;
+    let ports = match std::env::var("TRIMTAB_PORTS").ok()?.as_str() {
+        "*" => None,
+        listed => {
+            let ports = listed.split(',').map(|port| port.trim().parse().ok());
+            Some(ports.collect::<Option<_>>()?)
+        }
+    };
     let shared = Shared::open(Path::new(&std::env::var_os("TRIMTAB_SHARED")?)).ok()?;
     let handoff = match std::env::var_os("TRIMTAB_HANDOFF") {
         None => None,

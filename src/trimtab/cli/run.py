@@ -1,8 +1,8 @@
 """Start an unmodified server with the shim in it, and with --gate under a gate that schedules its connections.
 
 The server's program and arguments follow after --; it runs in the foreground, gets the signals that this process
-gets, and its exit code is this one's. Without --gate the shim only measures: accept-queue delays and service times
-of the connections to --ports, for 'trimtab tune apache' and 'trimtab observe apache'. With --gate the SPEC says which
+gets, and its exit code is this one's. Without --gate the shim only measures: accept-queue delays, service times and
+request intervals, for 'trimtab tune apache' and 'trimtab observe apache|keep-alive'. With --gate the SPEC says which
 ports are gated, who belongs to which class and what each may use; 'trimtab tune gate' and 'trimtab guarantee' steer
 it live. A server that goes to the background is followed until its last process has ended.
 
@@ -11,7 +11,7 @@ followed (auto); 'trimtab keep-alive' changes it while the server runs, 'trimtab
 does. Only idle connections of plain HTTP/1 are ended, and only while nothing is under way on them.
 
 example: trimtab run --gate classes.toml -- apache2 -DFOREGROUND
-example: trimtab run --keep-alive auto --ports 80 -- apache2 -DFOREGROUND
+example: trimtab run --keep-alive auto -- apache2 -DFOREGROUND
 example: trimtab run --ports 8080 -- nginx -g 'daemon off;'
 """
 
@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb."""
     parser.add_argument("--name", default=DEFAULT_NAME, help=f"name of this run (default {DEFAULT_NAME})")
     parser.add_argument("--gate", type=Path, metavar="SPEC", help="classes and budgets, a TOML file")
-    parser.add_argument("--ports", metavar="PORT,...", help="without --gate: ports whose connections are measured")
+    parser.add_argument(
+        "--ports", metavar="PORT,...", help="without --gate: only connections to these ports (default: to all)"
+    )
     parser.add_argument(
         "--keep-alive",
         default="server",
@@ -151,13 +153,13 @@ def _pass_on(got: signal.struct_siginfo | None, pid: int) -> None:
 
 
 def _ports(text: str | None) -> tuple[int, ...]:
-    """The ports of `--ports`.
+    """The ports of `--ports`; none for all.
 
     Raises:
         UsageError: they are none.
     """
     if text is None:
-        raise UsageError("nothing to measure: name the server's ports with --ports 8080, or a SPEC with --gate")
+        return ()
     ports = tuple(int(part) if part.isdecimal() else 0 for part in text.split(","))
     if not all(0 < port < 65_536 for port in ports) or len(set(ports)) < len(ports):
         raise UsageError(f"--ports {text!r}: write different ports of 1 to 65535 with commas, such as 8080,8443")

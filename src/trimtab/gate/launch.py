@@ -38,10 +38,10 @@ def preloaded(
         environment: what the server would be given without it.
         shim: path of the library.
         place: the run directory.
-        ports: ports that are gated, or whose connections are measured.
+        ports: ports that are gated, or whose connections are measured; none for all that the server listens on.
         gated: whether there is a gate.
     """
-    ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports))}
+    ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports)) or "*"}
     if gated:
         ours["TRIMTAB_HANDOFF"] = os.fspath(place.handoff)
     others = {name: value for name, value in environment.items() if not name.startswith("TRIMTAB_")}

@@ -15,7 +15,7 @@ to counters in a mapped file. Reading them touches neither the server nor the ke
 A connection's wait is from the end of its handshake to the worker's accept, in steps of the kernel's clock (4 ms at
 250 Hz), which is right on average; with a gate, from the gate's accept to the worker's, in nanoseconds, so the time
 in the queue of its class is in it. A connection counts in the window in which a worker
-receives it and a request in the one in which it ends. Only connections to the ports that `trimtab run` was told
+receives it and a request in the one in which it ends. Where `trimtab run` was told ports, only connections to them
 count; those that Apache makes to itself to wake its workers do not.
 """
 
