@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
 from trimtab.report.track import Track
 
+TITLE_CHARACTERS = 96
+"""What fits above all columns together."""
 COLOURS = (BLUE, ORANGE, GREEN)
 _MOST_RATIO = 2.0
 """The axis of a ratio ends at this multiple of the largest reference; what lies above is in the raw data."""
@@ -46,7 +49,7 @@ def guarantee(tracks: Sequence[Track], desired: Sequence[float], relative: bool,
         for column, track in enumerate(tracks):
             names = classes_of(track)
             delays, shares = grid[0][column], grid[rows - 1][column]
-            delays.set_title(track.label)
+            delays.set_title(textwrap.fill(track.label, TITLE_CHARACTERS // len(tracks)))
             for number, name in enumerate(names):
                 colour = COLOURS[number % len(COLOURS)]
                 t, values = track.series(of_class("connection_delay_s", name))
