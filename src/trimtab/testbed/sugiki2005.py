@@ -6,8 +6,8 @@ fifth busy with 1200 clients. A worker is held through a page and for the keep-a
 clients of load (a) at 400 ms, 850 of load (b) at 800 ms, and not many more than themselves at 15 s. A new connection
 costs the server next to nothing and the client a round trip of 100 ms.
 
-Thoughts end at 20 s. All clients begin at once, and long thoughts are rare: with those of minutes it would take as long
-until as many clients are in one as there are on average, and a run would be slower the later it is looked at.
+Thoughts end at 20 s. All clients begin at once, and long thoughts are rare: with those of minutes it would take
+minutes until as many clients are in one as there are on average, and a run be slower the later it is looked at.
 
 Load (b) has wider intervals within a burst, as the paper's Fig. 11 shows them: there the network takes its time for
 large files, here the gaps are drawn from LogNormal(0.55, 0.15) s. With the round trip they have their top at 550 to
