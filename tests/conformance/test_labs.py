@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab import discovery
+from trimtab.core.metric import metric
 from trimtab.errors import UsageError
 from trimtab.lab import Context, Lab
 from trimtab.store import Store
@@ -25,6 +26,13 @@ def lab_of(name: str) -> Lab:
 def test_it_says_in_one_line_what_it_shows(name: str) -> None:
     lab = lab_of(name)
     assert lab.description and "\n" not in lab.description
+
+
+@every
+def test_what_it_shows_window_by_window_is_known(name: str) -> None:
+    lab = lab_of(name)
+    assert lab.knobs
+    assert metric(lab.objective)
 
 
 @every

@@ -104,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
     with stopping() as stop:
         store = Store(args.store or default_path())
         say = (lambda text: None) if args.json else lambda text: print(text, flush=True)
-        context = Context(store, args.results, args.report, seeds, say, quietly(_teller(args), stop), stop)
+        context = Context(store, args.results, args.report, seeds, say, quietly(_teller(args, lab), stop), stop)
         try:
             lab.run(tuple(args.part), context)
         except TrimtabError:
@@ -115,13 +115,13 @@ def _run(args: argparse.Namespace) -> int:
     return exit_code(stop.reason)
 
 
-def _teller(args: argparse.Namespace) -> Callable[[Event], None]:
+def _teller(args: argparse.Namespace, lab: Lab) -> Callable[[Event], None]:
     """Who is told of each window."""
     if args.json:
         return json_lines
     if args.quiet:
         return lambda event: None
-    return Lines(["max_request_workers"], "response_time_s", decides=True)
+    return Lines(lab.knobs, lab.objective, decides=True)
 
 
 def _seeds(text: str) -> tuple[int, ...]:

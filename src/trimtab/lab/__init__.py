@@ -48,6 +48,10 @@ class Lab(Protocol):
     """What it shows, in one line."""
     parts: Mapping[str, str]
     """Its experiments: name and what each shows, in one line; all are run unless some are named."""
+    knobs: tuple[str, ...]
+    """What moves in it, to be shown window by window."""
+    objective: str
+    """What it is judged by, to be shown beside that."""
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs experiments.

@@ -33,6 +33,8 @@ class Demo:
 
     description: str = "trimtab's main job: as shipped and tuned, on a private Apache under load (5 minutes)"
     parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
+    knobs: tuple[str, ...] = ("max_request_workers",)
+    objective: str = "response_time_s"
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs both halves and writes the report."""

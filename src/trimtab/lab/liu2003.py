@@ -63,6 +63,8 @@ class Liu2003:
 
     description: str = "Online Response Time Optimization of Apache Web Server, on the real testbed"
     parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
+    knobs: tuple[str, ...] = ("max_request_workers",)
+    objective: str = "response_time_s"
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs the parts, every repeat of every arm; then writes raw data, figures and summary."""

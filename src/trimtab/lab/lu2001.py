@@ -52,6 +52,8 @@ class Lu2001:
 
     description: str = "Delay guarantees for classes of clients (Lu et al. 2001), on the real testbed"
     parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
+    knobs: tuple[str, ...] = ("max_request_workers",)
+    objective: str = "response_time_s"
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs the parts for every seed; then writes raw data, figures and summary."""

@@ -46,6 +46,8 @@ class Sugiki2005:
 
     description: str = "Keep-alive time that follows the request intervals (Sugiki et al. 2005), on the real testbed"
     parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
+    knobs: tuple[str, ...] = (KEEP_ALIVE,)
+    objective: str = OBJECTIVE.metric
 
     def run(self, parts: tuple[str, ...], context: Context) -> None:
         """Runs the parts for every seed; then writes raw data, figures and summary."""
