@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,6 +105,47 @@ static double requests(int server, int client, int count)
 	return took;
 }
 
+/* As requests, but HTTP as browsers and servers speak it, on a connection of its own: what is followed are its heads too. */
+static double pages(int server, int client, int count)
+{
+	static const char request[] =
+	    "GET /images/icons/arrow-right.svg HTTP/1.1\r\n"
+	    "Host: www.example.org\r\n"
+	    "Connection: keep-alive\r\n"
+	    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\n"
+	    "Accept: image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8\r\n"
+	    "Sec-Fetch-Site: same-origin\r\n"
+	    "Sec-Fetch-Mode: no-cors\r\n"
+	    "Sec-Fetch-Dest: image\r\n"
+	    "Referer: http://www.example.org/index.html\r\n"
+	    "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+	    "Accept-Language: en-GB,en;q=0.9\r\n"
+	    "Cookie: session=0123456789abcdef0123456789abcdef\r\n\r\n";
+	static const char answer[] =
+	    "HTTP/1.1 200 OK\r\n"
+	    "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+	    "Server: Apache/2.4.62 (Debian)\r\n"
+	    "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+	    "ETag: \"64-5f1c0f5c5c0c0\"\r\n"
+	    "Accept-Ranges: bytes\r\n"
+	    "Content-Length: 100\r\n"
+	    "Keep-Alive: timeout=5, max=100\r\n"
+	    "Connection: Keep-Alive\r\n"
+	    "Content-Type: image/svg+xml\r\n\r\n";
+	enum { ASKED = sizeof request - 1, HEAD = sizeof answer - 1, BODY = 100 };
+	double took = 0;
+	for (int i = 0; i < count; i++) {
+		struct iovec parts[] = {{(void *)answer, HEAD}, {buffer, BODY}};
+		all(send(client, request, ASKED, 0), ASKED);
+		double begin = now_ns();
+		all(read(server, buffer + BODY, BURST - BODY), ASKED);
+		all(writev(server, parts, 2), HEAD + BODY);
+		took += now_ns() - begin;
+		all(recv(client, buffer + BODY, HEAD + BODY, MSG_WAITALL), HEAD + BODY);
+	}
+	return took;
+}
+
 /* accept4 and close; the clients are connected before and closed after. */
 static double accepts(int listener, int port, int count)
 {
@@ -145,6 +187,11 @@ static void network(const char *name, int port, int count)
 	printf("read_%s %.2f\n", name, reads(server, client, count) / rounded);
 	printf("write_%s %.2f\n", name, writes(server, client, count) / rounded);
 	printf("request_%s %.2f\n", name, requests(server, client, count) / count);
+	int other_client = connected(port), page_server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	setsockopt(page_server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	printf("page_%s %.2f\n", name, pages(page_server, other_client, count) / count);
+	close(other_client);
+	close(page_server);
 	int few = count / 10 / 64 * 64 + 64;
 	printf("accept_close_%s %.2f\n", name, accepts(listener, port, few) / few);
 	close(client);

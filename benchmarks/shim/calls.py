@@ -1,10 +1,10 @@
-"""Nanoseconds that the shim adds to a call: read, write, a whole request, accept with close.
+"""Nanoseconds that the shim adds to a call: read, write, a whole request, a page, accept with close.
 
 The same program (calls.c, compiled here) runs with the shim and without in alternating pairs; what is added is the
 difference within a pair. "followed" are connections on a port that the shim measures, "other" those on another port,
 "device" is /dev/zero and /dev/null: the dearest a call on somebody else's descriptor can seem, as it takes the least
-itself. A followed request is one read and one write, with its time and bytes counted. The program is pinned to one
-core.
+itself. A followed request is one read and one write, with its time and bytes counted; a page is the same in HTTP as
+browsers and servers speak it, with the interval before it. The program is pinned to one core.
 """
 
 from __future__ import annotations

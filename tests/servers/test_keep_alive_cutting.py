@@ -12,7 +12,11 @@ import pytest
 from tests.servers._asking import page
 from tests.servers._backend import PAUSE_S, PIECE, PIECES, backend
 from tests.servers._kept import BODY, PAGE, SERVERS, Kept, Server, kept
-from tests.servers._under_gate import until
+from tests.servers._private_apache import MPMS
+from tests.servers._under_gate import fetched, under_gate, until
+from tests.servers.test_shim_apache import in_service
+from trimtab.sensors._shared_file import MODE_FIXED, KeepAlive, SharedFile
+from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 ALL = pytest.mark.parametrize("server", SERVERS)
@@ -168,6 +172,20 @@ def test_a_connection_that_speaks_another_protocol_is_left_alone(server: Server)
             assert client.recv(4096) == word
         idle = bed.idle()
         assert (idle.cut, idle.intervals) == (0, 1), "only the page and the request to switch"
+
+
+@pytest.mark.parametrize("mpm", MPMS)
+def test_under_a_gate_the_slot_of_an_ended_connection_comes_back(mpm: Mpm) -> None:
+    with (
+        under_gate(mpm) as bed,
+        contextlib.closing(bed.client("127.0.0.1")) as client,
+        contextlib.closing(SharedFile(bed.place.shared, write=True)) as file,
+    ):
+        file.set_keep_alive(KeepAlive(TIME_MS * 10**6, 0, 0, MODE_FIXED))
+        assert fetched(client) == 200
+        assert client.sock is not None and client.sock.recv(1) == b""
+        until(lambda: in_service(bed) == 0, "the connection has a slot yet")
+        assert file.idle().cut == 1
 
 
 @ALL

@@ -96,3 +96,14 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
             page(client, PAGE)
         until(lambda: over(bed, 2), "the client's end was not seen")
         assert bed.idle().intervals == idle.intervals, "a handshake without a request"
+
+
+@ALL
+def test_over_tls_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
+    with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect_tls()) as client:
+        ask(client, (0.05,) * 4)
+        assert client.recv(1) == b""
+        until(lambda: over(bed, 1), "the server's end was not seen")
+        idle = bed.idle()
+        assert (idle.left, idle.cut, idle.expired) == (0, 0, 1)
+        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= 3

@@ -1,28 +1,13 @@
 //! The life of a connection as its reads and writes show it.
 //!
-//! A request begins with the first byte read after an answer and ends with the last byte written. It cannot be known that a
-//! byte is the last until the server wants to read again, waits for input in epoll or closes; then the request is counted.
-//!
-//! | phase | what has happened | next |
-//! |---|---|---|
-//! | FRESH | nothing yet | read: READ |
-//! | READ | request bytes read | write: WRITTEN, or BLOCKED when not all went out |
-//! | WRITTEN | answer bytes written | the answer is complete: counted, IDLE; wants to read, and nothing is certain: counted, RESTING |
-//! | BLOCKED | the socket took no more | write: WRITTEN |
-//! | RESTING | between requests, it seems; the slot is IDLE | read: READ; write: TAIL |
-//! | TAIL | more of an answer that was taken for complete | wants to read: RESTING |
-//! | IDLE | between requests for certain; the slot is IDLE | a read begins: TAKING |
-//! | TAKING | the server is reading | request bytes: READ; nothing: IDLE |
-//! | CUTTING | our own thread shuts it down at this moment | OVER, or back to IDLE |
-//! | OVER | no request will be read any more | |
-//!
-//! Only RESTING and IDLE are idle periods, and our own thread takes a connection only from IDLE to CUTTING, by compare-and-swap, as
-//! the server takes it to TAKING: so no request is cut in the middle, and the descriptor is not closed under the shutdown.
+//! A request begins with the first byte read after an answer and ends with the last byte written. Which byte is the last is known
+//! where the follower is certain of it; elsewhere not until the server wants to read again, waits for input in epoll or
+//! closes. Then the request is counted.
 //!
 //! An interim answer (100 Continue) is no answer: a client that is about to send a body is not idle.
 
 use std::ffi::c_int;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use trimtab_wire::shared::{
     now_ns, Layout, Slot, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, IDLE as SLOT_IDLE, NO_SLOT,
@@ -30,19 +15,11 @@ use trimtab_wire::shared::{
 
 use crate::follower::{Read, Sent};
 use crate::http1::State;
+use crate::phase::{
+    take, BLOCKED, CUTTING, FRESH, IDLE, OVER, READ, RESTING, TAIL, TAKING, WRITTEN,
+};
 use crate::table::{self, Entry, ENDED_BY_US, LEAVING, SURE};
 use crate::{answers, environment, idle, real, reclaim, register};
-
-const FRESH: u32 = 0;
-const READ: u32 = 1;
-const WRITTEN: u32 = 2;
-const BLOCKED: u32 = 3;
-const RESTING: u32 = 4;
-const TAIL: u32 = 5;
-const IDLE: u32 = 6;
-const TAKING: u32 = 7;
-const CUTTING: u32 = 8;
-const OVER: u32 = 9;
 
 /// Length of "HTTP/1.1 100 Continue\r\n\r\n".
 pub const INTERIM_LEN: isize = 25;
@@ -90,30 +67,6 @@ pub fn wants_input(entry: &Entry) {
         _ => return,
     }
     rest(entry, RESTING);
-}
-
-/// Claims the connection for a read of the server; false when the shim has ended it, and then the server is to see its end.
-///
-/// What has come since then is not read: the server could not read the rest of it. To the client the connection has ended
-/// before its request, as when a server's own keep-alive time runs out (RFC 9112, 9.5).
-#[inline]
-pub fn may_read(entry: &Entry) -> bool {
-    match entry.phase.load(Relaxed) {
-        IDLE | CUTTING => take(entry),
-        OVER => entry.flags.load(Relaxed) & ENDED_BY_US == 0,
-        _ => true,
-    }
-}
-
-/// Takes an idle connection away from our own thread; false when it was too late.
-fn take(entry: &Entry) -> bool {
-    loop {
-        match entry.phase.load(Acquire) {
-            IDLE if advance(entry, IDLE, TAKING) => return true,
-            IDLE | CUTTING => std::thread::yield_now(),
-            phase => return phase != OVER,
-        }
-    }
 }
 
 /// A read has ended.
@@ -278,31 +231,6 @@ pub fn end(entry: &Entry) -> Option<u32> {
     closed.then_some(index)
 }
 
-/// Whether the server waits for the next request, and whether nothing is under way for certain; None when it does not.
-#[inline]
-pub fn waits_for_request(entry: &Entry) -> Option<bool> {
-    match entry.phase.load(Relaxed) {
-        IDLE => Some(true),
-        RESTING => Some(false),
-        _ => None,
-    }
-}
-
-/// Has our own thread end a connection that is idle for certain, when `cut` says so and does it.
-pub fn cut_idle(entry: &Entry, cut: impl FnOnce() -> bool) {
-    if !advance(entry, IDLE, CUTTING) {
-        return;
-    }
-    let next = if cut() {
-        idle::cut(entry, now_ns());
-        entry.raise(ENDED_BY_US);
-        OVER
-    } else {
-        IDLE
-    };
-    entry.phase.store(next, Release);
-}
-
 /// Lets the gate have a closed slot.
 pub fn release(index: u32) {
     if let Some(environment) = environment::get() {
@@ -326,13 +254,6 @@ fn add_tail(entry: &Entry, now: u64) {
         slot.advance(SLOT_IDLE, HELD);
     }
     answers::add_tail(entry, now);
-}
-
-fn advance(entry: &Entry, from: u32, to: u32) -> bool {
-    entry
-        .phase
-        .compare_exchange(from, to, AcqRel, Relaxed)
-        .is_ok()
 }
 
 fn state(entry: &Entry) -> State {

@@ -15,7 +15,7 @@ use trimtab_wire::shared::{now_ns, Layout};
 
 use crate::register::borrow;
 use crate::table::{self, Entry, MULTIPLEXED};
-use crate::{connection, environment, idle, real, thread};
+use crate::{environment, idle, phase, real, thread};
 
 /// Longest sleep: a new time is followed after that.
 const LONGEST_NS: u64 = 1_000_000_000;
@@ -97,13 +97,13 @@ fn sweep(shared: &Layout) -> u64 {
     // What becomes idle after this is not due before its time has passed.
     let mut next_ns = time_ns;
     for (fd, entry) in table::connections() {
-        let waits = connection::waits_for_request(entry) == Some(true);
+        let waits = phase::waits_for_request(entry) == Some(true);
         if !waits || entry.flags.load(Ordering::Relaxed) & MULTIPLEXED == 0 {
             continue;
         }
         match left_ns(shared, entry, now) {
             None => {}
-            Some(0) => connection::cut_idle(entry, || cut(shared, entry, fd, now)),
+            Some(0) => phase::cut_idle(entry, || cut(shared, entry, fd, now)),
             Some(left) => next_ns = next_ns.min(left),
         }
     }
@@ -113,7 +113,8 @@ fn sweep(shared: &Layout) -> u64 {
 /// How long an idle period still has; None when only the server ends it.
 fn left_ns(shared: &Layout, entry: &Entry, now: u64) -> Option<u64> {
     let since = entry.last_ns.load(Ordering::Relaxed);
-    Some((since + idle::limit_ns(shared, since)?).saturating_sub(now))
+    let end = since.saturating_add(idle::limit_ns(shared, since)?);
+    Some(end.saturating_sub(now))
 }
 
 /// Ends a connection unless something has happened on it after all; true when it has ended.

@@ -103,9 +103,8 @@ impl Head {
                 self.whole(side, line.kept(), line.cut)?
             };
             if ended {
-                let facts = self.facts;
-                *self = Self::new();
-                return Ok(Some((facts, bytes)));
+                self.begun = false;
+                return Ok(Some((std::mem::take(&mut self.facts), bytes)));
             }
         }
         self.line.push(bytes);
@@ -162,38 +161,51 @@ impl Head {
         Ok(())
     }
 
+    #[inline]
     fn field(&mut self, line: &[u8], cut: bool) -> Result<(), Doubtful> {
-        let colon = memchr(b':', line).ok_or(Doubtful)?;
-        let (name, value) = line.split_at(colon);
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let length = decimal(value).filter(|_| !cut).ok_or(Doubtful)?;
+        if let Some(value) = value(line, b"content-length") {
+            let length = decimal(value?).filter(|_| !cut).ok_or(Doubtful)?;
             if self.facts.length.is_some_and(|before| before != length) {
                 return Err(Doubtful);
             }
             self.facts.length = Some(length);
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+        } else if let Some(value) = value(line, b"connection") {
             if cut {
                 return Err(Doubtful);
             }
-            self.facts.coded = true;
-            let last = value.rsplit(|&b| b == b',').next().unwrap_or_default();
-            self.facts.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-        } else if name.eq_ignore_ascii_case(b"connection") {
-            if cut {
-                return Err(Doubtful);
-            }
-            for option in value.split(|&b| b == b',') {
+            for option in value?.split(|&b| b == b',') {
                 let option = option.trim_ascii();
                 self.facts.close |= option.eq_ignore_ascii_case(b"close");
                 self.facts.keep |= option.eq_ignore_ascii_case(b"keep-alive");
             }
-        } else if name.last().is_some_and(u8::is_ascii_whitespace) {
-            // "Content-Length :" is taken by some and not by others.
-            return Err(Doubtful);
+        } else if let Some(value) = value(line, b"transfer-encoding") {
+            if cut {
+                return Err(Doubtful);
+            }
+            self.facts.coded = true;
+            let last = value?.rsplit(|&b| b == b',').next().unwrap_or_default();
+            self.facts.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
         }
         Ok(())
     }
+}
+
+/// The value of a field, when the line is of the field with this name.
+///
+/// # Errors
+/// White space before the colon, which some take for a part of the name and others do not.
+#[inline]
+fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<Result<&'a [u8], Doubtful>> {
+    let (after, rest) = line.get(name.len()..)?.split_first()?;
+    if !matches!(after, b':' | b' ' | b'\t') || !line.get(..name.len())?.eq_ignore_ascii_case(name)
+    {
+        return None;
+    }
+    Some(if *after == b':' {
+        Ok(rest.trim_ascii())
+    } else {
+        Err(Doubtful)
+    })
 }
 
 /// A number as Content-Length has it.

@@ -81,7 +81,6 @@ fn what_cannot_be_told_is_doubtful() {
         b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length : 1\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: 1\r\n 2\r\n\r\n",
-        b"GET / HTTP/1.1\r\ncolonless\r\n\r\n",
         b"GET / HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n",
     ] {
         let text = String::from_utf8_lossy(head);

@@ -1,11 +1,14 @@
 //! The library that `trimtab run` loads into an unmodified server with LD_PRELOAD.
 //!
 //! It may only ever make things no worse: without its environment, with a mapped file of another version, for a descriptor that it does
-//! not know and on any doubt it calls libc as if it were not there. It has two jobs:
+//! not know and on any doubt it calls libc as if it were not there. It has three jobs:
 //!
 //! - hand-off (`listener`): the server's listening socket goes to the gate, and `accept` takes connections from the gate;
 //!   when the gate has died the process accepts for itself, and when it is back, takes from it again;
-//! - sense (`connection`): queueing delay and service time of connections on the gated ports, and the state of their slots.
+//! - sense (`connection`): queueing delay, service time and idle periods of connections on the gated ports, and the state of
+//!   their slots;
+//! - keep-alive (`patience` where the server waits in poll, `expiry` where it waits in epoll): idle connections end after the
+//!   time that the mapped file says. Only those of which `http1` knows for certain that nothing is under way.
 //!
 //! `hooks` holds the libc functions that are replaced: thin, and the only place besides `real` where C is spoken. Nothing on the
 //! path of a request allocates, locks or prints, and `errno` is what libc left. The library itself makes its system calls
@@ -25,6 +28,7 @@ mod http1;
 mod idle;
 mod listener;
 mod patience;
+mod phase;
 mod real;
 mod reclaim;
 mod register;

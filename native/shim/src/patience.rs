@@ -11,7 +11,7 @@ use trimtab_wire::shared::{now_ns, Layout};
 
 use crate::register::borrow;
 use crate::table::{self, Entry, ENDED_BY_US};
-use crate::{connection, environment, expiry, idle};
+use crate::{connection, environment, expiry, idle, phase};
 
 /// Longest wait before it is looked whether another time is in force.
 const STEP_MS: u64 = 1000;
@@ -42,7 +42,7 @@ pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
         return None;
     }
     connection::wants_input(entry);
-    connection::waits_for_request(entry)?;
+    phase::waits_for_request(entry)?;
     let shared: &Layout = &environment::get()?.shared;
     let wanted_ms = wanted_ms?;
     idle::server_waits(shared, wanted_ms);
@@ -57,10 +57,9 @@ pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
 impl Wait {
     /// Waits; the result is poll's, and 0 when the time has passed.
     pub fn run(&self, poll: impl Fn(c_int) -> c_int) -> c_int {
-        let start = now_ns();
-        let own_end = start + self.wanted_ms * MS;
+        let mut now = now_ns();
+        let own_end = now + self.wanted_ms * MS;
         loop {
-            let now = now_ns();
             let ours = self.end_ns();
             let mut end = ours.unwrap_or(own_end);
             if ours.is_some() && end <= now && now < own_end && !self.is_quiet() {
@@ -78,16 +77,17 @@ impl Wait {
                 }
                 return 0;
             }
+            now = now_ns();
         }
     }
 
     /// When the time ends that is set; None when the server's own is in force.
     fn end_ns(&self) -> Option<u64> {
-        if connection::waits_for_request(self.entry) != Some(true) {
+        if phase::waits_for_request(self.entry) != Some(true) {
             return None;
         }
         let since = self.entry.last_ns.load(Relaxed);
-        Some(since + idle::limit_ns(self.shared, since)?)
+        Some(since.saturating_add(idle::limit_ns(self.shared, since)?))
     }
 
     fn is_quiet(&self) -> bool {

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use libc::iovec;
 
 use crate::follower::Sent;
-use crate::{connection, real, table};
+use crate::{connection, phase, real, table};
 
 /// Reads from a descriptor and notes it.
 ///
@@ -22,7 +22,7 @@ unsafe fn reading(fd: c_int, parts: &[iovec], read: impl FnOnce() -> isize) -> i
         return read();
     };
     connection::wants_input(entry);
-    if !connection::may_read(entry) {
+    if !phase::may_read(entry) {
         return 0;
     }
     let count = read();

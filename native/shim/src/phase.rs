@@ -1,0 +1,101 @@
+//! Where a connection is in its life.
+//!
+//! | phase | what has happened | next |
+//! |---|---|---|
+//! | FRESH | nothing yet | read: READ |
+//! | READ | request bytes read | write: WRITTEN, or BLOCKED when not all went out |
+//! | WRITTEN | answer bytes written | the answer is complete: counted, IDLE; wants to read, and nothing is certain: counted, RESTING |
+//! | BLOCKED | the socket took no more | write: WRITTEN |
+//! | RESTING | between requests, it seems; the slot is IDLE | read: READ; write: TAIL |
+//! | TAIL | more of an answer that was taken for complete | wants to read: RESTING |
+//! | IDLE | between requests for certain; the slot is IDLE | a read begins: TAKING |
+//! | TAKING | the server is reading | request bytes: READ; nothing: IDLE |
+//! | CUTTING | our own thread shuts it down at this moment | OVER, or back to IDLE |
+//! | OVER | no request will be read any more | |
+//!
+//! Only RESTING and IDLE are idle periods, and our own thread takes a connection only from IDLE to CUTTING, by compare-and-swap, as
+//! the server takes it to TAKING: so no request is cut in the middle, and the descriptor is not closed under the shutdown.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use trimtab_wire::shared::now_ns;
+
+use crate::idle;
+use crate::table::{Entry, ENDED_BY_US};
+
+/// Nothing has been read yet.
+pub const FRESH: u32 = 0;
+/// Of a request something has been read.
+pub const READ: u32 = 1;
+/// Of its answer something has been written.
+pub const WRITTEN: u32 = 2;
+/// The socket took no more of the answer.
+pub const BLOCKED: u32 = 3;
+/// Between requests, it seems.
+pub const RESTING: u32 = 4;
+/// More of an answer has come that was taken for complete.
+pub const TAIL: u32 = 5;
+/// Between requests for certain.
+pub const IDLE: u32 = 6;
+/// The server reads at this moment.
+pub const TAKING: u32 = 7;
+/// Our own thread ends the connection at this moment.
+pub const CUTTING: u32 = 8;
+/// No request will be read any more.
+pub const OVER: u32 = 9;
+
+/// Claims the connection for a read of the server; false when the shim has ended it, and then the server is to see its end.
+///
+/// What has come since then is not read: the server could not read the rest of it. To the client the connection has ended
+/// before its request, as when a server's own keep-alive time runs out (RFC 9112, 9.5).
+#[inline]
+pub fn may_read(entry: &Entry) -> bool {
+    match entry.phase.load(Relaxed) {
+        IDLE | CUTTING => take(entry),
+        OVER => entry.flags.load(Relaxed) & ENDED_BY_US == 0,
+        _ => true,
+    }
+}
+
+/// Takes an idle connection away from our own thread; false when it was too late.
+pub fn take(entry: &Entry) -> bool {
+    loop {
+        match entry.phase.load(Acquire) {
+            IDLE if advance(entry, IDLE, TAKING) => return true,
+            IDLE | CUTTING => std::thread::yield_now(),
+            phase => return phase != OVER,
+        }
+    }
+}
+
+/// Whether the server waits for the next request, and whether nothing is under way for certain; None when it does not.
+#[inline]
+pub fn waits_for_request(entry: &Entry) -> Option<bool> {
+    match entry.phase.load(Relaxed) {
+        IDLE => Some(true),
+        RESTING => Some(false),
+        _ => None,
+    }
+}
+
+/// Has our own thread end a connection that is idle for certain, when `cut` says so and does it.
+pub fn cut_idle(entry: &Entry, cut: impl FnOnce() -> bool) {
+    if !advance(entry, IDLE, CUTTING) {
+        return;
+    }
+    let next = if cut() {
+        idle::cut(entry, now_ns());
+        entry.raise(ENDED_BY_US);
+        OVER
+    } else {
+        IDLE
+    };
+    entry.phase.store(next, Release);
+}
+
+fn advance(entry: &Entry, from: u32, to: u32) -> bool {
+    entry
+        .phase
+        .compare_exchange(from, to, AcqRel, Relaxed)
+        .is_ok()
+}
