@@ -108,6 +108,7 @@ class Loop:
         rate_hz: idle periods per second.
         wait_s: mean wait for a worker, from the workers that idle connections hold.
         holding: share of an idle connection's time in which it holds a worker.
+        service_s: a worker's time for a request; None where it is not measured.
     """
 
     controller: Controller
@@ -116,6 +117,7 @@ class Loop:
     rate_hz: float = 300.0
     wait_s: Callable[[float], float] = lambda held: 0.001
     holding: float = 1.0
+    service_s: float | None = None
     seed: int = 0
     duration_s: float = 5.0
     knob: Knob = field(default_factory=time_knob)
@@ -136,6 +138,8 @@ class Loop:
             idle = rate_hz * float(np.mean(np.minimum(lengths, self.time_ms / 1e3)))
             readings |= {"idle_connections": idle, "idle_held_workers": idle * self.holding}
             readings |= {"connection_setup_s": 0.01, "accept_queue_delay_s": self.wait_s(idle * self.holding)}
+            if self.service_s is not None:
+                readings |= {"request_rate_hz": rate_hz, "service_time_s": self.service_s}
             window = window_at(self.time_ms, readings, len(self.moves), self.duration_s)
             self.state, move = self.controller.step(self.state, window)
             self.moves.append(move)

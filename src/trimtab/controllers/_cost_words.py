@@ -59,6 +59,17 @@ def in_burst(curve: Survival, now_s: float, end_s: float) -> str:
     )
 
 
+def cutting_bursts(end_s: float, held: float | None) -> str:
+    """Why bursts are cut.
+
+    Args:
+        end_s: where they end, in seconds.
+        held: share of the occupied workers' time that idle connections hold; None when it was not measured.
+    """
+    share = "" if held is None else f", and idle connections hold {held:.0%} of those that are occupied"
+    return f"workers were short with the time at the end of the bursts ({milliseconds(end_s)}) too{share}"
+
+
 def for_free(readings: Readings) -> str:
     """Why no time is too long where idle connections hold no worker."""
     idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)

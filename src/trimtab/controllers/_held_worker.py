@@ -31,6 +31,8 @@ SLACK = 0.25
 """Below this share of the wait aimed at, no worker is scarce."""
 NEAREST = 0.999
 """theta comes this near to 1 / s."""
+FREE_RATIO = 0.1
+"""Idle connections are free when they hold a worker for less than this share of their time."""
 SMOOTH = 0.3
 """Weight of a window's price of a new connection in the price that is used."""
 
@@ -162,3 +164,19 @@ def most_earned_hz(curve: Survival, shortest_s: float) -> float:
     """
     beyond = (curve.earned_hz(shortest_s, edge) for edge in curve.edges_s if edge > shortest_s)
     return max(beyond, default=0.0)
+
+
+def idle_share(readings: Readings) -> float | None:
+    """Of the time of workers that are not free, what idle connections hold; None when it was not measured."""
+    held, rate_hz = readings.get("idle_held_workers"), readings.get("request_rate_hz")
+    service_s = readings.get("service_time_s")
+    if held is None or rate_hz is None or service_s is None:
+        return None
+    occupied = held + rate_hz * service_s
+    return held / occupied if occupied > 0 else None
+
+
+def is_free(readings: Readings, before: bool) -> bool:
+    """Whether idle connections hold no worker; as before when the window does not say."""
+    idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers")
+    return before if held is None or idle < 1 else held < FREE_RATIO * idle

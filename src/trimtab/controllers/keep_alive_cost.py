@@ -1,8 +1,9 @@
 """The keep-alive time that costs least: what a held worker is worth against what a new connection costs.
 
 What it promises. Where an idle connection holds a worker (prefork, worker) and workers are scarce, the time comes
-down to the point from which a held worker earns less than its price, and never into the bursts. Where workers are
-plenty it stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the
+down to the point from which a held worker earns less than its price: to the end of the bursts at first, and into them
+only where workers stay scarce there and idle connections still hold a good part of them. Where workers are plenty it
+stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the
 server keeps its own time. Bursts that are cut are seen within a few windows, from however short a time, and what one
 crowd does in a window or two does not move it.
 
@@ -14,6 +15,11 @@ distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory`
 
 The burst end is asked for by sugiki2005's ratio, on these estimates instead of raw counts, so that it sees beyond the
 time in force by what the trials bring: one idle period in so many is given more time.
+
+Bursts are cut once workers have been scarce for `cramped_s` with tau at the burst end, while idle connections held
+`give` of the time of all workers that were not free. A worker must then bring more than it does within a burst, and
+the bound of Eq. (C2) is `shortest_s` until a time beyond the bursts costs least again. Where workers are busy with
+requests instead, as when the processor is what is short, nothing would be gained, and the bound stays.
 
 While workers are scarce the time never becomes longer, but out of the bursts: a long wait makes new connections dear,
 and connections that are kept for it would make it longer still.
@@ -35,8 +41,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from trimtab.controllers._cost_words import at_prices, for_free, in_burst
-from trimtab.controllers._held_worker import Pace, Prices, cheapest_s, most_earned_hz
+from trimtab.controllers._cost_words import at_prices, cutting_bursts, for_free, in_burst
+from trimtab.controllers._held_worker import Pace, Prices, cheapest_s, idle_share, is_free, most_earned_hz
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
 from trimtab.controllers._survival import Survival
@@ -44,8 +50,6 @@ from trimtab.core import Knob, Move, Objective, Readings, Window
 
 AGAIN = 2
 """Windows in a row in which the best time has to lie on the same side."""
-FREE_RATIO = 0.1
-"""Idle connections are free when they hold a worker for less than this share of their time."""
 ONWARD = 1.25
 """Where bursts go on to all that was seen, and that is not this factor beyond the time in force, as much is tried."""
 AMPLE = 2.0
@@ -64,6 +68,8 @@ class CostState:
         tally: idle periods in memory.
         longest_s: longest time that was in force, in seconds.
         free: whether idle connections hold no worker here.
+        cramped: for how long workers have been scarce with the time at the end of the bursts, in seconds.
+        cutting: whether bursts may be cut.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
     """
@@ -73,6 +79,8 @@ class CostState:
     tally: Tally = field(default_factory=Tally)
     longest_s: float = 0.0
     free: bool = False
+    cramped: float = 0.0
+    cutting: bool = False
     side: int = 0
     since: int = 0
 
@@ -107,6 +115,8 @@ class KeepAliveCost:
         patience_s: worker time at most that a saved connection is worth while no worker is scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
         confirm_s: for how long workers have to be scarce before their price rises.
+        cramped_s: for how long they have to be scarce at the end of the bursts before bursts are cut.
+        give: share of the time of occupied workers that idle connections have to hold for that; above 1 it never is.
         memory: idle periods that are remembered at most.
         most: share of the memory that a second of a window may take.
         intervals: idle periods below which nothing is decided.
@@ -126,6 +136,8 @@ class KeepAliveCost:
     patience_s: float = 60.0
     fall_s: float = 300.0
     confirm_s: float = 12.0
+    cramped_s: float = 8.0
+    give: float = 0.2
     memory: float = 10_000.0
     most: float = 0.04
     intervals: int = 200
@@ -137,7 +149,7 @@ class KeepAliveCost:
 
     def __post_init__(self) -> None:
         require(0 < self.target <= 1, "target", self.target, "a share above 0, to 1")
-        for name in ("wait_s", "patience_s", "fall_s", "shortest_s", "setup_s"):
+        for name in ("wait_s", "patience_s", "fall_s", "cramped_s", "give", "shortest_s", "setup_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
         require(self.setup_s < self.patience_s, "setup_s", self.setup_s, "less than patience_s")
@@ -167,14 +179,20 @@ class KeepAliveCost:
         tally = state.tally.seen(r, now / 1e3, self.memory, most)
         if tally == state.tally:
             return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
-        state = replace(state, tally=tally, prices=state.prices.measured(r), free=_free(r, state.free))
+        state = replace(state, tally=tally, prices=state.prices.measured(r), free=is_free(r, state.free))
         state = replace(state, longest_s=max(state.longest_s, now / 1e3))
         if tally.total < self.intervals:
             return state, Move.hold(f"{tally.total:.0f} idle periods so far, {self.intervals} are needed", "gather")
         curve = Survival(tally)
         floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s, state.longest_s))
-        state = replace(state, prices=self._ascended(state, window, curve, floor_s))
-        return self._moved(state, window, now, self._wanted(state, curve, r, now / 1e3, floor_s, end_s))
+        least_s = self.shortest_s if state.cutting else floor_s
+        state = replace(state, prices=self._ascended(state, window, curve, least_s))
+        state = self._cramped(state, window, curve, (now / 1e3, floor_s, end_s))
+        least_s = self.shortest_s if state.cutting else floor_s
+        wanted = self._wanted(state, curve, r, now / 1e3, least_s, end_s)
+        if state.cutting and wanted.time_s >= end_s > 0:
+            state = replace(state, cutting=False)
+        return self._moved(state, window, now, wanted)
 
     def _floor(self, curve: Survival, now_s: float, longest_s: float) -> tuple[float, float]:
         """The shortest time that may be set, and where bursts end, in seconds."""
@@ -191,6 +209,25 @@ class KeepAliveCost:
         most_hz = AMPLE * most_earned_hz(curve, floor_s)
         return state.prices.ascended(scarcity, pace, window.duration_s, most_hz)
 
+    def _cramped(
+        self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float, float]
+    ) -> CostState:
+        """The state after asking whether bursts have to be cut.
+
+        Args:
+            times_s: the time in force, the shortest that cuts none, and where bursts end, in seconds.
+        """
+        now_s, floor_s, end_s = times_s
+        held = idle_share(window.readings)
+        gives = not state.free and held is not None and held >= self.give
+        if not gives or state.prices.scarce_s == 0 or now_s > floor_s * (1 + self.band):
+            return replace(state, cramped=0.0)
+        cramped = state.cramped + window.duration_s
+        if state.cutting or cramped < self.cramped_s:
+            return replace(state, cramped=cramped)
+        asked_hz = max(state.prices.earning_hz, AMPLE * curve.earned_hz(0.0, end_s))
+        return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
+
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
     ) -> Wanted:
@@ -205,7 +242,10 @@ class KeepAliveCost:
             return Wanted("free", time_s, end_s, more, for_free(readings))
         worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
         phase = "shorten" if time_s < now_s else "lengthen"
-        return Wanted(phase, time_s, end_s, worth, at_prices(p, curve, readings, self.wait_s, (now_s, time_s)))
+        why = at_prices(p, curve, readings, self.wait_s, (now_s, time_s))
+        if state.cutting and time_s < end_s:
+            why = f"{cutting_bursts(end_s, idle_share(readings))}; {why}"
+        return Wanted(phase, time_s, end_s, worth, why)
 
     def _moved(self, state: CostState, window: Window, now: int, wanted: Wanted) -> tuple[CostState, Move]:
         """The move, once it is far enough, worth it and seen again."""
@@ -239,12 +279,6 @@ class KeepAliveCost:
             "earning_hz": p.earning_hz,
             "intervals": state.tally.total,
         }
-
-
-def _free(readings: Readings, before: bool) -> bool:
-    """Whether idle connections hold no worker; as before when the window does not say."""
-    idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers")
-    return before if held is None or idle < 1 else held < FREE_RATIO * idle
 
 
 CONTROLLER = KeepAliveCost

@@ -77,6 +77,43 @@ def test_however_scarce_workers_are_bursts_are_not_cut() -> None:
     assert lost(STANDARD, loop.time_ms) < 0.08
 
 
+@pytest.mark.parametrize("mixture", [STANDARD, LARGE], ids=["standard", "large"])
+def test_where_even_bursts_hold_more_workers_than_there_are_they_are_cut(mixture: Mixture) -> None:
+    """Room for 30 idle connections, where those within bursts hold 70 and more."""
+    loop = Loop(build(), mixture, wait_s=room_for(30), service_s=0.01).run(60)
+    held = [
+        move.evidence["burst_end_s"] > time_ms / 1e3 for move, time_ms in zip(loop.moves, loop.times_ms, strict=True)
+    ]
+    assert loop.times_ms[-1] < 150
+    assert any(held)
+    told = next(m for m in loop.moves if m.changes and "at the end of the bursts" in m.reason)
+    assert "idle connections hold 9" in told.reason
+    first = next(i for i, time_ms in enumerate(loop.times_ms) if time_ms < 1000)
+    assert loop.times_ms[first] >= 400, "the end of the bursts is tried first"
+    assert min(loop.times_ms) >= 50
+
+
+def test_bursts_of_milliseconds_are_kept_where_slow_ones_are_cut() -> None:
+    loop = Loop(build(), Mixture(early=0.6), wait_s=room_for(20), service_s=0.01).run(60)
+    usual_ms = sorted(loop.times_ms)[30]
+    assert 50 <= usual_ms < 150
+    assert lost(Mixture(early=0.6), usual_ms) == pytest.approx(0.4, abs=0.05)
+
+
+def test_bursts_are_not_cut_where_requests_occupy_the_workers() -> None:
+    """The processor is short: half a second for a request, and what idle connections hold is a tenth."""
+    loop = Loop(build(), STANDARD, wait_s=lambda held: 0.5, service_s=3.0).run(60)
+    assert min(loop.times_ms) >= 400
+
+
+def test_after_bursts_were_cut_they_are_whole_again_once_there_is_room() -> None:
+    loop = Loop(build(fall_s=20.0), STANDARD, wait_s=room_for(30), service_s=0.01).run(40)
+    assert min(loop.times_ms) < 150
+    loop.wait_s = room_for(1e9)
+    loop.run(120)
+    assert lost(STANDARD, loop.time_ms) < 0.12
+
+
 def test_bursts_are_cut_when_the_option_says_so_and_a_worker_is_worth_it() -> None:
     loop = Loop(build(target=1.0), STANDARD, wait_s=lambda held: 0.5, rate_hz=100.0).run(80)
     assert loop.time_ms < 200
@@ -252,6 +289,8 @@ def test_a_move_says_what_it_frees_and_what_it_costs() -> None:
         {"wait_s": 0.0},
         {"patience_s": 0.0},
         {"confirm_s": -1.0},
+        {"cramped_s": 0.0},
+        {"give": 0.0},
         {"most": 2.0},
         {"memory": 10.0},
         {"band": 1.0},
