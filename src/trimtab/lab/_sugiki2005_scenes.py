@@ -37,8 +37,8 @@ SWITCHED = 800
 WARM_S = 10.0
 WINDOW_S = 2.0
 FIXED_S = 6.0
-AUTO_S = 50.0
-GATHER_S = {400: 100.0, 800: 70.0, 1200: 70.0, 1600: 70.0}
+AUTO_S = 70.0
+GATHER_S = {400: 100.0}
 """The paper's controller wants sixty controls from 15 s on, of 500 intervals each; then the queue has to clear."""
 STEADY_S = 16.0
 """The end of a run with a controller, in which it is taken to have settled."""
