@@ -25,8 +25,8 @@ AUTO = {"keep-alive": 0.6, "keep-alive-cost": 2.0}
 """Controllers and their windows in s. The paper's wants 500 intervals for a control and gets one a window at most."""
 PAPERS = "keep-alive"
 """The paper's controller."""
-COUNTS = (400, 800, 1200, 1600)
-"""Clients of a sweep."""
+COUNTS = {Mix.STANDARD: (400, 800, 1200, 1600), Mix.LARGE: (400, 600, 800, 1200)}
+"""Clients of a sweep: fewer than the workers can hold, about as many, and more."""
 PAPERS_MOST = 1200
 """Clients up to which the paper's sweeps go; beyond, a few settings are enough."""
 FEW = ("off", "400 ms", "2 s", "15 s")
@@ -38,12 +38,13 @@ WARM_S = 10.0
 WINDOW_S = 2.0
 FIXED_S = 6.0
 AUTO_S = 70.0
-GATHER_S = {400: 100.0}
+GATHER_S = {400: 100.0, 600: 80.0}
 """The paper's controller wants sixty controls from 15 s on, of 500 intervals each; then the queue has to clear."""
 STEADY_S = 16.0
 """The end of a run with a controller, in which it is taken to have settled."""
 SWITCH_S = 70.0
-PRODUCTION_S = 30.0
+PRODUCTION, PRODUCTION_S = 400, 30.0
+"""Clients, none of whom has to wait, and for how long they are watched."""
 _SPARE_S = 20.0
 """Load after the planned end of a run."""
 
@@ -142,12 +143,12 @@ def sweep(part: str, mix: Mix, seed: int) -> list[Case]:
     """The settings and both controllers against the number of clients (Fig. 9, 10, 12, 13)."""
     fixed = [
         Case(part, label, seed, users, mix)
-        for users in COUNTS
+        for users in COUNTS[mix]
         for label in (FEW if users > PAPERS_MOST else SETTINGS)
     ]
     autos = [
         Case(part, label, seed, users, mix, duration_s=GATHER_S.get(users, AUTO_S) if label == PAPERS else AUTO_S)
-        for users in COUNTS
+        for users in COUNTS[mix]
         for label in AUTO
     ]
     return fixed + autos
@@ -173,5 +174,5 @@ def switch(part: str, seed: int) -> list[Case]:
 
 def production(part: str, seed: int) -> list[Case]:
     """Intervals where no connection is ended early, of SPECweb99's users and of SURGE's (Fig. 2)."""
-    one = Case(part, "15 s", seed, COUNTS[0], duration_s=PRODUCTION_S)
-    return [one, Case(part, "15 s", seed, COUNTS[0], duration_s=PRODUCTION_S, surge=True)]
+    one = Case(part, "15 s", seed, PRODUCTION, duration_s=PRODUCTION_S)
+    return [one, Case(part, "15 s", seed, PRODUCTION, duration_s=PRODUCTION_S, surge=True)]

@@ -38,7 +38,8 @@ LISTED = [part for part in PARTS if part != "joint"]
 def test_a_sweep_has_every_setting_and_both_controllers_for_every_number_of_clients(part: str) -> None:
     found = cases(part, 3)
     assert len(found) == len({(c.label, c.users) for c in found})
-    for users in COUNTS:
+    assert {c.users for c in found} == set(COUNTS[Mix(part)])
+    for users in COUNTS[Mix(part)]:
         labels = {c.label for c in found if c.users == users}
         assert labels == {*(SETTINGS if users <= 1200 else scenes.FEW), *AUTO}
     assert {(c.part, c.seed, c.mix.value) for c in found} == {(part, 3, part)}
