@@ -16,7 +16,7 @@ ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: cl
 
 
 class _Backend(socketserver.StreamRequestHandler):
-    """/late answers after a pause, /chunks and /events in pieces, /ws echoes lines, and a POST is told its length."""
+    """/late answers after a pause, /chunks and /events in pieces, /ws echoes lines; a POST is told its length."""
 
     def handle(self) -> None:
         first = self.rfile.readline().split()

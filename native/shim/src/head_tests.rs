@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn facts(side: Side, head: &[u8]) -> Result<Option<Facts>, Doubtful> {
@@ -92,5 +94,35 @@ fn what_cannot_be_told_is_doubtful() {
         b"\r\nHTTP/1.1 200 OK\r\n",
     ] {
         assert_eq!(facts(Side::Response, head), Err(Doubtful));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_head_says_the_same_at_once_and_byte_by_byte(
+        lines in prop::collection::vec(
+            prop_oneof![
+                "[A-Za-z-]{1,20}: [ -~]{0,60}",
+                Just("Connection: close".to_owned()),
+                Just("connection: a, KEEP-alive".to_owned()),
+                Just("content-length: 17".to_owned()),
+                Just("Content-Lengthy: x".to_owned()),
+                Just("Transfer-Encoding: chunked".to_owned()),
+                Just("Transfer-Encoding : chunked".to_owned()),
+            ],
+            0..12,
+        ),
+    ) {
+        let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", lines.iter().map(|l| format!("{l}\r\n")).collect::<String>());
+        let at_once = facts(Side::Response, head.as_bytes());
+        prop_assert_eq!(&at_once, &in_bytes(Side::Response, head.as_bytes()));
+        let doubtful = lines.iter().any(|l| l.contains(" :"));
+        if !doubtful {
+            let says = |text: &str| lines.iter().any(|l| l.eq_ignore_ascii_case(text));
+            let facts = at_once.ok().flatten().expect("complete");
+            prop_assert_eq!(facts.close, says("Connection: close"));
+            prop_assert_eq!(facts.length, says("Content-Length: 17").then_some(17));
+            prop_assert_eq!(facts.chunked, says("Transfer-Encoding: chunked"));
+        }
     }
 }
