@@ -13,7 +13,7 @@ WAGON = ["--workload", "wagon"]
 
 BAD = [
     ([], "the following arguments are required: URL"),
-    ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, surge, wagon"),
+    ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, specweb99, surge, wagon"),
     ([HERE, "--workload", "wagn"], "did you mean 'wagon'?"),
     ([HERE, *WAGON, "--rate", "3"], "it has no option 'rate': it has --class"),
     ([HERE, *WAGON, "--speed", "3"], "unrecognized arguments: --speed"),
