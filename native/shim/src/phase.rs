@@ -99,3 +99,64 @@ fn advance(entry: &Entry, from: u32, to: u32) -> bool {
         .compare_exchange(from, to, AcqRel, Relaxed)
         .is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::table;
+
+    /// An idle connection of a number that no other test uses.
+    fn idle(fd: i32) -> &'static Entry {
+        let entry = table::entry(fd).expect("in the table");
+        entry.become_connection(fd, None);
+        entry.phase.store(IDLE, Relaxed);
+        entry
+    }
+
+    #[test]
+    fn after_a_cut_the_server_sees_the_end_and_without_one_it_reads() {
+        let entry = idle(65_001);
+        cut_idle(entry, || false);
+        assert_eq!(waits_for_request(entry), Some(true));
+        cut_idle(entry, || true);
+        assert_eq!(waits_for_request(entry), None);
+        assert!(!may_read(entry));
+    }
+
+    #[test]
+    fn a_connection_that_the_server_reads_is_not_cut() {
+        let entry = idle(65_002);
+        assert!(may_read(entry));
+        cut_idle(entry, || panic!("the server reads"));
+        entry.phase.store(READ, Relaxed);
+        cut_idle(entry, || panic!("a request is under way"));
+        assert!(may_read(entry));
+    }
+
+    #[test]
+    fn either_the_server_reads_or_the_connection_is_cut() {
+        let (entry, inside) = (idle(65_003), AtomicU32::new(0));
+        let alone = || {
+            assert_eq!(inside.fetch_add(1, AcqRel), 0, "both at once");
+            std::thread::yield_now();
+            inside.fetch_sub(1, AcqRel);
+        };
+        std::thread::scope(|scope| {
+            let cutter = scope.spawn(|| {
+                for _ in 0..20_000 {
+                    cut_idle(entry, || {
+                        alone();
+                        false
+                    });
+                }
+            });
+            while !cutter.is_finished() {
+                assert!(may_read(entry));
+                alone();
+                entry.phase.store(IDLE, Release);
+            }
+        });
+    }
+}
