@@ -242,7 +242,7 @@ def probe() -> tuple[Finding, ...]:
     """What can be done with each run that is alive."""
     alive = places.running()
     if not alive:
-        how = "start a server with 'trimtab run --keep-alive auto --ports PORT -- SERVER ...'"
+        how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
         return (Finding("keep-alive", False, "no server runs under trimtab", how),)
     return tuple(_finding(one) for one in alive)
 

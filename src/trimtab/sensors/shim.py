@@ -24,68 +24,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.core.finding import Finding
-from trimtab.core.plant import Clock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
+from trimtab.sensors._mapped_window import MappedWindow
 from trimtab.sensors._shared_file import Counters, SharedFile
 
-_FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
 _MOST_CLIPPED_RATIO = 0.01
 """With more connections than this unseen, means of the others do not stand for all."""
 
 
-class Shim:
-    """The counters of the shim in one server.
-
-    Args:
-        path: the mapped file.
-        clock: the loop's clock.
-    """
+class Shim(MappedWindow[Counters]):
+    """The counters of the shim in one server."""
 
     name = "shim"
-    sampling_period_s = 0.0
-    cheap = True
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self._path = path
-        self._clock = clock
-        self._file: SharedFile | None = None
-        self._mark: tuple[float, Counters] | None = None
-        self._last: tuple[float, Counters] | None = None
+    def state(self, file: SharedFile) -> Counters:
+        """The counters as they are now."""
+        return file.counters()
 
-    def begin(self) -> None:
-        """Marks the start of a window.
-
-        Raises:
-            NotMeasured: the mapped file cannot be read.
-        """
-        if self._file is None:
-            self._file = SharedFile(self._path)
-        if self._last is not None and self._clock.now_s() - self._last[0] < _FRESH_S:
-            self._mark = self._last
-        else:
-            self._mark = self._clock.now_s(), self._file.counters()
-
-    def sample(self) -> None:
-        """Takes nothing: the shim counts by itself."""
-
-    def read(self) -> Readings:
-        """The readings since `begin`; a mean over nothing is absent.
-
-        Raises:
-            NotMeasured: no time has passed, or the shim could not follow its connections.
-        """
-        if self._file is None or self._mark is None:
-            raise NotMeasured("the window has not begun")
-        self._last = self._clock.now_s(), self._file.counters()
-        return differences(self._last[0] - self._mark[0], self._mark[1], self._last[1])
-
-    def close(self) -> None:
-        """Unmaps the file; may be called twice."""
-        if self._file is not None:
-            self._file.close()
-            self._file = self._mark = self._last = None
+    def differences(self, elapsed_s: float, first: Counters, last: Counters) -> Readings:
+        """The readings between two states; see `differences` below."""
+        return differences(elapsed_s, first, last)
 
 
 def differences(elapsed_s: float, first: Counters, last: Counters) -> dict[str, float]:
