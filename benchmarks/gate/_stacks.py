@@ -21,7 +21,8 @@ from pathlib import Path
 from _bench import PATH, SIZE_BYTES, Placement
 
 from trimtab.testbed import apache_config, content
-from trimtab.testbed.apache import _free_ports, _module_directory, _program, _worker_user
+from trimtab.testbed._private import free_ports, worker_user
+from trimtab.testbed.apache import module_directory, program
 from trimtab.testbed.apache_config import ApacheSpec, Mpm
 
 PROCESSES = 64
@@ -155,7 +156,7 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
     apache = apache or spec(mpm)
     with tempfile.TemporaryDirectory(prefix="trimtab-benchmark-") as name, contextlib.ExitStack() as running:
         directory = Path(name)
-        behind, port = _free_ports(2)
+        behind, port = free_ports(2)
         server = furnish(directory, apache, behind)
         if kind in RULES:
             workers = apache.max_request_workers
@@ -180,18 +181,18 @@ def furnish(directory: Path, apache: ApacheSpec, port: int) -> list[str]:
 
     It listens on one port, as Debian ships it: with a second one its workers would take turns at a mutex.
     """
-    user = _worker_user() if os.geteuid() == 0 else None
+    user = worker_user()
     directory.chmod(0o755)
     for part in ("logs", "run", "php", "conf-enabled"):
         (directory / part).mkdir(mode=0o755)
     content.write(directory)
     (directory / "htdocs" / PATH[1:]).write_bytes(b"x" * SIZE_BYTES)
     (directory / "conf-enabled" / "benchmark.conf").write_text("MaxKeepAliveRequests 0\nTimeout 600\n")
-    modules = apache_config.modules(apache, _module_directory())
+    modules = apache_config.modules(apache, module_directory())
     config = directory / "apache2.conf"
     text = apache_config.text(apache, directory, modules, (port, port), user)
     config.write_text(text.replace(f"Listen 127.0.0.1:{port}\n", "", 1))
-    return [_program(), "-f", str(config), "-d", str(directory), "-DFOREGROUND"]
+    return [program(), "-f", str(config), "-d", str(directory), "-DFOREGROUND"]
 
 
 def _run(how: str) -> list[str]:
@@ -201,7 +202,7 @@ def _run(how: str) -> list[str]:
 
 def _proxy(kind: str, directory: Path, port: int, behind: int, where: Placement, apache: ApacheSpec) -> list[str]:
     """Writes a proxy's configuration, and gives its command."""
-    user = f"user {' '.join(_worker_user())};" if os.geteuid() == 0 else ""
+    user = f"user {' '.join(worker)};" if (worker := worker_user()) else ""
     text = {"haproxy": HAPROXY, "nginx": NGINX}[kind].format(
         port=port,
         behind=behind,

@@ -24,7 +24,7 @@ from trimtab import native
 from trimtab.gate.launch import loadable, preloaded, require_active
 from trimtab.gate.place import Place
 from trimtab.sensors import _shared_file
-from trimtab.testbed.apache import _free_ports
+from trimtab.testbed._private import free_ports
 
 PAIRS, COUNT = 15, 200_000
 SOURCE = Path(__file__).with_name("calls.c")
@@ -55,7 +55,7 @@ def measure(out: Path, quick: bool) -> None:
         binary = compiled(place.directory)
         shim = loadable(native.shim_path())
         for pair in range(pairs):
-            first, second = _free_ports(2)
+            first, second = free_ports(2)
             loaded = preloaded(os.environ, shim, place, (first,), gated=False)
             require_active(loaded)
             # Each goes first in every other pair, so that a drift of the machine favours neither.

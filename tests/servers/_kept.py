@@ -21,8 +21,9 @@ from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of
 from trimtab.sensors._shared_file import MODE_FIXED, Idle, KeepAlive, SharedFile
 from trimtab.testbed import apache_config
-from trimtab.testbed.apache import _free_ports, _module_directory, _worker_user
-from trimtab.testbed.apache import _program as _apache
+from trimtab.testbed._private import free_ports, worker_user
+from trimtab.testbed.apache import module_directory
+from trimtab.testbed.apache import program as _apache
 from trimtab.testbed.apache_config import ApacheSpec
 
 Server = Literal["prefork", "worker", "event", "nginx"]
@@ -142,9 +143,9 @@ def kept(server: Server, keep_alive_ms: int = 60_000, backend: int = 9) -> Itera
         directory = Path(name)
         directory.chmod(0o755)
         _fill(directory)
-        port, other, tls = _free_ports(3)
+        port, other, tls = free_ports(3)
         if server == "nginx":
-            user = "user {} {};".format(*_worker_user()) if os.geteuid() == 0 else ""
+            user = "user {} {};".format(*worker) if (worker := worker_user()) else ""
             ports = {"port": port, "tls": tls, "backend": backend}
             config = directory / "nginx.conf"
             config.write_text(_NGINX.format(d=directory, user=user, keep_alive_ms=keep_alive_ms, **ports))
@@ -181,11 +182,11 @@ def _apache_command(
 ) -> list[object]:
     threads = 1 if mpm == "prefork" else 8
     spec = ApacheSpec(mpm, _WORKERS, _WORKERS // threads, threads, keep_alive_timeout_ms=keep_alive_ms)
-    user = _worker_user() if os.geteuid() == 0 else None
-    modules = apache_config.modules(spec, _module_directory())
+    user = worker_user()
+    modules = apache_config.modules(spec, module_directory())
     config = directory / "apache2.conf"
     config.write_text(apache_config.text(spec, directory, modules, ports, user))
-    more = _APACHE.format(modules=_module_directory(), backend=backend, tls=tls, d=directory)
+    more = _APACHE.format(modules=module_directory(), backend=backend, tls=tls, d=directory)
     (directory / "conf-enabled" / "kept.conf").write_text(more)
     return [_apache(), "-f", config, "-d", directory, "-DFOREGROUND"]
 

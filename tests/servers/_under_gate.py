@@ -21,7 +21,8 @@ from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of
 from trimtab.plants.gate import Gate
 from trimtab.testbed import apache_config, content
-from trimtab.testbed.apache import _free_ports, _module_directory, _program, _worker_user
+from trimtab.testbed._private import free_ports, worker_user
+from trimtab.testbed.apache import module_directory, program
 from trimtab.testbed.apache_config import ApacheSpec, Mpm
 from trimtab.testbed.content import WEBSTONE
 
@@ -125,15 +126,15 @@ def under_gate(
     """
     threads = 1 if mpm == "prefork" else 4
     apache = ApacheSpec(mpm, workers, max(1, workers // threads), threads, keep_alive_timeout_ms=keep_alive_ms)
-    user = _worker_user() if os.geteuid() == 0 else None
+    user = worker_user()
     with tempfile.TemporaryDirectory(prefix="trimtab-under-gate-") as name:
         directory = Path(name)
         directory.chmod(0o755)
         for part in ("logs", "run", "php", "conf-enabled"):
             (directory / part).mkdir(mode=0o755)
         content.write(directory)
-        page, status = _free_ports(2)
-        modules = apache_config.modules(apache, _module_directory())
+        page, status = free_ports(2)
+        modules = apache_config.modules(apache, module_directory())
         config = directory / "apache2.conf"
         config.write_text(apache_config.text(apache, directory, modules, (page, status), user))
         classes = directory / "classes.toml"
@@ -141,7 +142,7 @@ def under_gate(
         named = ("--ports", page) if ports else ()
         how = ("--gate", classes) if gate else named
         ours = a_name()
-        server = (_program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
+        server = (program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
         process = trimtab_run("--name", ours, *how, *options, "--", *server)
         url = f"http://127.0.0.1:{status}/server-status"
         bed = UnderGate(process, places.place(ours), page, url, directory)

@@ -18,7 +18,7 @@ import pytest
 from tests.servers._any_server import AnyServer, under_run
 from tests.servers._asking import PATIENCE_S, Asking, asking, pages
 from tests.servers._under_gate import until
-from trimtab.testbed.apache import _free_ports, _worker_user
+from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
 TEXT = "a page\n" * 1500
@@ -74,8 +74,8 @@ def program(*names: str) -> str:
 
 @contextlib.contextmanager
 def nginx(directory: Path) -> Iterator[AnyServer]:
-    port, config = _free_ports(1)[0], directory / "nginx.conf"
-    user = "user {} {};".format(*_worker_user()) if os.geteuid() == 0 else ""
+    port, config = free_ports(1)[0], directory / "nginx.conf"
+    user = "user {} {};".format(*worker) if (worker := worker_user()) else ""
     config.write_text(NGINX.format(d=directory, port=port, user=user))
     with under_run([program("nginx"), "-c", config], port, directory, workers=32) as server:
         yield server
@@ -83,7 +83,7 @@ def nginx(directory: Path) -> Iterator[AnyServer]:
 
 @contextlib.contextmanager
 def python(directory: Path) -> Iterator[AnyServer]:
-    port = _free_ports(1)[0]
+    port = free_ports(1)[0]
     code = (
         "import functools, http.server as s;"
         f"h = functools.partial(s.SimpleHTTPRequestHandler, directory={os.fspath(directory / 'www')!r});"
@@ -96,8 +96,8 @@ def python(directory: Path) -> Iterator[AnyServer]:
 
 @contextlib.contextmanager
 def fpm(directory: Path, pm: str) -> Iterator[AnyServer]:
-    port, config = _free_ports(1)[0], directory / "fpm.conf"
-    user = "user = {}\ngroup = {}".format(*_worker_user()) if os.geteuid() == 0 else ""
+    port, config = free_ports(1)[0], directory / "fpm.conf"
+    user = "user = {}\ngroup = {}".format(*worker) if (worker := worker_user()) else ""
     config.write_text(FPM.format(d=directory, port=port, user=user, pm=pm))
     command = [program("php-fpm8.2", "php-fpm8.3", "php-fpm8.4", "php-fpm"), "-n", "-F", "-y", config]
     with under_run(command, port, directory, workers=4) as server:

@@ -1,0 +1,267 @@
+"""What every private server of the testbed has: a directory, a record, limits, a process, an end without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from trimtab.errors import PlantError, TrimtabError, UsageError
+from trimtab.testbed import launch, processes, reap
+from trimtab.testbed.cgroup import Confinement, Limits
+from trimtab.testbed.registry import Record, Registry, boot_id
+
+WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
+_ATTEMPTS = 5
+
+
+class PrivateServer(ABC):
+    """A private server; a context manager. It ends with the thread that starts it.
+
+    Args:
+        registry: where what it holds is written down; None for this user's own.
+        start_patience_s: how long it may take to answer for the first time.
+        environment: what it finds in its environment beside this process's own, from the port of its pages.
+
+    Attributes:
+        pid: its first process.
+        port: port of its pages, on 127.0.0.1.
+        confinement: the limits in force, and those that could not be set and why.
+        cgroups: its control groups by controller.
+    """
+
+    program_name: str
+    """What it is called in messages and in the name of its directory."""
+    ports_wanted = 1
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        start_patience_s: float = 20.0,
+        environment: Callable[[int], Mapping[str, str]] = lambda port: {},
+    ) -> None:
+        self.pid = 0
+        self.port = 0
+        self.confinement = "none: not started"
+        self.cgroups: dict[str, Path] = {}
+        self._environment = environment
+        self._registry = registry or Registry()
+        self._patience_s = start_patience_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._confinement: Confinement | None = None
+        self._record: Record | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Its files.
+
+        Raises:
+            TrimtabError: it is not started.
+        """
+        return Path(self._held().directory)
+
+    def url(self, path: str) -> str:
+        """The URL of one of its pages."""
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts it and returns when it answers.
+
+        Raises:
+            UsageError: something that it needs is not installed.
+            PlantError: it did not start; the message carries what it said.
+        """
+        self.require_installed()
+        owner = processes.identify(os.getpid())
+        assert owner is not None
+        directory = tempfile.mkdtemp(prefix=f"trimtab-{self.program_name}-")
+        self._record = Record(boot_id(), owner, directory)
+        try:
+            self._registry.write(self._record)
+            confinement = self._confine()
+            self.directory.chmod(0o755)
+            self.furnish()
+            for _ in range(_ATTEMPTS):
+                if self._launch(confinement):
+                    return
+            raise PlantError(f"{self.program_name} found no free port in {_ATTEMPTS} attempts")
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self, patience_s: float = 5.0) -> None:
+        """Ends it and removes all that it holds; may be called twice.
+
+        Raises:
+            TrimtabError: something could not be removed; the next testbed tries again.
+        """
+        record = self._record
+        if record is None:
+            return
+        self.ending()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                self._process.send_signal(signal.SIGTERM)
+                self._process.wait(patience_s)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._confinement is not None:
+            self._confinement.remove()
+            self._confinement = None
+        with self._registry.locked():
+            reap.clear(self._registry, record)
+            self._record = None
+            self.released()
+
+    @abstractmethod
+    def require_installed(self) -> None:
+        """Makes sure that it can be started.
+
+        Raises:
+            UsageError: something is not installed.
+        """
+
+    @abstractmethod
+    def limits(self) -> Limits:
+        """The limits that it wants; what else they need is acquired here, with the registry locked."""
+
+    @abstractmethod
+    def furnish(self) -> None:
+        """Writes all that it needs, except its configuration."""
+
+    @abstractmethod
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        """Writes its configuration for these ports, and gives its command."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """One attempt to reach it.
+
+        Raises:
+            OSError: it cannot be reached yet.
+        """
+
+    def confined(self, confinement: Confinement) -> None:
+        """The limits are set: what else is to be said of them is added here."""
+        return
+
+    def launched(self, ports: Sequence[int]) -> None:
+        """Its process runs, on these ports."""
+        return
+
+    def error_log(self) -> str:
+        """What it has logged elsewhere than on its output."""
+        return ""
+
+    def ending(self) -> None:
+        """It is about to be ended."""
+        return
+
+    def released(self) -> None:
+        """All is gone that its record says; the registry is locked."""
+        return
+
+    def _held(self) -> Record:
+        if self._record is None:
+            raise TrimtabError("the testbed is not started")
+        return self._record
+
+    def hold(self, record: Record) -> None:
+        """Writes down what it holds from now on."""
+        self._record = record
+        self._registry.write(record)
+
+    def _confine(self) -> Confinement:
+        """Sets up control groups, as far as they can be, and writes them down."""
+        with self._registry.locked():
+            reap.reap(self._registry)
+            confinement = self._confinement = Confinement(self.limits())
+            self.cgroups = confinement.directories
+            groups = tuple(sorted({os.fspath(d) for d in self.cgroups.values()}))
+            self.hold(replace(self._held(), cgroups=groups))
+        self.confined(confinement)
+        self.confinement = str(confinement)
+        return confinement
+
+    def _launch(self, confinement: Confinement) -> bool:
+        """Starts it on free ports; False when somebody else took one in between."""
+        ports = free_ports(self.ports_wanted)
+        command, output = self.configured(ports), self.directory / "logs" / "output.log"
+        with output.open("wb") as log:
+            self._process = subprocess.Popen(
+                launch.argv(os.getpid(), confinement.procs_files(), command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.directory,
+                env={**os.environ, **self._environment(ports[0])},
+            )
+        self.pid, self.port = self._process.pid, ports[0]
+        self.launched(ports)
+        self.hold(replace(self._held(), server=processes.identify(self.pid)))
+        if self._await_answer():
+            return True
+        said = " ".join((output.read_text(encoding="utf-8", errors="replace") + self.error_log()).split())
+        if "Address already in use" in said:
+            return False
+        raise PlantError(f"{self.program_name} did not start: {said[-500:] or 'it said nothing'}")
+
+    def _await_answer(self) -> bool:
+        """Waits for the first answer; False when it ends or does not answer in time."""
+        assert self._process is not None
+        deadline = time.monotonic() + self._patience_s
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(OSError):
+                if self.answers():
+                    return True
+            time.sleep(0.02)
+        return False
+
+
+def worker_user() -> tuple[str, str] | None:
+    """The user and group that workers drop to; None where this process could not change them.
+
+    Raises:
+        UsageError: none of the usual ones exists.
+    """
+    if os.geteuid() != 0:
+        return None
+    for user, group in WORKER_USERS:
+        with contextlib.suppress(KeyError):
+            pwd.getpwnam(user)
+            grp.getgrnam(group)
+            return user, group
+    raise UsageError(f"none of the users {', '.join(u for u, _ in WORKER_USERS)} exists to run the server's workers")
+
+
+def free_ports(number: int) -> list[int]:
+    """Loopback ports that were free a moment ago; who loses the race tries again."""
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in taken]
