@@ -16,10 +16,12 @@ distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory`
 The burst end is asked for by sugiki2005's ratio, on these estimates instead of raw counts, so that it sees beyond the
 time in force by what the trials bring: one idle period in so many is given more time.
 
-Bursts are cut once workers have been scarce for `cramped_s` with tau at the burst end, while idle connections held
-`give` of the time of all workers that were not free. A worker must then bring more than it does within a burst, and
-the bound of Eq. (C2) is `shortest_s` until a time beyond the bursts costs least again. Where workers are busy with
-requests instead, as when the processor is what is short, nothing would be gained, and the bound stays.
+Bursts are cut when for `cramped_s`, with tau at the burst end, clients have waited longer for workers than cutting
+would cost them (a round trip for each new connection), the wait has not come down any more (the queue that a long
+time leaves behind takes a while to clear), and idle connections have held `give` of the time of occupied workers. A
+worker must then bring more than it does within a burst, and the bound of Eq. (C2) is `shortest_s` until a time beyond
+the bursts costs least again. Where workers are busy with requests instead, as when the processor is what is short,
+nothing would be gained, and the bound stays.
 
 While workers are scarce the time never becomes longer, but out of the bursts: a long wait makes new connections dear,
 and connections that are kept for it would make it longer still.
@@ -39,6 +41,7 @@ bursts, also where that gains nothing. Its ratio is here the lower bound.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from trimtab.controllers._cost_words import at_prices, cutting_bursts, for_free, in_burst
@@ -54,6 +57,8 @@ ONWARD = 1.25
 """Where bursts go on to all that was seen, and that is not this factor beyond the time in force, as much is tried."""
 AMPLE = 2.0
 """At this multiple of what a worker can earn beyond the bursts, it is surely not held beyond them."""
+EASING = 0.1
+"""While the wait is still becoming shorter, by this share at least, a queue of before is clearing."""
 OUTGROWN = 0.4
 """What is kept of a memory that is not new when bursts have grown out of the time: most was of others."""
 
@@ -68,7 +73,8 @@ class CostState:
         tally: idle periods in memory.
         longest_s: longest time that was in force, in seconds.
         free: whether idle connections hold no worker here.
-        cramped: for how long workers have been scarce with the time at the end of the bursts, in seconds.
+        cramped: for how long all that has spoken for cutting bursts, in seconds.
+        least_wait_s: shortest wait for a worker since then, in seconds.
         cutting: whether bursts may be cut.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
@@ -80,6 +86,7 @@ class CostState:
     longest_s: float = 0.0
     free: bool = False
     cramped: float = 0.0
+    least_wait_s: float = math.inf
     cutting: bool = False
     side: int = 0
     since: int = 0
@@ -115,7 +122,8 @@ class KeepAliveCost:
         patience_s: worker time at most that a saved connection is worth while no worker is scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
         confirm_s: for how long workers have to be scarce before their price rises.
-        cramped_s: for how long they have to be scarce at the end of the bursts before bursts are cut.
+        cramped_s: for how long all has to speak for cutting bursts before they are cut.
+        round_trip_s: what a new connection is taken to cost its client beside the wait: no server can see it.
         give: share of the time of occupied workers that idle connections have to hold for that; above 1 it never is.
         memory: idle periods that are remembered at most.
         most: share of the memory that a second of a window may take.
@@ -137,6 +145,7 @@ class KeepAliveCost:
     fall_s: float = 300.0
     confirm_s: float = 12.0
     cramped_s: float = 8.0
+    round_trip_s: float = 0.1
     give: float = 0.2
     memory: float = 10_000.0
     most: float = 0.04
@@ -149,7 +158,7 @@ class KeepAliveCost:
 
     def __post_init__(self) -> None:
         require(0 < self.target <= 1, "target", self.target, "a share above 0, to 1")
-        for name in ("wait_s", "patience_s", "fall_s", "cramped_s", "give", "shortest_s", "setup_s"):
+        for name in ("wait_s", "patience_s", "fall_s", "cramped_s", "round_trip_s", "give", "shortest_s", "setup_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
         require(self.setup_s < self.patience_s, "setup_s", self.setup_s, "less than patience_s")
@@ -218,13 +227,20 @@ class KeepAliveCost:
             times_s: the time in force, the shortest that cuts none, and where bursts end, in seconds.
         """
         now_s, floor_s, end_s = times_s
-        held = idle_share(window.readings)
+        wait_s, held = window.readings.get("accept_queue_delay_s"), idle_share(window.readings)
+        if wait_s is None:
+            return state
+        # Per idle period: what its client waits for a worker now, and what cutting bursts would cost it.
+        waits_s = wait_s * (1 - curve.asked(end_s))
+        costs_s = self.round_trip_s * (curve.asked(end_s) - curve.asked(self.shortest_s))
         gives = not state.free and held is not None and held >= self.give
-        if not gives or state.prices.scarce_s == 0 or now_s > floor_s * (1 + self.band):
-            return replace(state, cramped=0.0)
-        cramped = state.cramped + window.duration_s
+        if not gives or waits_s <= costs_s or now_s > floor_s * (1 + self.band):
+            return replace(state, cramped=0.0, least_wait_s=math.inf)
+        eases = wait_s < (1 - EASING) * state.least_wait_s
+        cramped = 0.0 if eases else state.cramped + window.duration_s
+        state = replace(state, cramped=cramped, least_wait_s=min(wait_s, state.least_wait_s))
         if state.cutting or cramped < self.cramped_s:
-            return replace(state, cramped=cramped)
+            return state
         asked_hz = max(state.prices.earning_hz, AMPLE * curve.earned_hz(0.0, end_s))
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
 

@@ -106,6 +106,25 @@ def test_bursts_are_not_cut_where_requests_occupy_the_workers() -> None:
     assert min(loop.times_ms) >= 400
 
 
+def test_a_wait_that_is_shorter_than_new_connections_cost_cuts_no_bursts() -> None:
+    loop = Loop(build(), STANDARD, wait_s=lambda held: 0.05, service_s=0.01, duration_s=2.0).run(120)
+    assert min(loop.times_ms) >= 400
+
+
+def test_while_the_queue_of_a_long_time_clears_bursts_are_not_cut() -> None:
+    """There is room at the end of the bursts, but who waited before is served first."""
+    queue_s = 30.0
+
+    def wait_s(held: float) -> float:
+        nonlocal queue_s
+        queue_s = max(0.002, queue_s * 0.85) if held < 120 else 30.0
+        return queue_s
+
+    loop = Loop(build(), STANDARD, wait_s=wait_s, service_s=0.01, duration_s=2.0).run(120)
+    assert min(loop.times_ms) >= 400
+    assert queue_s < 0.02
+
+
 def test_after_bursts_were_cut_they_are_whole_again_once_there_is_room() -> None:
     loop = Loop(build(fall_s=20.0), STANDARD, wait_s=room_for(30), service_s=0.01).run(40)
     assert min(loop.times_ms) < 150
@@ -290,6 +309,7 @@ def test_a_move_says_what_it_frees_and_what_it_costs() -> None:
         {"patience_s": 0.0},
         {"confirm_s": -1.0},
         {"cramped_s": 0.0},
+        {"round_trip_s": 0.0},
         {"give": 0.0},
         {"most": 2.0},
         {"memory": 10.0},
