@@ -181,11 +181,7 @@ def run_guarantee(
 ) -> int:
     """Runs one controller on a scene and returns the number of its run in the store."""
     with loaded(scene, duration_s, seed, context.say) as plant:
-        knobs = budgets(plant)
-        first = knobs[0].name.partition("@")[2]
-        objective = Objective(of_class("connection_delay_s", first))
-        settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
-        return stored_loop(context, plant, method, knobs, settings, (Domain(),), group, label, scene.facts)
+        return _controlled(plant, scene, context, method, seed, duration_s, group, label)
 
 
 def run_simulated(
@@ -208,9 +204,23 @@ def run_simulated(
     plant = Simulated(server, scene.populations, seed, classes)
     with contextlib.closing(plant):
         plant.clock.sleep(scene.warm_s)
-        objective = Objective(of_class("connection_delay_s", scene.members[0].name))
-        settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
-        return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
+        return _controlled(plant, scene, context, method, seed, duration_s, group, label)
+
+
+def _controlled(
+    plant: Plant,
+    scene: Scene,
+    context: Context,
+    method: tuple[str, Controller],
+    seed: int,
+    duration_s: float,
+    group: str,
+    label: str,
+) -> int:
+    """Runs one controller on a plant that is warm, and returns the number of its run in the store."""
+    objective = Objective(of_class("connection_delay_s", scene.members[0].name))
+    settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
+    return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
 
 
 def budgets(plant: Plant) -> tuple[Knob, ...]:
