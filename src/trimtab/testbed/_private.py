@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from trimtab.errors import PlantError, TrimtabError, UsageError
 from trimtab.testbed import launch, processes, reap
@@ -25,17 +25,20 @@ from trimtab.testbed.registry import Record, Registry, boot_id
 
 WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
 _ATTEMPTS = 5
+Spec = TypeVar("Spec")
 
 
-class PrivateServer(ABC):
+class PrivateServer(ABC, Generic[Spec]):
     """A private server; a context manager. It ends with the thread that starts it.
 
     Args:
+        spec: the server and its limits.
         registry: where what it holds is written down; None for this user's own.
         start_patience_s: how long it may take to answer for the first time.
         environment: what it finds in its environment beside this process's own, from the port of its pages.
 
     Attributes:
+        spec: as given.
         pid: its first process.
         port: port of its pages, on 127.0.0.1.
         confinement: the limits in force, and those that could not be set and why.
@@ -48,10 +51,12 @@ class PrivateServer(ABC):
 
     def __init__(
         self,
+        spec: Spec,
         registry: Registry | None = None,
         start_patience_s: float = 20.0,
         environment: Callable[[int], Mapping[str, str]] = lambda port: {},
     ) -> None:
+        self.spec = spec
         self.pid = 0
         self.port = 0
         self.confinement = "none: not started"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from trimtab.testbed import apache_config, content, swap
 from trimtab.testbed._private import PrivateServer, worker_user
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.cgroup import Confinement, Limits
-from trimtab.testbed.registry import Registry
 from trimtab.testbed.victims import Victims
 
 __all__ = ["ApacheSpec", "ApacheTestbed"]
@@ -22,38 +21,20 @@ __all__ = ["ApacheSpec", "ApacheTestbed"]
 MODULE_DIRECTORIES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
 
 
-class ApacheTestbed(PrivateServer):
-    """A private Apache.
-
-    Args:
-        spec: the server and its limits.
-        registry: see `PrivateServer`.
-        start_patience_s: how long it may take to answer its first request.
-        environment: see `PrivateServer`.
+class ApacheTestbed(PrivateServer[ApacheSpec]):
+    """A private Apache; it answers when its status page comes.
 
     Attributes:
-        spec: as given.
         status_url: its status page, on a port of its own, so with an accept queue of its own. The workers are
             shared: while all of them are busy the page waits for one to become free.
     """
 
     program_name = "apache2"
     ports_wanted = 2
-
-    def __init__(
-        self,
-        spec: ApacheSpec,
-        registry: Registry | None = None,
-        start_patience_s: float = 20.0,
-        environment: Callable[[int], Mapping[str, str]] = lambda port: {},
-    ) -> None:
-        super().__init__(registry, start_patience_s, environment)
-        self.spec = spec
-        self.status_url = ""
-        self._program = ""
-        self._modules: list[tuple[str, Path]] = []
-        self._victims: Victims | None = None
-        self._swap_device = self._swap_missing = ""
+    status_url = ""
+    _program = _swap_device = _swap_missing = ""
+    _modules: Sequence[tuple[str, Path]] = ()
+    _victims: Victims | None = None
 
     @property
     def config_file(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -124,7 +125,7 @@ def processing(spec: ApacheSpec) -> list[str]:
 def text(
     spec: ApacheSpec,
     directory: Path,
-    loaded: list[tuple[str, Path]],
+    loaded: Sequence[tuple[str, Path]],
     ports: tuple[int, int],
     user: tuple[str, str] | None,
 ) -> str:

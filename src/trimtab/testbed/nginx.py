@@ -5,43 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from trimtab.errors import UsageError
 from trimtab.testbed import content, nginx_config
 from trimtab.testbed._private import PrivateServer, worker_user
 from trimtab.testbed.cgroup import Limits
 from trimtab.testbed.nginx_config import NginxSpec
-from trimtab.testbed.registry import Registry
 
 __all__ = ["NginxSpec", "NginxTestbed"]
 
 
-class NginxTestbed(PrivateServer):
-    """A private nginx.
-
-    Args:
-        spec: the server and its limits.
-        registry: see `PrivateServer`.
-        start_patience_s: how long it may take to listen.
-        environment: see `PrivateServer`.
-
-    Attributes:
-        spec: as given.
-    """
+class NginxTestbed(PrivateServer[NginxSpec]):
+    """A private nginx; it answers as soon as it listens."""
 
     program_name = "nginx"
-
-    def __init__(
-        self,
-        spec: NginxSpec,
-        registry: Registry | None = None,
-        start_patience_s: float = 20.0,
-        environment: Callable[[int], Mapping[str, str]] = lambda port: {},
-    ) -> None:
-        super().__init__(registry, start_patience_s, environment)
-        self.spec = spec
-        self._program = ""
+    _program = ""
 
     def require_installed(self) -> None:
         """Finds the program.
