@@ -41,7 +41,8 @@ KNOB = Knob(
     "nothing: only idle connections are ended, and only at their time",
     "After how long a connection that is idle between requests is ended.",
 )
-HABITS = Habits("keep-alive-cost", "idle_held_workers", "2s")
+HABITS = Habits("keep-alive-cost", "accept_queue_delay_s", "2s")
+"""Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
 
 
 class KeepAlive:

@@ -135,7 +135,7 @@ def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place:
     plan = Store(store).run(1).plan
     assert (plan.plant, plan.controller) == ("keep-alive", "keep-alive-cost")
     assert [knob.name for knob in plan.knobs] == [KEEP_ALIVE]
-    assert plan.settings.objective.metric == "idle_held_workers"
+    assert plan.settings.objective.metric == "accept_queue_delay_s"
     trimtab("keep-alive", "set", "auto")
     refused = trimtab("tune", "keep-alive", "--duration", "10s")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
