@@ -14,8 +14,6 @@ use crate::ledger::{add, Kind};
 use crate::rules::{Bytes, Ends};
 use crate::sockets;
 
-/// Connections accepted before others get their turn.
-const BATCH: usize = 64;
 /// Times that one connection is looked at before it is classified by what has come: each look copies it all again.
 const LOOKS: u32 = 64;
 
@@ -43,7 +41,7 @@ impl Gate<'_> {
         let Some(index) = self.listener(number) else {
             return;
         };
-        for _ in 0..BATCH {
+        for _ in 0..self.turn(index) {
             match acceptfrom_with(self.ledger.borrow(number), SocketFlags::CLOEXEC) {
                 Ok((fd, peer)) => {
                     if let Some(peer) = peer.and_then(sockets::internet) {
@@ -59,6 +57,7 @@ impl Gate<'_> {
                 Err(_) => {}
             }
         }
+        self.step_behind();
     }
 
     /// A connection has come.
@@ -217,7 +216,7 @@ impl Gate<'_> {
             self.listeners[index].full = false;
             if self.listeners[index].paused {
                 let number = self.listeners[index].number;
-                self.listeners[index].paused = self.watch(number, EventFlags::IN).is_err();
+                self.listeners[index].paused = self.watch(number, self.listening()).is_err();
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What a start line must be before anything is done.
 
 use trimtab_wire::gate::Start;
+use trimtab_wire::lanes::CLASSES;
 use trimtab_wire::shared::SLOTS;
 
-use crate::ledger::CLASSES;
 use crate::rules::Classifier;
 
 /// Most bytes that are looked at.

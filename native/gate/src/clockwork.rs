@@ -23,7 +23,7 @@ impl Gate<'_> {
             return 0;
         }
         let busy = waits
-            || self.budgets.in_service() > 0
+            || self.budgets.in_service() > self.all_lent()
             || !self.unsure.is_empty()
             || self.peeking.len() > 0
             || self
@@ -33,6 +33,9 @@ impl Gate<'_> {
         let mut wait_ns = if busy { TICK_NS } else { IDLE_TICK_NS };
         if self.is_short() {
             wait_ns = wait_ns.min(reclaim::DISTANCE_NS);
+        }
+        if let Some(rest_ns) = self.rest_ns() {
+            wait_ns = wait_ns.min(rest_ns);
         }
         match self.next_deadline_ns() {
             Some(deadline_ns) => wait_ns.min(deadline_ns.saturating_sub(self.now_ns).max(MS)),
@@ -65,9 +68,11 @@ impl Gate<'_> {
         self.end_talks();
         self.resolve_unsure();
         self.resume_listeners();
+        self.look_after_lanes();
         if self.now_ns - self.surveyed_ns >= SURVEY_NS {
             self.surveyed_ns = self.now_ns;
             self.recover_lost_dispatches();
+            self.free_strays();
             self.check_processes();
             self.end_unattended();
         }

@@ -57,6 +57,7 @@ impl Gate<'_> {
     /// # Returns
     /// The class that it counted in.
     pub(crate) fn free(&mut self, slot: u32) -> Option<usize> {
+        self.end_loan(slot);
         let class = self.slots.give_back(&self.place.shared, slot)? as usize;
         if class >= self.queues.len() {
             return None;
@@ -81,7 +82,7 @@ impl Gate<'_> {
             self.ledger.cell(class),
             self.now_ns,
             share.waiting,
-            share.in_service,
+            share.in_service - self.lent(class),
         );
     }
 
@@ -130,20 +131,28 @@ impl Gate<'_> {
             self.now_ns = now_ns();
         }
         let now_ns = self.now_ns;
-        let Some((slot, sequence)) =
-            self.slots
-                .take(&self.place.shared, class as u32, since_ns, now_ns)
-        else {
+        let (shared, lent) = (&self.place.shared, self.lanes_are_open());
+        let taken = match lent {
+            true => self.slots.take_lent(shared, class as u32, since_ns, now_ns),
+            false => self.slots.take(shared, class as u32, since_ns, now_ns),
+        };
+        let Some((slot, sequence)) = taken else {
             return Gift::Full;
         };
         let gift = self.send(number, slot, sequence, class as u32);
         if gift != Gift::Sent {
-            self.slots.give_back(&self.place.shared, slot);
+            if lent {
+                self.free(slot);
+            } else {
+                self.slots.give_back(&self.place.shared, slot);
+            }
             return gift;
         }
         // Counted before it is closed: should this gate be killed in between, the next one closes it and counts nothing.
-        self.pass(class);
-        self.budgets.served(class);
+        if !lent {
+            self.pass(class);
+            self.budgets.served(class);
+        }
         tally::dispatched(self.ledger.cell(class), now_ns.saturating_sub(since_ns));
         if watched {
             self.unwatch(number);
@@ -177,7 +186,11 @@ impl Gate<'_> {
         let passed = Some(self.ledger.borrow(number));
         let socket = self.ledger.borrow(gate_end);
         match handoff::send(socket, &message.encode(), passed, SendFlags::DONTWAIT) {
-            Ok(()) => Gift::Sent,
+            Ok(()) => {
+                let port = self.listeners[index].local.port();
+                self.place.shared.lanes.note_sent(port.into());
+                Gift::Sent
+            }
             Err(error) => {
                 entry.set_kind(kind);
                 self.listeners[index].full = true;

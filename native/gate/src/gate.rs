@@ -1,7 +1,8 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
 //! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
-//! `refuse`, `server` (processes of the server), `talks` (control and metrics), `recover` (after another gate).
+//! `lanes` (what the workers accept for themselves), `refuse`, `server` (processes of the server), `talks` (control and
+//! metrics), `recover` (after another gate).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use trimtab_wire::shared::now_ns;
 
 use crate::budgets::Budgets;
 use crate::chain::Chain;
+use crate::lanes::{self, Lanes};
 use crate::ledger::{Kind, Ledger};
 use crate::place::Place;
 use crate::reclaim::Asked;
@@ -68,6 +70,7 @@ pub struct Gate<'a> {
     pub(crate) peeking: Chain,
     pub(crate) refused: Chain,
     pub(crate) slots: Slots,
+    pub(crate) lanes: Lanes,
     pub(crate) listeners: Vec<Listener>,
     /// Pid to the descriptor of its conversation.
     pub(crate) workers: HashMap<u32, u32>,
@@ -103,6 +106,8 @@ impl<'a> Gate<'a> {
             .iter()
             .map(|class| (class.budget, class.minimum));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
+        // Before the slots are looked at.
+        lanes::close_all(&place.shared, start.classes.len());
         Ok(Self {
             start,
             place,
@@ -113,6 +118,7 @@ impl<'a> Gate<'a> {
             peeking: Chain::default(),
             refused: Chain::default(),
             slots: Slots::find(&place.shared),
+            lanes: Lanes::default(),
             listeners: Vec::new(),
             workers: HashMap::new(),
             strangers: Vec::new(),
@@ -138,6 +144,7 @@ impl<'a> Gate<'a> {
     /// # Errors
     /// The kernel refuses to wait.
     pub fn run(&mut self) -> anyhow::Result<End> {
+        self.show_lanes();
         self.listen()?;
         let mut events = Vec::with_capacity(BATCH);
         loop {
@@ -145,6 +152,7 @@ impl<'a> Gate<'a> {
             if self.is_due() {
                 self.tick();
             }
+            self.end_rest();
             self.pump();
             if let Some(end) = self.end {
                 self.leave(end);
@@ -282,6 +290,7 @@ impl<'a> Gate<'a> {
     }
 
     fn leave(&mut self, end: End) {
+        self.close_lanes();
         if end == End::Done {
             self.give_all();
             self.place.shared.header.gate_pid.store(0, Relaxed);

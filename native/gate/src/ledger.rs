@@ -11,13 +11,11 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, IntoRawFd as _, Owne
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
+use trimtab_wire::lanes::CLASSES;
 
 use crate::delays::BUCKETS;
 use crate::entry::Entry;
 pub use crate::entry::Kind;
-
-/// Most classes.
-pub const CLASSES: usize = 64;
 
 /// Settings in force.
 #[repr(C)]

@@ -59,6 +59,7 @@ impl Gate<'_> {
             return;
         }
         eprintln!("trimtab-native: gate: no order from the controller in time: open, in order of priority");
+        self.close_lanes();
         settings.open.store(1, Relaxed);
         self.budgets.open = true;
     }
@@ -115,6 +116,7 @@ impl Gate<'_> {
                 .ok_or_else(|| format!("unknown knob {name:?}"))?;
             budgets[class] = value(name, wanted, 0, i64::from(limit))?;
         }
+        self.close_lanes();
         self.collect();
         self.budgets.set(limit, budgets.iter().copied());
         self.ledger.settings().limit.store(limit, Relaxed);
@@ -124,10 +126,12 @@ impl Gate<'_> {
                 .budget
                 .store(u64::from(budget), Relaxed);
         }
+        self.open_lanes();
         Ok(())
     }
 
     fn set_policy(&mut self, policy: Option<Policy>, borrow: Option<bool>) {
+        self.close_lanes();
         let settings = self.ledger.settings();
         if let Some(policy) = policy {
             let preemptive = u32::from(policy == Policy::Preemptive);
@@ -169,13 +173,18 @@ impl Gate<'_> {
         let readings = |class: usize| {
             self.pass(class);
             let share = self.budgets.shares()[class];
+            let (used, used_ns) = self.on_loan(class);
             let first = self.queues[class].first();
             tally::readings(
                 self.ledger.cell(class),
+                tally::OnLoan {
+                    lane: &self.place.shared.lanes.lanes[class],
+                    used_ns,
+                },
                 &self.start.classes[class].name,
                 self.now_ns,
                 share.waiting,
-                share.in_service,
+                share.in_service - self.lent(class) + used,
                 first.map(|number| self.ledger.entry(number).since_ns.load(Relaxed)),
             )
         };

@@ -24,6 +24,13 @@ impl Gate<'_> {
 
     /// As `join`, of a connection that was counted before.
     pub(crate) fn enter(&mut self, number: u32, class: usize, watched: bool) {
+        if self.lanes_are_open() {
+            let given = |gate: &mut Self| gate.give(number, class, watched) != Gift::Full;
+            if given(self) || (self.collect() && self.lends_more(class) && given(self)) {
+                return;
+            }
+            self.close_bound_lanes();
+        }
         if self.may_pass(class) && self.give(number, class, watched) != Gift::Full {
             return;
         }

@@ -82,7 +82,7 @@ impl Gate<'_> {
                 self.close(number);
                 continue;
             }
-            let class = slot.map_or(NO_CLASS, |slot| slot.class.load(Relaxed)) as usize;
+            let class = slot.map_or(NO_CLASS, |slot| slot.class.load(Relaxed).into()) as usize;
             self.free(index);
             let class = if class < self.queues.len() {
                 class
@@ -152,12 +152,10 @@ impl Gate<'_> {
             .flatten()
             .and_then(sockets::internet);
         let local = getsockname(socket).ok().and_then(sockets::internet);
-        let from = local.and_then(|local| {
-            self.listeners
-                .iter()
-                .find(|one| one.local.port() == local.port())
-        });
-        let (Some(client), Some(from)) = (client, from.map(|one| one.number)) else {
+        let from = local
+            .and_then(|local| self.serving(local))
+            .map(|index| self.listeners[index].number);
+        let (Some(client), Some(from)) = (client, from) else {
             return self.close(number);
         };
         let entry = self.ledger.entry(number);

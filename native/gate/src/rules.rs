@@ -4,11 +4,12 @@
 //! Classes are asked in order of priority and the one without rules last. A part of a rule that the bytes so far do not
 //! settle leaves the question open; when no more bytes are waited for, what is not settled does not hold.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
+pub use trimtab_wire::ends::Ends;
+use trimtab_wire::ends::{EndsRule, Network};
 use trimtab_wire::gate::{Class, Rule};
 
-use crate::cidr::Network;
 use crate::client_hello::{self, Hello};
 use crate::head::{Head, Request};
 
@@ -24,9 +25,7 @@ pub struct Classifier {
 /// What a rule asks for.
 #[derive(Debug, Clone, Default)]
 struct Way {
-    source: Option<Network>,
-    local_address: Option<IpAddr>,
-    local_port: Option<u16>,
+    ends: EndsRule,
     host: Option<Vec<u8>>,
     path_prefix: Option<Vec<u8>>,
     cookie: Option<Pair>,
@@ -46,15 +45,6 @@ enum Answer {
     Yes,
     No,
     Open,
-}
-
-/// The ends of a connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Ends {
-    /// Address of the client.
-    pub source: IpAddr,
-    /// Address and port of the server.
-    pub local: SocketAddr,
 }
 
 /// The first bytes of a connection.
@@ -86,7 +76,7 @@ impl Classifier {
                 ways.push((index, way));
             }
         }
-        let asks_address = ways.iter().any(|(_, way)| way.local_address.is_some());
+        let asks_address = ways.iter().any(|(_, way)| way.ends.local_address.is_some());
         Ok(Self {
             ways,
             rest,
@@ -102,6 +92,14 @@ impl Classifier {
     /// Some rule asks for the server's address, not only for its port.
     pub fn asks_address(&self) -> bool {
         self.asks_address
+    }
+
+    /// The rules with their classes, when no request must ever be looked at.
+    pub fn of_ends(&self) -> Option<Vec<(EndsRule, u32)>> {
+        let rule = |(class, way): &(usize, Way)| {
+            (!way.asks_request()).then_some((way.ends, *class as u32))
+        };
+        self.ways.iter().map(rule).collect()
     }
 
     /// The class by the ends alone; None when the request must be looked at.
@@ -155,7 +153,7 @@ impl Way {
             ..Self::default()
         };
         if let Some(source) = &rule.source {
-            way.source = Some(Network::parse(source).map_err(|why| format!("source {why}"))?);
+            way.ends.source = Some(Network::parse(source).map_err(|why| format!("source {why}"))?);
         }
         if let Some(local) = &rule.local {
             let wrong = || format!("local {local:?} is not address:port or :port");
@@ -163,11 +161,11 @@ impl Way {
                 Some(port) => port.parse().map_err(|_| wrong())?,
                 None => {
                     let both: SocketAddr = local.parse().map_err(|_| wrong())?;
-                    way.local_address = Some(both.ip());
+                    way.ends.local_address = Some(both.ip());
                     both.port()
                 }
             };
-            way.local_port = Some(port);
+            way.ends.local_port = Some(port);
         }
         if rule == &Rule::default() {
             return Err("a rule asks for nothing".to_owned());
@@ -185,13 +183,7 @@ impl Way {
     }
 
     fn ends(&self, ends: &Ends) -> Answer {
-        let source = self
-            .source
-            .is_none_or(|network| network.contains(ends.source));
-        let port = self.local_port.is_none_or(|port| port == ends.local.port());
-        let local = ends.local.ip().to_canonical();
-        let address = self.local_address.is_none_or(|address| address == local);
-        settled(source && port && address, true)
+        settled(self.ends.holds(ends), true)
     }
 
     fn request(&self, bytes: &[u8]) -> Answer {

@@ -79,12 +79,16 @@ impl Gate<'_> {
         }
     }
 
-    /// A process of the server has died, or sends what nobody asked for.
+    /// A process of the server has died, or hands over a connection.
     pub(crate) fn on_worker(&mut self, number: u32) {
         let mut bytes = [0; handoff::LONGEST];
-        match handoff::receive(self.ledger.borrow(number), &mut bytes, RecvFlags::DONTWAIT) {
+        let how = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        match handoff::receive(self.ledger.borrow(number), &mut bytes, how) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok((length, _)) if length > 0 => {}
+            Ok((length, passed)) if length > 0 => match passed {
+                Some(fd) if bytes[..length] == handoff::OVER_BUDGET => self.handed_over(fd),
+                _ => {}
+            },
             _ => {
                 let pid = self.ledger.entry(number).with.load(Relaxed);
                 if self.workers.get(&pid) == Some(&number) {
@@ -99,6 +103,8 @@ impl Gate<'_> {
     /// Frees what a dead process held.
     pub(crate) fn sweep(&mut self, pid: u32) {
         self.collect();
+        // Should it have died with a slot in its hands.
+        self.close_lanes();
         for slot in self.slots.of_dead(&self.place.shared, pid) {
             self.free(slot);
         }
@@ -125,7 +131,7 @@ impl Gate<'_> {
 
     /// Takes a listener as one of those that are waited on.
     pub(crate) fn serve_listener(&mut self, listener: Listener) -> rustix::io::Result<()> {
-        self.watch(listener.number, EventFlags::IN)?;
+        self.watch(listener.number, self.listening())?;
         self.watch(listener.gate_end, EventFlags::IN)?;
         self.listeners.push(listener);
         Ok(())

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use trimtab_wire::shared::{Layout, CLOSED, CUTTING, DISPATCHED, FREE, HELD, IDLE, NO_SLOT, SLOTS};
+use trimtab_wire::shared::{
+    Layout, Slot, CLOSED, CUTTING, DISPATCHED, FREE, HELD, IDLE, NO_SLOT, SLOTS,
+};
 
 /// The class number of connections that are outside classes and budgets.
 pub const NO_CLASS: u32 = NO_SLOT;
@@ -16,6 +18,8 @@ pub struct Slots {
     free: Vec<u32>,
     reach: u32,
     classes: Vec<u32>,
+    /// Lent to the workers; these have a class whether a connection has them or not.
+    lent: Vec<bool>,
 }
 
 /// An idle connection.
@@ -37,13 +41,14 @@ impl Slots {
         let free: Vec<u32> = (0..SLOTS as u32).rev().filter(is_free).collect();
         let reach = (0..SLOTS as u32).rev().find(|slot| !is_free(slot));
         let class = |index| match layout.slot(index) {
-            Some(slot) if !is_free(&index) => slot.class.load(Relaxed),
+            Some(slot) if !is_free(&index) => u32::from(slot.class.load(Relaxed)),
             _ => NOT_GIVEN,
         };
         Self {
             free,
             reach: reach.map_or(0, |last| last + 1),
             classes: (0..SLOTS as u32).map(class).collect(),
+            lent: vec![false; SLOTS],
         }
     }
 
@@ -58,22 +63,78 @@ impl Slots {
         arrival_ns: u64,
         now_ns: u64,
     ) -> Option<(u32, u64)> {
-        let index = self.free.pop()?;
-        let slot = layout.slot(index)?;
-        let sequence = slot.sequence.load(Relaxed).wrapping_add(1);
-        slot.sequence.store(sequence, Relaxed);
-        self.classes[index as usize] = class;
-        slot.class.store(class, Relaxed);
-        slot.pid.store(0, Relaxed);
-        slot.fd.store(-1, Relaxed);
-        slot.arrival_ns.store(arrival_ns, Relaxed);
-        slot.dispatched_ns.store(now_ns, Relaxed);
-        slot.received_ns.store(0, Relaxed);
-        slot.idle_since_ns.store(0, Relaxed);
-        slot.requests.store(0, Relaxed);
-        slot.state.store(DISPATCHED, Release);
-        self.reach = self.reach.max(index + 1);
+        loop {
+            let index = self.free.pop()?;
+            let slot = layout.slot(index)?;
+            self.reach = self.reach.max(index + 1);
+            let Some(sequence) = begin(slot, arrival_ns, now_ns) else {
+                // A worker took it from a lane of the gate before this one, just when that died.
+                self.classes[index as usize] = NO_CLASS;
+                continue;
+            };
+            self.classes[index as usize] = class;
+            slot.class.store(class as u16, Relaxed);
+            slot.era.store(0, Relaxed);
+            return Some((index, sequence));
+        }
+    }
+
+    /// Takes a slot that the workers may take too, for a connection that is about to be sent.
+    ///
+    /// # Returns
+    /// As `take`.
+    pub fn take_lent(
+        &self,
+        layout: &Layout,
+        class: u32,
+        arrival_ns: u64,
+        now_ns: u64,
+    ) -> Option<(u32, u64)> {
+        let index = layout
+            .pop(class)
+            .filter(|&index| self.is_lent_to(index, class))?;
+        let sequence = begin(layout.slot(index)?, arrival_ns, now_ns)?;
         Some((index, sequence))
+    }
+
+    /// Slots for the workers, as many as wanted if there are.
+    pub fn lend(&mut self, class: u32, count: u32) -> Vec<u32> {
+        let kept = self.free.len().saturating_sub(count as usize);
+        let mut slots = self.free.split_off(kept);
+        // The lowest on top.
+        slots.reverse();
+        for &index in &slots {
+            self.classes[index as usize] = class;
+            self.lent[index as usize] = true;
+            self.reach = self.reach.max(index + 1);
+        }
+        slots
+    }
+
+    /// The slot is lent to the workers for connections of this class.
+    pub fn is_lent_to(&self, index: u32, class: u32) -> bool {
+        self.is_lent(index) && self.class(index) == Some(class)
+    }
+
+    /// The slot is lent to the workers.
+    pub fn is_lent(&self, index: u32) -> bool {
+        self.lent.get(index as usize).is_some_and(|&lent| lent)
+    }
+
+    /// The slot is the gate's again, whoever has it.
+    pub fn end_loan(&mut self, index: u32) {
+        if let Some(lent) = self.lent.get_mut(index as usize) {
+            *lent = false;
+        }
+    }
+
+    /// The slots that are lent, with their class and what they are now.
+    pub fn on_loan<'a>(
+        &'a self,
+        layout: &'a Layout,
+    ) -> impl Iterator<Item = (u32, usize, &'a Slot)> + 'a {
+        let lent = (0..self.reach).filter(|&index| self.is_lent(index));
+        lent.filter_map(|index| Some((index, self.class(index)? as usize, layout.slot(index)?)))
     }
 
     /// Frees a slot that nobody else will touch.
@@ -83,12 +144,14 @@ impl Slots {
     pub fn give_back(&mut self, layout: &Layout, index: u32) -> Option<u32> {
         let class = self.class(index).filter(|&class| class != NOT_GIVEN)?;
         layout.slot(index)?.state.store(FREE, Relaxed);
+        self.end_loan(index);
         self.classes[index as usize] = NOT_GIVEN;
         self.free.push(index);
         Some(class)
     }
 
-    fn class(&self, index: u32) -> Option<u32> {
+    /// The class that a slot counts in.
+    pub fn class(&self, index: u32) -> Option<u32> {
         self.classes.get(index as usize).copied()
     }
 
@@ -148,6 +211,23 @@ impl Slots {
         idle.sort_unstable_by_key(|idle| (idle.since_ns, idle.slot));
         idle
     }
+}
+
+/// A connection is about to be sent in this slot; None when it is not free.
+fn begin(slot: &Slot, arrival_ns: u64, now_ns: u64) -> Option<u64> {
+    if !slot.advance(FREE, DISPATCHED) {
+        return None;
+    }
+    let sequence = slot.sequence.load(Relaxed).wrapping_add(1);
+    slot.sequence.store(sequence, Relaxed);
+    slot.pid.store(0, Relaxed);
+    slot.fd.store(-1, Relaxed);
+    slot.arrival_ns.store(arrival_ns, Relaxed);
+    slot.dispatched_ns.store(now_ns, Relaxed);
+    slot.received_ns.store(0, Relaxed);
+    slot.idle_since_ns.store(0, Relaxed);
+    slot.requests.store(0, Release);
+    Some(sequence)
 }
 
 fn state(layout: &Layout, index: u32) -> u32 {

@@ -94,3 +94,38 @@ fn idle_connections_are_listed_longest_first_and_only_of_the_wanted_classes() {
         .collect();
     assert_eq!(order, [1, 0]);
 }
+
+#[test]
+fn lent_slots_are_the_workers_until_they_are_taken_back() {
+    let mapped = Mapped::new("lent");
+    let layout: &Layout = &mapped.shared;
+    let mut slots = Slots::find(layout);
+    assert_eq!(slots.lend(1, 2), [0, 1]);
+    layout.open_lane(1, 5);
+    for index in [0, 1] {
+        layout.lend(index, 1, 5);
+    }
+    // The gate gives from the same, and from nobody else's.
+    assert_eq!(slots.take_lent(layout, 0, 10, 20), None);
+    let (given, _) = slots.take_lent(layout, 1, 10, 20).unwrap();
+    let own = layout.take_for_itself(1, 99, 3, 30).unwrap();
+    assert_eq!(slots.take_lent(layout, 1, 10, 20), None);
+    hold(layout, given, 98);
+    assert_eq!(slots.of_dead(layout, 99), [own]);
+    assert_eq!(slots.on_loan(layout).count(), 2);
+    slots.end_loan(own);
+    assert!(slots.is_lent_to(given, 1) && !slots.is_lent_to(given, 0) && !slots.is_lent(own));
+    assert_eq!(slots.take(layout, 0, 10, 20), Some((2, 1)));
+}
+
+#[test]
+fn a_free_slot_that_a_worker_has_taken_meanwhile_is_not_given() {
+    let mapped = Mapped::new("raced");
+    let layout: &Layout = &mapped.shared;
+    let mut slots = Slots::find(layout);
+    layout.slot(0).unwrap().state.store(HELD, Relaxed);
+    assert_eq!(slots.take(layout, 0, 10, 20), Some((1, 1)));
+    assert_eq!(slots.class(0), Some(NO_CLASS));
+    assert_eq!(slots.give_back(layout, 0), Some(NO_CLASS));
+    assert_eq!(slots.take(layout, 0, 10, 20), Some((0, 1)));
+}

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_wire::gate::ClassReadings;
+use trimtab_wire::lanes::Lane;
+use trimtab_wire::shared::bucket_floor_ns;
 
 use crate::delays;
 use crate::ledger::{add, Cell};
@@ -31,6 +33,14 @@ pub fn dispatched(cell: &Cell, delay_ns: u64) {
     add(&cell.delays[delays::bucket(delay_ns)], 1);
 }
 
+/// What workers have taken for themselves in a class.
+pub struct OnLoan<'a> {
+    /// What they have counted.
+    pub lane: &'a Lane,
+    /// Sum of the times of the connections that they have now.
+    pub used_ns: u64,
+}
+
 /// The readings of a class.
 ///
 /// # Arguments
@@ -38,6 +48,7 @@ pub fn dispatched(cell: &Cell, delay_ns: u64) {
 /// * `oldest_ns` - when the first of the queue was accepted.
 pub fn readings(
     cell: &Cell,
+    loan: OnLoan<'_>,
     class: &str,
     now_ns: u64,
     queue: u32,
@@ -45,27 +56,38 @@ pub fn readings(
     oldest_ns: Option<u64>,
 ) -> ClassReadings {
     let oldest_ns = oldest_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+    let taken = loan.lane.taken.load(Relaxed);
+    let delay_ns = cell.delay_ns.load(Relaxed) + loan.lane.delay_ns.load(Relaxed);
+    let lent_ns = loan.lane.held_ns.load(Relaxed) + loan.used_ns;
     ClassReadings {
         class: class.to_owned(),
-        arrivals: cell.arrivals.load(Relaxed),
-        dispatched: cell.dispatched.load(Relaxed),
+        arrivals: cell.arrivals.load(Relaxed) + taken,
+        dispatched: cell.dispatched.load(Relaxed) + taken,
         refused: cell.refused.load(Relaxed),
         aborted: cell.aborted.load(Relaxed),
-        delay_sum_s: cell.delay_ns.load(Relaxed) as f64 * NS,
-        delay_buckets: buckets(cell),
+        delay_sum_s: delay_ns as f64 * NS,
+        delay_buckets: buckets(cell, loan.lane),
         queue,
         in_service,
         queue_connection_s: cell.queue_ns.load(Relaxed) as f64 * NS,
-        in_service_connection_s: cell.in_service_ns.load(Relaxed) as f64 * NS,
+        in_service_connection_s: (cell.in_service_ns.load(Relaxed) + lent_ns) as f64 * NS,
         oldest_wait_s: oldest_ns as f64 * NS,
     }
 }
 
-fn buckets(cell: &Cell) -> Vec<(u64, u64)> {
-    cell.delays
+fn buckets(cell: &Cell, lane: &Lane) -> Vec<(u64, u64)> {
+    let mut counts: Vec<u64> = cell
+        .delays
         .iter()
+        .map(|count| count.load(Relaxed))
+        .collect();
+    for (index, count) in lane.delays.iter().enumerate() {
+        counts[delays::bucket(bucket_floor_ns(index))] += count.load(Relaxed);
+    }
+    counts
+        .into_iter()
         .enumerate()
-        .map(|(index, count)| (delays::upper_us(index), count.load(Relaxed)))
+        .map(|(index, count)| (delays::upper_us(index), count))
         .filter(|&(_, count)| count > 0)
         .collect()
 }
@@ -75,6 +97,26 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
 
+    fn loan(lane: &Lane, used_ns: u64) -> OnLoan<'_> {
+        OnLoan { lane, used_ns }
+    }
+
+    #[test]
+    fn what_workers_took_for_themselves_counts_too() {
+        let (ledger, lane) = (Ledger::new(0).unwrap(), Lane::default());
+        let cell = ledger.cell(0);
+        dispatched(cell, 5_000);
+        lane.count(0);
+        lane.count(500_000_000);
+        lane.held_ns.store(2_000_000_000, Relaxed);
+        let seen = readings(cell, loan(&lane, 1_000_000_000), "a", 0, 0, 1, None);
+        assert_eq!((seen.arrivals, seen.dispatched), (2, 3));
+        assert_eq!(seen.delay_buckets.iter().map(|&(_, n)| n).sum::<u64>(), 3);
+        assert_eq!(seen.delay_buckets[0], (0, 1));
+        assert!((seen.delay_sum_s - 0.500005).abs() < 1e-12);
+        assert_eq!((seen.in_service_connection_s, seen.in_service), (3.0, 1));
+    }
+
     #[test]
     fn integrals_are_counts_times_the_time_they_held() {
         let ledger = Ledger::new(0).unwrap();
@@ -82,7 +124,15 @@ mod tests {
         cell.until_ns.store(1_000_000_000, Relaxed);
         pass(cell, 3_000_000_000, 2, 1);
         pass(cell, 4_000_000_000, 0, 3);
-        let seen = readings(cell, "a", 4_000_000_000, 0, 3, None);
+        let seen = readings(
+            cell,
+            loan(&Lane::default(), 0),
+            "a",
+            4_000_000_000,
+            0,
+            3,
+            None,
+        );
         assert_eq!(
             (seen.queue_connection_s, seen.in_service_connection_s),
             (4.0, 5.0)
@@ -97,7 +147,15 @@ mod tests {
         dispatched(cell, 5_000);
         dispatched(cell, 5_900);
         dispatched(cell, 500_000_000);
-        let seen = readings(cell, "a", 2_000_000_000, 1, 0, Some(1_500_000_000));
+        let seen = readings(
+            cell,
+            loan(&Lane::default(), 0),
+            "a",
+            2_000_000_000,
+            1,
+            0,
+            Some(1_500_000_000),
+        );
         assert_eq!(seen.delay_buckets, [(5, 2), (501_759, 1)]);
         assert!((seen.delay_sum_s - 0.5000109).abs() < 1e-12);
         assert_eq!((seen.dispatched, seen.oldest_wait_s), (3, 0.5));

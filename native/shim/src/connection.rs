@@ -241,7 +241,7 @@ pub fn release(index: u32) {
 fn give_back(shared: &Layout, index: u32) {
     if let Some(slot) = shared.slot(index) {
         slot.close();
-        if shared.release(index) {
+        if !shared.give_to_lane(index) && shared.release(index) {
             register::wake_gate();
         }
     }

@@ -1,11 +1,14 @@
 //! The epoll registrations of a listener's numbers.
 
 use std::ffi::c_int;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::epoll_event;
+use rustix::event::epoll;
 
 use crate::real;
+use crate::register::{borrow, lowest, raise};
 
 const PLACES: usize = 32;
 
@@ -17,6 +20,8 @@ struct Registration {
     number: AtomicI32,
     events: AtomicU32,
     data: AtomicU64,
+    /// 1: the kept TCP listener is registered beside it.
+    beside: AtomicU32,
 }
 
 impl Registrations {
@@ -29,6 +34,7 @@ impl Registrations {
                     number: AtomicI32::new(-1),
                     events: AtomicU32::new(0),
                     data: AtomicU64::new(0),
+                    beside: AtomicU32::new(0),
                 }
             }; PLACES],
         )
@@ -56,6 +62,35 @@ impl Registrations {
         }
     }
 
+    /// Registers the kept TCP listener beside the numbers, for one process to be woken by each connection.
+    pub fn add_beside(&self, tcp: c_int) {
+        for one in &self.0 {
+            let events = one.events.load(Ordering::Relaxed);
+            let there = one.epoll.load(Ordering::Relaxed) >= 0;
+            if there
+                && one.beside.load(Ordering::Relaxed) == 0
+                && events & libc::EPOLLIN as u32 != 0
+                && events & libc::EPOLLONESHOT as u32 == 0
+            {
+                let kept = events & (libc::EPOLLIN | libc::EPOLLET) as u32;
+                let events = kept | libc::EPOLLEXCLUSIVE as u32;
+                if one.control(libc::EPOLL_CTL_ADD, tcp, events) {
+                    one.beside.store(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Takes the kept TCP listener out again: of this epoll, or of all.
+    pub fn remove_beside(&self, tcp: c_int, epoll: Option<c_int>) {
+        for one in &self.0 {
+            let meant = epoll.is_none_or(|epoll| one.epoll.load(Ordering::Relaxed) == epoll);
+            if meant && one.beside.swap(0, Ordering::Relaxed) != 0 {
+                one.control(libc::EPOLL_CTL_DEL, tcp, 0);
+            }
+        }
+    }
+
     /// Drops those of a number that is closed.
     pub fn forget(&self, fd: c_int) {
         for registration in self.0.iter().filter(|r| r.is_of(fd)) {
@@ -68,14 +103,28 @@ impl Registrations {
         let mut removed = [false; PLACES];
         for (registration, removed) in self.0.iter().zip(&mut removed) {
             // One that fails belongs to an epoll that has been closed.
-            *removed = registration.is_of(fd) && registration.control(libc::EPOLL_CTL_DEL, fd);
+            *removed = registration.is_of(fd) && registration.restore(libc::EPOLL_CTL_DEL, fd);
         }
         let done = change();
         for (registration, _) in self.0.iter().zip(removed).filter(|(_, removed)| *removed) {
-            registration.control(libc::EPOLL_CTL_ADD, fd);
+            registration.restore(libc::EPOLL_CTL_ADD, fd);
         }
         done
     }
+}
+
+/// Data of the first descriptor's events in the epoll of `both`.
+pub const FIRST: u64 = 1;
+
+/// An epoll of our own that waits for two descriptors, for one process to be woken by each event.
+pub fn both(one: c_int, other: c_int) -> Option<c_int> {
+    let waiter = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+    for (fd, data) in [(one, FIRST), (other, FIRST + 1)] {
+        let data = epoll::EventData::new_u64(data);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+        epoll::add(&waiter, borrow(fd)?, data, flags).ok()?;
+    }
+    raise(waiter.as_fd(), lowest(), true).ok()
 }
 
 impl Registration {
@@ -83,9 +132,13 @@ impl Registration {
         self.epoll.load(Ordering::Relaxed) >= 0 && self.number.load(Ordering::Relaxed) == fd
     }
 
-    fn control(&self, operation: c_int, fd: c_int) -> bool {
+    fn restore(&self, operation: c_int, fd: c_int) -> bool {
+        self.control(operation, fd, self.events.load(Ordering::Relaxed))
+    }
+
+    fn control(&self, operation: c_int, fd: c_int, events: u32) -> bool {
         let mut event = epoll_event {
-            events: self.events.load(Ordering::Relaxed),
+            events,
             u64: self.data.load(Ordering::Relaxed),
         };
         let epoll = self.epoll.load(Ordering::Relaxed);

@@ -3,8 +3,8 @@
 //! It may only ever make things no worse: without its environment, with a mapped file of another version, for a descriptor that it does
 //! not know and on any doubt it calls libc as if it were not there. It has three jobs:
 //!
-//! - hand-off (`listener`): the server's listening socket goes to the gate, and `accept` takes connections from the gate;
-//!   when the gate has died the process accepts for itself, and when it is back, takes from it again;
+//! - hand-off (`listener`): the server's listening socket goes to the gate, and `accept` takes connections from the gate, or
+//!   for itself as long as the gate lets it (`lanes`); when the gate has died the process accepts for itself, and when it is back, takes from it again;
 //! - sense (`connection`): queueing delay, service time and idle periods of connections on the gated ports, and the state of
 //!   their slots;
 //! - keep-alive (`patience` where the server waits in poll, `expiry` where it waits in epoll): idle connections end after the
@@ -26,6 +26,7 @@ mod head;
 mod hooks;
 mod http1;
 mod idle;
+mod lanes;
 mod listener;
 mod patience;
 mod phase;

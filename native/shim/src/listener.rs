@@ -12,6 +12,7 @@ use trimtab_wire::handoff::{receive, Dispatch, LONGEST};
 use trimtab_wire::shared::{now_ns, DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
 
 use crate::environment::{self, Environment};
+use crate::lanes::{self, Woken};
 use crate::register::{self, borrow};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
@@ -61,7 +62,7 @@ pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int) -> c_int {
     loop {
         let done = match switch::under(fd) {
             // SAFETY: as the caller promises.
-            Some((_, GATED)) => unsafe { from_gate(environment, fd, peer, flags) },
+            Some((listener, GATED)) => unsafe { from_gate(environment, listener, fd, peer, flags) },
             // SAFETY: as the caller promises.
             Some((listener, _)) => unsafe { from_kernel(environment, listener, fd, peer, flags) },
             // SAFETY: as the caller promises.
@@ -132,6 +133,7 @@ fn gated_port(environment: &Environment, socket: std::os::fd::BorrowedFd<'_>) ->
 /// One attempt through the gate; None when the state of the listener has changed.
 unsafe fn from_gate(
     environment: &Environment,
+    listener: &Listener,
     fd: c_int,
     peer: Peer,
     flags: c_int,
@@ -140,13 +142,43 @@ unsafe fn from_gate(
     if environment.shared.has(FLAG_PREEMPTIVE) {
         reclaim::ensure();
     }
-    let how = if flags & libc::SOCK_CLOEXEC == 0 {
+    let mut how = if flags & libc::SOCK_CLOEXEC == 0 {
         RecvFlags::empty()
     } else {
         RecvFlags::CMSG_CLOEXEC
     };
+    let open = &environment.shared.lanes;
+    let port = listener.port.load(Ordering::Relaxed);
+    let lent = open.are_open();
+    let waiter = if lent {
+        open.note_armed(port);
+        listener.arm(fd)
+    } else {
+        listener.disarm();
+        None
+    };
+    if lent && open.may_have_sent(port) {
+        // What the gate has sent came before.
+        how |= RecvFlags::DONTWAIT;
+    } else if lent {
+        // SAFETY: as the caller promises.
+        if let Some(accepted) = unsafe { lanes::accept(environment, listener, peer, flags) } {
+            return Some(accepted);
+        }
+        if let Some(waiter) = waiter {
+            match lanes::wait(waiter) {
+                Err(error) => return Some(failed(error)),
+                Ok(Woken::Client) => return None,
+                Ok(Woken::Gate) => how |= RecvFlags::DONTWAIT,
+            }
+        }
+    }
     let mut bytes = [0; LONGEST];
     let (length, received) = match receive(borrow(fd)?, &mut bytes, how) {
+        Err(Errno::AGAIN) if how.contains(RecvFlags::DONTWAIT) => {
+            open.nothing_sent(port);
+            return None;
+        }
         // The gate died with wake bytes unread: said once, and what it had dispatched comes after it.
         Err(Errno::CONNRESET) => return None,
         Err(error) => return Some(failed(error)),
@@ -156,6 +188,9 @@ unsafe fn from_gate(
         }
         Ok(received) => received,
     };
+    if lent {
+        open.received.fetch_add(1, Ordering::Relaxed);
+    }
     let dispatch = Dispatch::decode(bytes.get(..length)?)?;
     let Some(received) = received else {
         // No room for a descriptor in this process: the kernel has dropped it.
@@ -170,7 +205,7 @@ unsafe fn from_gate(
         }
     }
     // SAFETY: as the caller promises.
-    unsafe { peer.fill(&dispatch) };
+    unsafe { peer.fill(&dispatch.peer, dispatch.peer_len) };
     Some(deliver(environment, &dispatch, received))
 }
 
@@ -238,7 +273,7 @@ unsafe fn from_kernel(
 ///
 /// Of a socket that has sent nothing TCP_INFO gives the time since the handshake as the time since the last send: a difference of two
 /// readings of one clock, so it is not biased.
-fn waited_ns(fd: c_int) -> Option<u64> {
+pub fn waited_ns(fd: c_int) -> Option<u64> {
     let mut info = [0_u32; 12];
     let mut length = std::mem::size_of_val(&info) as socklen_t;
     let before = real::errno();
@@ -266,19 +301,20 @@ fn failed(error: Errno) -> c_int {
 
 impl Peer {
     /// Writes the client's address as accept(2) does: cut to the room there is, with its full length.
-    unsafe fn fill(self, dispatch: &Dispatch) {
+    ///
+    /// # Safety
+    /// As accept(2) asks for.
+    pub unsafe fn fill(self, address: &[u8], length: u32) {
         if self.address.is_null() || self.length.is_null() {
             return;
         }
         // SAFETY: not null, and as accept(2) asks for.
         let room = unsafe { *self.length } as usize;
-        let count = room
-            .min(dispatch.peer_len as usize)
-            .min(dispatch.peer.len());
+        let count = room.min(length as usize).min(address.len());
         // SAFETY: the caller has `room` bytes there, and peer at least `count`.
         unsafe {
-            std::ptr::copy_nonoverlapping(dispatch.peer.as_ptr(), self.address.cast(), count);
-            *self.length = dispatch.peer_len;
+            std::ptr::copy_nonoverlapping(address.as_ptr(), self.address.cast(), count);
+            *self.length = length;
         }
     }
 }

@@ -10,7 +10,7 @@ use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{
     connect, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
-use trimtab_wire::handoff::{receive, send, Hello, Role, Welcome, LONGEST};
+use trimtab_wire::handoff::{receive, send, Hello, Role, Welcome, LONGEST, OVER_BUDGET};
 
 use crate::environment::Environment;
 use crate::{table, wake};
@@ -134,6 +134,12 @@ pub fn wake_gate() {
         // A gate that is gone, or whose buffer is full of wake bytes, needs none.
         let _ = send(worker, &[1], None, SendFlags::DONTWAIT);
     }
+}
+
+/// Has the gate take care of a connection; false when it cannot.
+pub fn hand_over(fd: BorrowedFd<'_>) -> bool {
+    conversation()
+        .is_some_and(|gate| send(gate, &OVER_BUDGET, Some(fd), SendFlags::DONTWAIT).is_ok())
 }
 
 fn talk(

@@ -15,7 +15,7 @@ use rustix::io::{fcntl_getfd, DupFlags, FdFlags};
 use trimtab_wire::shared::now_ns;
 
 use crate::environment::{self, Environment};
-use crate::epolls::Registrations;
+use crate::epolls::{self, Registrations};
 use crate::register::{self, borrow};
 use crate::table::{self, GATED, OWN};
 
@@ -38,6 +38,10 @@ pub struct Listener {
     next_try_ns: AtomicU64,
     lock: AtomicU32,
     epolls: Registrations,
+    /// Waits for the worker end and the TCP listener at once; -1 while there is none.
+    waiter: AtomicI32,
+    /// Process and generation that wait for the TCP listener too, in the waiter or in the server's epolls; 0: nobody.
+    armed: AtomicU64,
 }
 
 /// Whether a listener of this process may have to wait for a gate to come back.
@@ -55,6 +59,8 @@ impl Listener {
             next_try_ns: AtomicU64::new(0),
             lock: AtomicU32::new(0),
             epolls: Registrations::new(),
+            waiter: AtomicI32::new(-1),
+            armed: AtomicU64::new(0),
         }
     }
 
@@ -85,6 +91,52 @@ impl Listener {
             left |= matches!(gone, Err(other) if other >= 0);
         }
         !left
+    }
+
+    /// Has this process woken by connections at the TCP listener as well as by the gate.
+    ///
+    /// # Arguments
+    /// - `fd`: the number of the listener.
+    ///
+    /// # Returns
+    /// The waiter, where accept blocks.
+    pub fn arm(&self, fd: c_int) -> Option<BorrowedFd<'static>> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let now = u64::from(table::pid()) << 32 | u64::from(generation);
+        if self.armed.load(Ordering::Acquire) != now {
+            self.locked(|| {
+                if self.armed.load(Ordering::Relaxed) != now {
+                    self.end_arming();
+                    let tcp = self.hidden.load(Ordering::Relaxed);
+                    // Not `blocking`: the server may have changed that since its listener was passed.
+                    let flags = borrow(fd).and_then(|fd| fcntl_getfl(fd).ok());
+                    if flags.is_some_and(|flags| !flags.contains(OFlags::NONBLOCK)) {
+                        let waiter = epolls::both(fd, tcp);
+                        self.waiter.store(waiter.unwrap_or(-1), Ordering::Relaxed);
+                    } else {
+                        self.epolls.add_beside(tcp);
+                    }
+                    self.armed.store(now, Ordering::Release);
+                }
+            });
+        }
+        borrow(self.waiter.load(Ordering::Relaxed))
+    }
+
+    /// Has the server's epolls woken by the gate alone; nobody waits with the waiter then.
+    #[inline]
+    pub fn disarm(&self) {
+        let armed = self.armed.load(Ordering::Relaxed) != 0;
+        if armed && self.waiter.load(Ordering::Relaxed) < 0 {
+            self.locked(|| self.end_arming());
+        }
+    }
+
+    fn end_arming(&self) {
+        self.armed.store(0, Ordering::Relaxed);
+        register::lower(self.waiter.swap(-1, Ordering::Relaxed));
+        self.epolls
+            .remove_beside(self.hidden.load(Ordering::Relaxed), None);
     }
 
     fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -264,6 +316,8 @@ pub fn leave(fd: c_int) {
     let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) else {
         return;
     };
+    // Without the lock: a signal handler of the server may close it, in the middle of anything.
+    listener.end_arming();
     entry.become_kind(table::UNKNOWN, 0);
     listener.epolls.forget(fd);
     if listener.remove(fd) {
@@ -333,6 +387,7 @@ pub fn fall_back(fd: c_int) {
         if entry.kind() != GATED {
             return;
         }
+        listener.end_arming();
         let (Some(worker), Some(own)) =
             (borrow(fd), borrow(listener.hidden.load(Ordering::Relaxed)))
         else {
@@ -372,6 +427,14 @@ fn replace(
 /// Remembers what the server registers for the number of a gated listener, after epoll_ctl has succeeded.
 pub fn remember(epoll: c_int, operation: c_int, fd: c_int, event: Option<&libc::epoll_event>) {
     if let Some((listener, _)) = under(fd) {
-        listener.locked(|| listener.epolls.remember(epoll, operation, fd, event));
+        listener.locked(|| {
+            let tcp = listener.hidden.load(Ordering::Relaxed);
+            listener.epolls.remove_beside(tcp, Some(epoll));
+            listener.epolls.remember(epoll, operation, fd, event);
+            // The next accept adds what is missing.
+            if listener.waiter.load(Ordering::Relaxed) < 0 {
+                listener.armed.store(0, Ordering::Relaxed);
+            }
+        });
     }
 }

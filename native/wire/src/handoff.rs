@@ -6,6 +6,7 @@
 //!   listener (the same pair for every process that shows the same listener), and the conversation ends;
 //! - as WORKER without a descriptor; it is not answered. The connection stays open: its end tells the gate that the process
 //!   has died, and the gate may send [`Reclaim`] on it. A worker reads it only while `FLAG_PREEMPTIVE` is set in the mapped file.
+//!   The worker may send [`OVER_BUDGET`] with a connection on it, which it has accepted for itself and found no slot for.
 //!
 //! On the dispatch socket pair the gate sends [`Dispatch`] with the connection, whose O_NONBLOCK it leaves clear; the workers send
 //! single wake bytes. A Hello with another token or a message of another length is answered by closing.
@@ -24,6 +25,9 @@ const HELLO: u32 = 0x7401;
 const WELCOME: u32 = 0x7402;
 const DISPATCH: u32 = 0x7403;
 const RECLAIM: u32 = 0x7404;
+
+/// The whole message that goes with a connection from a worker to the gate.
+pub const OVER_BUDGET: [u8; 4] = 0x7405_u32.to_le_bytes();
 
 /// Room for any message.
 pub const LONGEST: usize = Dispatch::LEN;

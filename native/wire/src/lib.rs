@@ -3,8 +3,10 @@
 //! Every message between Python and Rust is one line of JSON; unknown keys are errors on both sides. The gate and the shim, both
 //! Rust, share a mapped file ([`shared`], which Python reads too) and pass descriptors with small fixed structs ([`handoff`]).
 
+pub mod ends;
 pub mod gate;
 pub mod handoff;
+pub mod lanes;
 pub mod load;
 pub mod sample;
 pub mod shared;

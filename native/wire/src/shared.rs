@@ -12,6 +12,7 @@
 //! | 24576 | 4096 | histogram of idle periods that the shim or the server ended: 512 counts |
 //! | 28672 | 4096 | histogram of idle periods that the client ended: 512 counts |
 //! | 32768 | 64 x 65536 | [`Slot`]s |
+//! | 4227072 | | [`Lanes`] |
 //!
 //! In the first page [`Sense`] lies at 192, [`KeepAlive`] at 256 and [`Idle`] at 320.
 //!
@@ -24,14 +25,15 @@
 //! The times are CLOCK_MONOTONIC in nanoseconds. The gate raises `generation` once its hand-off socket listens, not before:
 //! a process without a gate tries to find the new one once for each generation (and again after a failure, at a distance).
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::lanes::Lanes;
 pub use crate::shared_file::Shared;
 
 /// "TRIMTAB\0" as the bytes lie in the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRIMTAB\0");
 /// Version of the layout; a reader of another version stays away.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Slots in the file.
 pub const SLOTS: usize = 65_536;
 /// Counts in a histogram.
@@ -169,7 +171,9 @@ pub struct Slot {
     /// `FREE` ... `CLOSED`.
     pub state: AtomicU32,
     /// Index of its class.
-    pub class: AtomicU32,
+    pub class: AtomicU16,
+    /// Era in which the slot was lent to its class's lane; 0: it was not.
+    pub era: AtomicU16,
     /// Process that holds it; 0 before it is received.
     pub pid: AtomicU32,
     /// Its descriptor in that process; -1 before it is received.
@@ -209,6 +213,8 @@ pub struct Layout {
     pub left: [AtomicU64; BUCKETS],
     /// The slots.
     pub slots: [Slot; SLOTS],
+    /// What the gate has lent to the workers.
+    pub lanes: Lanes,
 }
 
 /// Bytes before the first slot.
@@ -217,6 +223,7 @@ pub const HEADER_LEN: usize = std::mem::offset_of!(Layout, slots);
 const _: () = assert!(std::mem::size_of::<Header>() == 4096);
 const _: () = assert!(std::mem::size_of::<Slot>() == 64);
 const _: () = assert!(HEADER_LEN == 32_768);
+const _: () = assert!(std::mem::offset_of!(Layout, lanes) == 4_227_072);
 
 /// Index of a duration in a histogram: eight buckets to the octave, exact below 8 ns.
 #[must_use]

@@ -74,27 +74,29 @@ fn the_layout_is_the_golden_one() {
             word.store(value, Ordering::Relaxed);
         }
         let slot = &shared.slots[3];
-        for (word, value) in [(&slot.state, 41), (&slot.class, 42), (&slot.pid, 43)] {
+        slot.class.store(42, Ordering::Relaxed);
+        slot.era.store(43, Ordering::Relaxed);
+        for (word, value) in [(&slot.state, 41), (&slot.pid, 44)] {
             word.store(value, Ordering::Relaxed);
         }
-        slot.fd.store(44, Ordering::Relaxed);
+        slot.fd.store(45, Ordering::Relaxed);
         for (word, value) in [
-            (&slot.arrival_ns, 45),
-            (&slot.dispatched_ns, 46),
-            (&slot.received_ns, 47),
-            (&slot.idle_since_ns, 48),
-            (&slot.sequence, 51),
+            (&slot.arrival_ns, 46),
+            (&slot.dispatched_ns, 47),
+            (&slot.received_ns, 48),
+            (&slot.idle_since_ns, 49),
+            (&slot.sequence, 52),
         ] {
             word.store(value, Ordering::Relaxed);
         }
-        slot.next.store(49, Ordering::Relaxed);
-        slot.requests.store(50, Ordering::Relaxed);
+        slot.next.store(50, Ordering::Relaxed);
+        slot.requests.store(51, Ordering::Relaxed);
 
         let bytes = std::fs::read(path).expect("readable");
-        assert_eq!(bytes.len(), 32_768 + 64 * 65_536);
+        assert_eq!(bytes.len(), 4_227_072 + 286_784);
         assert_eq!(&bytes[..8], b"TRIMTAB\0");
         let words: Vec<u32> = (8..24).step_by(4).map(|at| u32_at(&bytes, at)).collect();
-        assert_eq!(words, [2, 32_768, 65_536, 64]);
+        assert_eq!(words, [3, 32_768, 65_536, 64]);
         assert_eq!(bytes[24..40], shared.token());
         let words: Vec<u32> = (40..56).step_by(4).map(|at| u32_at(&bytes, at)).collect();
         assert_eq!(words, [11, 12, 13, 14]);
@@ -121,17 +123,17 @@ fn the_layout_is_the_golden_one() {
             .step_by(4)
             .map(|at| u32_at(&bytes, base + at))
             .collect();
-        assert_eq!(words, [41, 42, 43, 44]);
+        assert_eq!(words, [41, 43 << 16 | 42, 44, 45]);
         let words: Vec<u64> = (16..48)
             .step_by(8)
             .map(|at| u64_at(&bytes, base + at))
             .collect();
-        assert_eq!(words, [45, 46, 47, 48]);
+        assert_eq!(words, [46, 47, 48, 49]);
         assert_eq!(
             (u32_at(&bytes, base + 48), u32_at(&bytes, base + 52)),
-            (49, 50)
+            (50, 51)
         );
-        assert_eq!(u64_at(&bytes, base + 56), 51);
+        assert_eq!(u64_at(&bytes, base + 56), 52);
     });
     assert_eq!(offset_of!(Layout, slots), 32_768);
 }

@@ -16,6 +16,7 @@ golden offsets. Only what Python uses is here:
 | 24576  | idle periods that the shim or the server ended, by `floor_ns`: 512 times u64               |
 | 28672  | idle periods that the client ended, by `floor_ns`: 512 times u64                           |
 | 32768  | slots                                                                                     |
+| 4227072 | what the gate has lent to the workers                                                    |
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from pathlib import Path
 from trimtab.errors import NotMeasured
 
 MAGIC = b"TRIMTAB\0"
-VERSION = 2
+VERSION = 3
 HEADER_BYTES = 32_768
 SLOTS = 65_536
 SLOT_BYTES = 64
+LANES_BYTES = 286_784
 FLAG_SENSE = 1
 _SHAPE = struct.Struct("=8sIIII")
 _IDENTITY = struct.Struct("=16sIIII")
@@ -225,7 +227,7 @@ def create(path: Path) -> None:
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(fd, HEADER_BYTES + SLOTS * SLOT_BYTES)
+        os.ftruncate(fd, HEADER_BYTES + SLOTS * SLOT_BYTES + LANES_BYTES)
         wake_source = _FIRST_WAKE_SOURCE + secrets.randbelow(_WAKE_SOURCES)
         identity = _IDENTITY.pack(secrets.token_bytes(16), 0, 0, wake_source, FLAG_SENSE)
         os.pwrite(fd, identity, _IDENTITY_AT)

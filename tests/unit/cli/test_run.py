@@ -112,7 +112,7 @@ def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> Non
         for p in Path("/proc/self/maps").read_text().splitlines()
         if "libc.so" in p or "libc-" in p
     )
-    with pytest.raises(TrimtabError, match=r"its mapped file is not of version 2\): build both anew"):
+    with pytest.raises(TrimtabError, match=r"its mapped file is not of version 3\): build both anew"):
         require_active(preloaded({}, str(libc), place, (80,), gated=False))
 
 

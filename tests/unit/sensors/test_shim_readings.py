@@ -22,9 +22,9 @@ NONE = Counters(0, 0, 0, 0, 0, 0)
 
 def golden() -> bytearray:
     """The bytes that native/wire/src/shared_tests.rs checks, as far as Python reads them."""
-    raw = bytearray(32_768 + 64 * 65_536)
+    raw = bytearray(32_768 + 64 * 65_536 + 286_784)
     raw[:8] = b"TRIMTAB\0"
-    struct.pack_into("<4I", raw, 8, 2, 32_768, 65_536, 64)
+    struct.pack_into("<4I", raw, 8, 3, 32_768, 65_536, 64)
     struct.pack_into("<4I", raw, 40, 11, 12, 13, 1)
     struct.pack_into("<6Q", raw, 192, 21, 22, 23, 24, 25, 26)
     struct.pack_into("<QQII", raw, 256, 61, 62, 63, 64)
@@ -112,7 +112,7 @@ def test_what_is_made_is_read_and_is_for_its_owner_alone(tmp_path: Path) -> None
     ("at", "wrong", "said"),
     [
         (0, b"TRIMTAP\0", "it has another beginning"),
-        (8, struct.pack("<I", 1), r"of this trimtab \(version 2\): its layout is version 1"),
+        (8, struct.pack("<I", 1), r"of this trimtab \(version 3\): its layout is version 1"),
         (12, struct.pack("<I", 4096), "is not a mapped file of this trimtab"),
         (20, struct.pack("<I", 128), "is not a mapped file of this trimtab"),
     ],

@@ -1,0 +1,138 @@
+//! Accepting for itself under a gate, within what the gate has lent: see `trimtab_wire::lanes`.
+
+use std::ffi::c_int;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use libc::{sockaddr, socklen_t};
+use rustix::event::epoll;
+use trimtab_wire::ends::Ends;
+use trimtab_wire::shared::{now_ns, Layout};
+
+use crate::environment::Environment;
+use crate::listener::{waited_ns, Peer};
+use crate::register::{self, borrow};
+use crate::switch::Listener;
+use crate::{connection, epolls, real, table};
+
+/// What came of waiting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// There may be a connection at the TCP listener.
+    Client,
+    /// There may be something from the gate, or its end.
+    Gate,
+}
+
+/// Accepts at the kept TCP listener, which does not block.
+///
+/// # Returns
+/// What accept(2) returns; None when there was nothing for this process.
+///
+/// # Safety
+/// `peer` is as accept(2) asks for.
+pub unsafe fn accept(
+    environment: &Environment,
+    listener: &Listener,
+    peer: Peer,
+    flags: c_int,
+) -> Option<c_int> {
+    let tcp = listener.hidden.load(Ordering::Relaxed);
+    let mut bytes = [0_u8; 128];
+    loop {
+        let mut length = bytes.len() as socklen_t;
+        // SAFETY: there are `length` bytes.
+        let fd = unsafe {
+            real::accept4(
+                tcp,
+                bytes.as_mut_ptr().cast::<sockaddr>(),
+                &mut length,
+                flags,
+            )
+        };
+        if fd < 0 {
+            return (real::errno() != libc::EAGAIN).then_some(fd);
+        }
+        if keep(environment, listener, fd, &bytes) {
+            let known = bytes.get(..length as usize).unwrap_or(&bytes);
+            // SAFETY: as the caller promises.
+            unsafe { peer.fill(known, length) };
+            return Some(fd);
+        }
+        // SAFETY: it was just accepted, and nobody else knows of it.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+}
+
+/// Waits where accept would, for either.
+pub fn wait(waiter: BorrowedFd<'_>) -> rustix::io::Result<Woken> {
+    let mut room = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 2];
+    let (ready, _) = epoll::wait(waiter, &mut room, None)?;
+    let from_gate = |event: &epoll::Event| {
+        let epoll::Event { data, .. } = *event;
+        data.u64() == epolls::FIRST
+    };
+    Ok(match ready.iter().any(from_gate) {
+        true => Woken::Gate,
+        false => Woken::Client,
+    })
+}
+
+/// Begins a connection in a slot of its class; false when the gate has it now.
+fn keep(environment: &Environment, listener: &Listener, fd: c_int, client: &[u8]) -> bool {
+    let shared: &Layout = &environment.shared;
+    let Some(source) = source(client) else {
+        connection::begin(fd, None, None);
+        return true;
+    };
+    if is_wake(shared, source) {
+        connection::begin(fd, None, None);
+        return true;
+    }
+    let class = shared.lanes.class_of(&ends(shared, listener, fd, source));
+    let slot = shared.take_for_itself(class, table::pid(), fd, now_ns());
+    if slot.is_none() && borrow(fd).is_some_and(register::hand_over) {
+        return false;
+    }
+    let delay_ns = waited_ns(fd);
+    if let (Some(_), Some(lane)) = (slot, shared.lanes.lanes.get(class as usize)) {
+        lane.count(delay_ns.unwrap_or(0));
+    }
+    connection::begin(fd, slot, delay_ns);
+    true
+}
+
+fn ends(shared: &Layout, listener: &Listener, fd: c_int, source: IpAddr) -> Ends {
+    let port = listener.port.load(Ordering::Relaxed) as u16;
+    let asked = || {
+        let local = rustix::net::getsockname(borrow(fd)?).ok()?;
+        SocketAddr::try_from(local).ok()
+    };
+    let asks = shared.lanes.asks_address.load(Ordering::Relaxed) != 0;
+    let local = asks.then(asked).flatten();
+    let local = local.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    Ends { source, local }
+}
+
+/// The server has connected to itself.
+fn is_wake(shared: &Layout, source: IpAddr) -> bool {
+    let own = shared.header.wake_source.load(Ordering::Relaxed);
+    matches!(source.to_canonical(), IpAddr::V4(source) if source.to_bits() == own)
+}
+
+/// The internet address in what accept(2) has written.
+fn source(client: &[u8]) -> Option<IpAddr> {
+    let (family, rest) = client.split_first_chunk::<2>()?;
+    match c_int::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = rest.get(2..6)?.try_into().ok()?;
+            Some(Ipv4Addr::from(octets).into())
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = rest.get(6..22)?.try_into().ok()?;
+            Some(Ipv6Addr::from(octets).into())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,163 @@
+"""While no budget binds the workers accept for themselves; what they took counts as what the gate gives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import time
+
+import pytest
+
+from tests.servers._asking import Asking, asking, pages
+from tests.servers._under_gate import BASIC, PAGE, PREMIUM, UnderGate, fetched, gate_processes, under_gate, until
+from trimtab.plants.gate import Gate
+from trimtab.testbed.apache_config import Mpm
+
+pytestmark = [pytest.mark.server, pytest.mark.apache]
+
+LANES_AT, CLASSES_AT, LANE_BYTES, TAKEN_AT = 4_227_072, 64 + 256 * 64, 128 + 512 * 8, 64
+"""As in `native/wire/src/lanes.rs`."""
+PREFIXED = """
+listen = [{port}]
+workers = {workers}
+[[class]]
+name = "premium"
+match = [{{ path = "/static/" }}]
+[[class]]
+name = "basic"
+"""
+
+
+def taken(bed: UnderGate) -> tuple[int, int]:
+    """Connections that workers took for themselves, by class."""
+    with bed.place.shared.open("rb") as file:
+        whole = file.read()
+    at = LANES_AT + CLASSES_AT + TAKEN_AT
+    first, second = (struct.unpack_from("=Q", whole, at + number * LANE_BYTES)[0] for number in range(2))
+    return first, second
+
+
+def total(plant: Gate, key: str) -> list[int]:
+    return [int(found[key]) for found in plant.link.readings()["classes"]]
+
+
+def warmed(bed: UnderGate, plant: Gate) -> None:
+    """Some pages: idle workers wait for the gate alone until it has given each something."""
+    for _ in range(40):
+        bed.pages(BASIC)
+    until(lambda: total(plant, "in_service")[1] == 0, "closed connections stay in service")
+
+
+@pytest.mark.parametrize("mpm", ["prefork", "worker", "event"])
+def test_workers_accept_for_themselves_and_every_connection_is_counted_once(mpm: Mpm) -> None:
+    with under_gate(mpm, workers=64) as bed, contextlib.closing(bed.plant()) as plant:
+        before, start = total(plant, "dispatched"), taken(bed)
+        users = Asking(pages(bed.port, PAGE), clients=4)
+        with asking(users):
+            until(lambda: users.answered >= 400, "nothing is answered")
+        assert not users.failed
+        own = [now - then for now, then in zip(taken(bed), start, strict=True)]
+        until(lambda: total(plant, "in_service") == [0, 0], "closed connections stay in service")
+        dispatched = [now - then for now, then in zip(total(plant, "dispatched"), before, strict=True)]
+        # Each user counts an answer when it has it, and may have been cut off before that at the end.
+        assert 0 <= dispatched[1] - users.answered <= 4
+        assert own[1] > 0.5 * dispatched[1]
+        assert total(plant, "arrivals") == total(plant, "dispatched")
+
+
+def test_the_time_in_service_is_the_same_whoever_has_accepted() -> None:
+    with under_gate("prefork") as bed, contextlib.closing(bed.plant()) as plant, contextlib.ExitStack() as stack:
+        for own in (True, False):
+            if not own:
+                # A class without room leaves everything to the gate.
+                assert fetched(stack.enter_context(contextlib.closing(bed.client(PREMIUM)))) == 200
+                plant.apply({"process_budget@premium": 1})
+            first = taken(bed)
+            warmed(bed, plant)
+            took = taken(bed)[1] - first[1]
+            assert (took > 0) == own
+            before = plant.link.readings()["classes"][1]["in_service_connection_s"]
+            with contextlib.closing(bed.client(BASIC)) as client:
+                assert fetched(client) == 200
+                began = time.monotonic()
+                assert total(plant, "in_service")[1] == 1
+                time.sleep(0.5)
+                during = plant.link.readings()["classes"][1]["in_service_connection_s"]
+                passed = time.monotonic() - began
+            assert 0.5 <= during - before <= passed + 0.5
+            until(lambda: total(plant, "in_service")[1] == 0, "closed connections stay in service")
+            after = plant.link.readings()["classes"][1]["in_service_connection_s"]
+            assert 0 <= after - during <= 0.5
+
+
+def test_budgets_hold_from_the_first_connection_that_is_too_many() -> None:
+    with under_gate("prefork") as bed, contextlib.closing(bed.plant()) as plant, contextlib.ExitStack() as stack:
+        plant.apply({"process_budget@basic": 3})
+        warmed(bed, plant)
+        first = taken(bed)[1]
+        held = [stack.enter_context(contextlib.closing(bed.client(BASIC))) for _ in range(3)]
+        assert [fetched(client) for client in held] == [200] * 3
+        assert taken(bed)[1] > first
+        waiting = [stack.enter_context(contextlib.closing(bed.client(BASIC, 0.3))) for _ in range(2)]
+        for client in waiting:
+            with pytest.raises(TimeoutError):
+                fetched(client)
+        assert (total(plant, "in_service"), total(plant, "queue")) == ([0, 3], [0, 2])
+        bed.pages(PREMIUM)
+        held[0].close()
+        until(lambda: total(plant, "queue") == [0, 1], "nobody takes the free place")
+        assert total(plant, "in_service") == [0, 3]
+
+
+def test_a_worker_that_dies_with_what_it_took_gives_it_back() -> None:
+    with under_gate("prefork") as bed, contextlib.closing(bed.plant()) as plant:
+        warmed(bed, plant)
+        with contextlib.closing(bed.client(BASIC)) as client:
+            assert fetched(client) == 200
+            until(lambda: total(plant, "in_service") == [0, 1], "more than one connection is in service")
+            os.kill(holder(bed), signal.SIGKILL)
+            until(lambda: total(plant, "in_service") == [0, 0], "a slot is held by nobody")
+        first = taken(bed)
+
+        def lent_again() -> bool:
+            bed.pages(BASIC)
+            return taken(bed) != first
+
+        until(lent_again, "nothing is lent again")
+
+
+def test_classes_that_need_a_look_at_the_request_leave_all_to_the_gate() -> None:
+    with under_gate("prefork", spec=PREFIXED) as bed, contextlib.closing(bed.plant()) as plant:
+        for _ in range(10):
+            bed.pages(BASIC)
+        assert taken(bed) == (0, 0)
+        assert sum(total(plant, "dispatched")) == 10
+
+
+def test_a_next_gate_knows_what_workers_have_in_service() -> None:
+    with under_gate("prefork") as bed:
+        with contextlib.closing(bed.plant()) as plant:
+            warmed(bed, plant)
+        with contextlib.closing(bed.client(BASIC)) as client:
+            assert fetched(client) == 200
+            gate = gate_processes(bed)[1]
+            os.kill(gate, signal.SIGKILL)
+            until(lambda: gate_processes(bed)[1:2] not in ([], [gate]), "the gate is not replaced")
+            with contextlib.closing(bed.plant()) as plant:
+                until(lambda: total(plant, "in_service") == [0, 1], "what was in service is not known")
+                assert fetched(client) == 200
+                client.close()
+                until(lambda: total(plant, "in_service") == [0, 0], "a slot is held by nobody")
+
+
+def holder(bed: UnderGate) -> int:
+    """The worker that has the only connection, as its slot says."""
+    with bed.place.shared.open("rb") as file:
+        whole = file.read()
+    for number in range(64):
+        state, _, pid = struct.unpack_from("=III", whole, 32_768 + 64 * number)
+        if state in (2, 3):
+            return int(pid)
+    raise AssertionError("nobody holds a connection")
