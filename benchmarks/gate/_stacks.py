@@ -25,7 +25,7 @@ from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.apache import module_directory, program
 from trimtab.testbed.apache_config import ApacheSpec, Mpm
 
-PROCESSES = 64
+PROCESSES = 128
 PATIENCE_S = 60.0
 KINDS = ("bare", "gate", "gate by path", "haproxy", "nginx")
 
@@ -159,7 +159,9 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
         behind, port = free_ports(2)
         server = furnish(directory, apache, behind)
         if kind in RULES:
-            workers = apache.max_request_workers
+            # On the event MPM a budget counts connections, of which it holds three for each worker (Apache's
+            # AsyncRequestWorkerFactor + 1): those that end linger without one.
+            workers = apache.max_request_workers * (1 if mpm == "prefork" else 3)
             text = GATE.format(port=behind, workers=workers, rule=RULES[kind], rest=max(workers - 4, 1))
             (directory / "classes.toml").write_text(text)
             server = [*_run(f"--gate={directory}/classes.toml"), "--", *server]
