@@ -50,6 +50,5 @@ pub fn count(histogram: &[AtomicU64], ns: u64) {
 }
 
 fn sensed() -> Option<&'static Layout> {
-    let shared: &Layout = &environment::get()?.shared;
-    shared.has(FLAG_SENSE).then_some(shared)
+    environment::shared().filter(|shared| shared.has(FLAG_SENSE))
 }

@@ -32,22 +32,22 @@ pub const INTERIM: &[u8] = b"HTTP/1.1 1";
 /// - `slot`: its slot when the gate gave it one.
 /// - `delay_ns`: how long it waited to be accepted, when that is known.
 pub fn begin(fd: c_int, slot: Option<u32>, delay_ns: Option<u64>) {
-    let Some(environment) = environment::get() else {
+    let Some(shared) = environment::shared() else {
         return;
     };
-    let sense = environment.shared.has(FLAG_SENSE);
-    let counts = &environment.shared.header.sense;
+    let sense = shared.has(FLAG_SENSE);
+    let counts = &shared.header.sense;
     let Some(entry) = table::entry(fd) else {
         counts.clipped.fetch_add(1, Relaxed);
         if let Some(index) = slot {
-            give_back(&environment.shared, index);
+            give_back(shared, index);
         }
         return;
     };
     if let (true, Some(delay_ns)) = (sense, delay_ns) {
         counts.connections.fetch_add(1, Relaxed);
         counts.accept_delay_ns_sum.fetch_add(delay_ns, Relaxed);
-        answers::count(&environment.shared.accept_delay, delay_ns);
+        answers::count(&shared.accept_delay, delay_ns);
     }
     if sense || slot.is_some() {
         entry.become_connection(fd, slot);
@@ -233,8 +233,8 @@ pub fn end(entry: &Entry) -> Option<u32> {
 
 /// Lets the gate have a closed slot.
 pub fn release(index: u32) {
-    if let Some(environment) = environment::get() {
-        give_back(&environment.shared, index);
+    if let Some(shared) = environment::shared() {
+        give_back(shared, index);
     }
 }
 
@@ -271,6 +271,6 @@ fn slot_of(entry: &Entry) -> Option<(&'static Layout, &'static Slot)> {
     if index == NO_SLOT {
         return None;
     }
-    let shared: &Layout = &environment::get()?.shared;
+    let shared = environment::shared()?;
     shared.slot(index).map(|slot| (shared, slot))
 }

@@ -1,10 +1,13 @@
 //! What the environment asks of the shim; read once, before the server starts.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use rustix::net::SocketAddrUnix;
-use trimtab_wire::shared::Shared;
+use trimtab_wire::shared::{Layout, Shared};
+
+use crate::hot::HOT;
 
 /// What was asked for.
 pub struct Environment {
@@ -20,7 +23,20 @@ static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
 /// Reads the environment; false when the shim has nothing to do in this process.
 pub fn load() -> bool {
-    read().is_some_and(|found| ENVIRONMENT.set(found).is_ok())
+    let set = read().is_some_and(|found| ENVIRONMENT.set(found).is_ok());
+    if let Some(environment) = get() {
+        let layout: &Layout = &environment.shared;
+        HOT.shared
+            .store(std::ptr::from_ref(layout).cast_mut(), Ordering::Release);
+    }
+    set
+}
+
+/// The mapped file; None leaves everything to libc.
+#[inline]
+pub fn shared() -> Option<&'static Layout> {
+    // SAFETY: null, or that of ENVIRONMENT, which is mapped as long as the process lives.
+    unsafe { HOT.shared.load(Ordering::Acquire).as_ref() }
 }
 
 /// What was asked for; None leaves everything to libc.

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::ioctl::{ioctl, Getter};
 use rustix::net::Shutdown;
@@ -13,6 +13,7 @@ use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 use trimtab_wire::shared::{now_ns, Layout};
 
+use crate::hot::HOT;
 use crate::register::borrow;
 use crate::table::{self, Entry, MULTIPLEXED};
 use crate::{environment, idle, phase, real, thread};
@@ -22,17 +23,12 @@ const LONGEST_NS: u64 = 1_000_000_000;
 /// Shortest one, and how far past its time an idle period may last.
 const SHORTEST_NS: u64 = 5_000_000;
 
-/// Process that multiplexes connections.
-static MULTIPLEXES: AtomicU32 = AtomicU32::new(0);
-/// Process whose thread runs.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
-
 /// The server waits for this connection together with others.
 #[inline]
 pub fn multiplexed(entry: &Entry) {
     entry.raise(MULTIPLEXED);
-    if MULTIPLEXES.load(Ordering::Relaxed) != table::pid() {
-        MULTIPLEXES.store(table::pid(), Ordering::Relaxed);
+    if HOT.multiplexes.load(Ordering::Relaxed) != table::pid() {
+        HOT.multiplexes.store(table::pid(), Ordering::Relaxed);
     }
     if looks() {
         attend();
@@ -44,7 +40,7 @@ pub fn multiplexed(entry: &Entry) {
 /// True before it is known whether it multiplexes: one thread may wait while another adds its first connection.
 #[inline]
 pub fn looks() -> bool {
-    table::has_connections() && RUNNING.load(Ordering::Relaxed) != table::pid()
+    table::has_connections() && HOT.expires.load(Ordering::Relaxed) != table::pid()
 }
 
 /// Starts the thread when it is needed; true while it is not and may yet be.
@@ -53,7 +49,7 @@ pub fn attend() -> bool {
         return false;
     };
     let pid = table::pid();
-    if MULTIPLEXES.load(Ordering::Relaxed) == pid && is_on(&environment.shared) {
+    if HOT.multiplexes.load(Ordering::Relaxed) == pid && is_on(&environment.shared) {
         start(pid);
     }
     looks()
@@ -61,14 +57,16 @@ pub fn attend() -> bool {
 
 #[cold]
 fn start(pid: u32) {
-    let before = RUNNING.load(Ordering::Relaxed);
-    let swapped = RUNNING.compare_exchange(before, pid, Ordering::AcqRel, Ordering::Relaxed);
+    let before = HOT.expires.load(Ordering::Relaxed);
+    let swapped = HOT
+        .expires
+        .compare_exchange(before, pid, Ordering::AcqRel, Ordering::Relaxed);
     if before == pid || swapped.is_err() {
         return;
     }
     let errno = real::errno();
     if !thread::start(serve) {
-        RUNNING.store(0, Ordering::Release);
+        HOT.expires.store(0, Ordering::Release);
     }
     real::set_errno(errno);
 }
@@ -87,7 +85,7 @@ fn serve() {
         // Woken early by nothing: no signal reaches this thread.
         let _ = nanosleep(&sleep);
     }
-    RUNNING.store(0, Ordering::Release);
+    HOT.expires.store(0, Ordering::Release);
 }
 
 /// Ends what is due; how long nothing else can be.

@@ -3,7 +3,7 @@
 //! It comes in pieces of any size. Of a line that is cut by the end of a piece the beginning and the end are kept; when
 //! that is too little to tell what an important field says, the head is doubtful.
 
-use memchr::{memchr, memrchr};
+use memchr::arch::all::memchr::One;
 
 /// Bytes kept of a line that has begun.
 const KEPT: usize = 64;
@@ -60,9 +60,10 @@ pub struct Doubtful;
 
 /// A head under way.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub struct Head {
-    facts: Facts,
     begun: bool,
+    facts: Facts,
     line: Line,
 }
 
@@ -98,7 +99,7 @@ impl Head {
             if self.begun && self.line.length == 0 {
                 bytes = skip(bytes);
             }
-            let Some(end) = memchr(b'\n', bytes) else {
+            let Some(end) = line_feed().find(bytes) else {
                 break;
             };
             let (part, rest) = bytes.split_at(end);
@@ -208,6 +209,12 @@ impl Head {
     }
 }
 
+/// Finds the ends of lines, which are short: what is chosen at run time for long texts costs more to reach.
+#[inline]
+fn line_feed() -> One {
+    One::new(b'\n')
+}
+
 /// Whether a line that begins so may matter: a field of ours, a folded line, or the end of the head.
 #[inline]
 const fn matters(first: u8) -> bool {
@@ -237,13 +244,13 @@ fn skip(bytes: &[u8]) -> &[u8] {
         }
         at += BLOCK;
     }
-    while let Some(end) = bytes.get(at..).and_then(|rest| memchr(b'\n', rest)) {
+    while let Some(end) = bytes.get(at..).and_then(|rest| line_feed().find(rest)) {
         at += end + 1;
         if bytes.get(at).is_some_and(|&first| matters(first)) {
             return bytes.get(at..).unwrap_or_default();
         }
     }
-    let last = memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+    let last = line_feed().rfind(bytes).map_or(0, |end| end + 1);
     bytes.get(last..).unwrap_or_default()
 }
 
@@ -279,10 +286,11 @@ fn decimal(text: &[u8]) -> Option<u64> {
 
 /// The part so far of a line.
 #[derive(Clone, Copy)]
+#[repr(C)]
 struct Line {
-    bytes: [u8; KEPT],
     length: usize,
     cut: bool,
+    bytes: [u8; KEPT],
 }
 
 impl Line {

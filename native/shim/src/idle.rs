@@ -93,10 +93,9 @@ pub fn first_answer(shared: &Layout, entry: &Entry) {
 
 #[inline]
 fn over(entry: &Entry, now: u64, end: End) {
-    let Some(environment) = environment::get() else {
+    let Some(shared) = environment::shared() else {
         return;
     };
-    let shared: &Layout = &environment.shared;
     let turns = entry.turns.load(Relaxed);
     // Only a connection's first periods may belong to a handshake.
     if !shared.has(FLAG_SENSE) || (turns <= 2 && turns <= entry.turns_before_requests()) {

@@ -24,6 +24,7 @@ mod follower;
 mod fork;
 mod head;
 mod hooks;
+mod hot;
 mod http1;
 mod idle;
 mod lanes;

@@ -43,7 +43,7 @@ pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
     }
     connection::wants_input(entry);
     phase::waits_for_request(entry)?;
-    let shared: &Layout = &environment::get()?.shared;
+    let shared = environment::shared()?;
     let wanted_ms = wanted_ms?;
     idle::server_waits(shared, wanted_ms);
     Some(Wait {

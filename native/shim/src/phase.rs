@@ -62,10 +62,17 @@ pub fn take(entry: &Entry) -> bool {
     loop {
         match entry.phase.load(Acquire) {
             IDLE if advance(entry, IDLE, TAKING) => return true,
-            IDLE | CUTTING => std::thread::yield_now(),
+            IDLE | CUTTING => wait(),
             phase => return phase != OVER,
         }
     }
+}
+
+/// Kept apart: even the address of what it calls is far away.
+#[cold]
+#[inline(never)]
+fn wait() {
+    std::thread::yield_now();
 }
 
 /// Whether the server waits for the next request, and whether nothing is under way for certain; None when it does not.

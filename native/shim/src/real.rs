@@ -1,12 +1,14 @@
 //! The functions that the hooks stand before: those of the next library, which is libc unless another one is preloaded too.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
 use libc::{
     epoll_event, iovec, msghdr, nfds_t, off_t, pollfd, sigset_t, size_t, sockaddr, socklen_t,
     ssize_t, timespec,
 };
+
+use crate::hot::HOT;
 
 macro_rules! functions {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
@@ -14,8 +16,8 @@ macro_rules! functions {
         enum Which { $($name),* }
 
         const NAMES: &[&str] = &[$(concat!(stringify!($name), "\0")),*];
-        static FOUND: [AtomicPtr<c_void>; NAMES.len()] =
-            [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
+        /// How many there are.
+        pub const FUNCTIONS: usize = NAMES.len();
 
         $(
             /// The function of this name.
@@ -39,43 +41,43 @@ macro_rules! functions {
 }
 
 functions! {
-    listen(fd: c_int, backlog: c_int) -> c_int;
-    accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    read(fd: c_int, to: *mut c_void, count: size_t) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
     close(fd: c_int) -> c_int;
+    epoll_wait(epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int) -> c_int;
+    epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
+    accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
+    recv(fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t;
+    write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t;
+    sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    listen(fd: c_int, backlog: c_int) -> c_int;
     dup(fd: c_int) -> c_int;
     dup2(fd: c_int, onto: c_int) -> c_int;
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
-    shutdown(fd: c_int, how: c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
     getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
     getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int;
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int;
-    epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
-    epoll_wait(epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int) -> c_int;
     epoll_pwait(epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int;
-    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
     __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int;
     ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
-    read(fd: c_int, to: *mut c_void, count: size_t) -> ssize_t;
     readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
-    recv(fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t;
     recvfrom(fd: c_int, to: *mut c_void, count: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
     __read_chk(fd: c_int, to: *mut c_void, count: size_t, room: size_t) -> ssize_t;
     __recv_chk(fd: c_int, to: *mut c_void, count: size_t, room: size_t, flags: c_int) -> ssize_t;
-    write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t;
-    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
     send(fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t;
     sendto(fd: c_int, from: *const c_void, count: size_t, flags: c_int, address: *const sockaddr, length: socklen_t) -> ssize_t;
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
-    sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
-    sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
 }
 
 #[inline]
 fn find(index: usize) -> *mut c_void {
-    match FOUND.get(index) {
+    match HOT.functions.get(index) {
         Some(cell) => {
             let found = cell.load(Ordering::Relaxed);
             if found.is_null() {
@@ -91,7 +93,7 @@ fn find(index: usize) -> *mut c_void {
 /// Called before the constructor has run, or for a function that this libc lacks.
 #[cold]
 fn look_up(index: usize) -> *mut c_void {
-    let (Some(cell), Some(name)) = (FOUND.get(index), NAMES.get(index)) else {
+    let (Some(cell), Some(name)) = (HOT.functions.get(index), NAMES.get(index)) else {
         return std::ptr::null_mut();
     };
     let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {

@@ -16,6 +16,7 @@ use trimtab_wire::shared::now_ns;
 
 use crate::environment::{self, Environment};
 use crate::epolls::{self, Registrations};
+use crate::hot::HOT;
 use crate::register::{self, borrow};
 use crate::table::{self, GATED, OWN};
 
@@ -44,8 +45,6 @@ pub struct Listener {
     armed: AtomicU64,
 }
 
-/// Whether a listener of this process may have to wait for a gate to come back.
-static ALONE: AtomicU32 = AtomicU32::new(0);
 static ALL: [Listener; LISTENERS] = [const { Listener::new() }; LISTENERS];
 
 impl Listener {
@@ -176,7 +175,7 @@ pub fn under(fd: c_int) -> Option<(&'static Listener, u32)> {
 /// A process that waits at a listener and leaves accepting to its children, such as PHP-FPM's ondemand master, learns of
 /// the gate's death only so.
 pub fn suspect() {
-    ALONE.store(1, Ordering::Release);
+    HOT.alone.store(1, Ordering::Release);
 }
 
 /// Falls back when the gate of a number has gone and all that it dispatched has been taken; true when it has gone.
@@ -200,7 +199,7 @@ fn has_lost_gate(fd: c_int) -> bool {
 /// Whether some listener of this process is without a gate; true for too long rather than too short.
 #[inline]
 pub fn alone() -> bool {
-    ALONE.load(Ordering::Relaxed) != 0
+    HOT.alone.load(Ordering::Relaxed) != 0
 }
 
 /// Takes over whatever listener a gate has come back for; false when no listener of this process waits for one.
@@ -209,7 +208,7 @@ pub fn alone() -> bool {
 /// poll and epoll_wait ask again and again.
 pub fn attend() -> bool {
     // Before the look: another thread that falls back during it sets this again.
-    ALONE.store(0, Ordering::SeqCst);
+    HOT.alone.store(0, Ordering::SeqCst);
     let Some(environment) = environment::get().filter(|e| e.handoff.is_some()) else {
         return false;
     };
@@ -228,7 +227,7 @@ pub fn attend() -> bool {
         }
     }
     if waits {
-        ALONE.store(1, Ordering::Release);
+        HOT.alone.store(1, Ordering::Release);
     }
     waits
 }
@@ -276,7 +275,7 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
         if claimed.is_ok() {
             return listener.add(fd) && {
                 entry.become_kind(OWN, index);
-                ALONE.store(1, Ordering::Relaxed);
+                HOT.alone.store(1, Ordering::Relaxed);
                 true
             };
         }
@@ -400,7 +399,7 @@ pub fn fall_back(fd: c_int) {
         let cloexec = fcntl_getfd(worker).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC));
         if replace(listener, fd, own, cloexec).is_ok() {
             entry.kind.store(OWN, Ordering::Release);
-            ALONE.store(1, Ordering::Relaxed);
+            HOT.alone.store(1, Ordering::Relaxed);
         }
     });
 }

@@ -1,19 +1,19 @@
 //! What is known of each descriptor: an array indexed by its number, without locks.
 //!
 //! A descriptor is used by one thread at a time, as far as its connection is concerned, so relaxed accesses do. Should a server
-//! use one from two threads at once, its follower is given up. The array lies in zero pages: a process pays only for those
-//! it touches.
+//! use one from two threads at once, its follower is given up.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use trimtab_wire::shared::{now_ns, NO_SLOT};
 
 use crate::follower::Follower;
+use crate::hot::HOT;
 
 /// Numbers that are followed; those beyond are libc's alone.
-const NUMBERS: usize = 65_536;
+pub const NUMBERS: usize = 65_536;
 
 /// Nothing is known.
 pub const UNKNOWN: u32 = 0;
@@ -39,7 +39,8 @@ pub const LEAVING: u32 = 8;
 /// Bit of `Entry::flags`: two threads have used the connection at once.
 const SHARED: u32 = 16;
 
-/// One number.
+/// One number. What each request needs comes first, in one cache line.
+#[repr(C, align(64))]
 pub struct Entry {
     /// `UNKNOWN` ... `FOREIGN`.
     pub kind: AtomicU32,
@@ -49,34 +50,30 @@ pub struct Entry {
     pub index: AtomicU32,
     /// Where in a request a connection is.
     pub phase: AtomicU32,
+    /// Answers so far; of TLS, turns from reading to writing.
+    pub turns: AtomicU32,
+    /// See the bits.
+    pub flags: AtomicU32,
+    in_use: AtomicU32,
     /// When the first byte of the request was read.
     pub start_ns: AtomicU64,
     /// When the last byte so far was written.
     pub last_ns: AtomicU64,
     /// Bytes written since the last request was counted.
     pub bytes: AtomicU64,
+    follower: UnsafeCell<Follower>,
     /// When a worker got the connection.
     pub born_ns: AtomicU64,
     /// From then until its first byte.
     pub wait_ns: AtomicU64,
-    /// Answers so far; of TLS, turns from reading to writing.
-    pub turns: AtomicU32,
-    /// See the bits.
-    pub flags: AtomicU32,
-    in_use: AtomicU32,
-    follower: UnsafeCell<Follower>,
 }
 
 // SAFETY: all is atomic but the follower, which only the one who has set `in_use` touches.
 unsafe impl Sync for Entry {}
 
-static TABLE: [Entry; NUMBERS] = [const { Entry::new() }; NUMBERS];
-static PID: AtomicU32 = AtomicU32::new(0);
-/// The highest number that has been a connection.
-static HIGHEST: AtomicI32 = AtomicI32::new(-1);
-
 impl Entry {
-    const fn new() -> Self {
+    /// Nothing is known.
+    pub const fn new() -> Self {
         Self {
             kind: AtomicU32::new(UNKNOWN),
             owner: AtomicU32::new(0),
@@ -116,8 +113,8 @@ impl Entry {
         self.born_ns.store(now_ns(), Ordering::Relaxed);
         self.in_use.store(0, Ordering::Relaxed);
         self.follow(|follower| *follower = Follower::New);
-        if HIGHEST.load(Ordering::Relaxed) < fd {
-            HIGHEST.fetch_max(fd, Ordering::Relaxed);
+        if HOT.connections_below.load(Ordering::Relaxed) <= fd {
+            HOT.connections_below.fetch_max(fd + 1, Ordering::Relaxed);
         }
         self.become_kind(CONNECTION, slot.unwrap_or(NO_SLOT));
     }
@@ -164,32 +161,32 @@ impl Entry {
 
 /// The connections of this process with their numbers.
 pub fn connections() -> impl Iterator<Item = (c_int, &'static Entry)> {
-    (0..=HIGHEST.load(Ordering::Relaxed)).filter_map(|fd| Some((fd, connection(fd)?)))
+    (0..HOT.connections_below.load(Ordering::Relaxed)).filter_map(|fd| Some((fd, connection(fd)?)))
 }
 
 /// What is known of a number; None for one beyond the table.
 #[inline]
 pub fn entry(fd: c_int) -> Option<&'static Entry> {
-    usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd))
+    usize::try_from(fd).ok().and_then(|fd| HOT.entries.get(fd))
 }
 
 /// Whether there has ever been a connection.
 #[inline]
 pub fn has_connections() -> bool {
-    HIGHEST.load(Ordering::Relaxed) >= 0
+    HOT.connections_below.load(Ordering::Relaxed) > 0
 }
 
 /// The entry of a connection that this process holds.
 #[inline]
 pub fn connection(fd: c_int) -> Option<&'static Entry> {
     entry(fd).filter(|e| {
-        e.kind() == CONNECTION && e.owner.load(Ordering::Relaxed) == PID.load(Ordering::Relaxed)
+        e.kind() == CONNECTION && e.owner.load(Ordering::Relaxed) == HOT.pid.load(Ordering::Relaxed)
     })
 }
 
 /// This process, as of the last fork.
 pub fn pid() -> u32 {
-    let known = PID.load(Ordering::Relaxed);
+    let known = HOT.pid.load(Ordering::Relaxed);
     if known != 0 {
         return known;
     }
@@ -199,7 +196,7 @@ pub fn pid() -> u32 {
 /// Notes which process this is: at the start and after each fork.
 pub fn remember_pid() -> u32 {
     let pid = really();
-    PID.store(pid, Ordering::Relaxed);
+    HOT.pid.store(pid, Ordering::Relaxed);
     pid
 }
 
