@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
 
 from _common import NICENESS, conditions, cores, favoured
+from scipy.stats import binom
 
 PATH = "/file10k.html"
 SIZE_BYTES = 10_240
@@ -53,10 +54,11 @@ def placements() -> tuple[Placement, Placement]:
 
 
 def options(text: str | None) -> argparse.Namespace:
-    """The command line: `--out` and `--quick`."""
+    """The command line: `--out`, `--quick` and `--rounds`."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; it must not exist")
     parser.add_argument("--quick", action="store_true", help="about two minutes: shows that it runs, measures little")
+    parser.add_argument("--rounds", type=int, help="rounds of requests per second (default: as the benchmark needs)")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=False)
     return args
@@ -90,9 +92,18 @@ def spread(values: Iterable[float], digits: int = 3) -> dict[str, float]:
     }
 
 
+def median_of(values: Iterable[float], digits: int = 3) -> dict[str, float]:
+    """As `spread`, with the 95 % interval of the median, by order statistics (all there is when they are few)."""
+    known = sorted(values)
+    below = max(int(binom.ppf(0.025, len(known), 0.5)), 1)
+    interval = {"low": known[below - 1], "high": known[len(known) - below]}
+    return spread(known, digits) | {name: round(value, digits) for name, value in interval.items()}
+
+
 def told(of: dict[str, float]) -> str:
     """A spread in a cell of a table."""
-    return f"{of['median']:g} ({of['min']:g} to {of['max']:g})"
+    median = f"{of['median']:g}" + (f" [{of['low']:g} to {of['high']:g}]" if "low" in of else "")
+    return f"{median} ({of['min']:g} to {of['max']:g})"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
@@ -104,6 +115,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
 def goal(wanted: str, met: bool) -> str:
     """How a goal came out."""
     return f"Goal: {wanted}: {'met' if met else 'missed'}."
+
+
+def ratio_goal(what: str, least: float, of: dict[str, float]) -> str:
+    """How a goal for the median of ratios came out; not decided where its interval holds the goal."""
+    if of["low"] >= least or of["high"] < least:
+        return goal(f"{what} at least {least} of bare", of["low"] >= least)
+    return f"Goal: {what} at least {least} of bare: not decided by these rounds."
 
 
 def save(out: Path, name: str, before: dict[str, Any], result: dict[str, Any], lines: list[str]) -> None:

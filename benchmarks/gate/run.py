@@ -17,5 +17,6 @@ from _bench import options
 if __name__ == "__main__":
     args = options(__doc__)
     (args.out / "summary.md").write_text("# What the gate costs\n\n")
-    for one in (throughput, latency, memory):
+    throughput.measure(args.out, args.quick, args.rounds)
+    for one in (latency, memory):
         one.measure(args.out, args.quick)

@@ -15,5 +15,5 @@ from _bench import options
 if __name__ == "__main__":
     args = options(__doc__)
     (args.out / "summary.md").write_text("# What the shim costs\n\n")
-    for one in (calls, requests):
-        one.measure(args.out, args.quick)
+    calls.measure(args.out, args.quick)
+    requests.measure(args.out, args.quick, args.rounds)
