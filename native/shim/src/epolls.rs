@@ -91,6 +91,13 @@ impl Registrations {
         }
     }
 
+    /// Those beside are another process's.
+    pub fn forget_beside(&self) {
+        for one in &self.0 {
+            one.beside.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Drops those of a number that is closed.
     pub fn forget(&self, fd: c_int) {
         for registration in self.0.iter().filter(|r| r.is_of(fd)) {

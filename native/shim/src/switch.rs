@@ -148,10 +148,13 @@ impl Listener {
     }
 }
 
-/// Opens locks that another thread of the parent held when it forked.
+/// Opens locks that another thread of the parent held when it forked, and leaves to the parent what it waits with.
 pub fn forked() {
     for listener in &ALL {
         listener.lock.store(0, Ordering::Release);
+        listener.armed.store(0, Ordering::Relaxed);
+        listener.epolls.forget_beside();
+        register::lower(listener.waiter.swap(-1, Ordering::Relaxed));
     }
 }
 
