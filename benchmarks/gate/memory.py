@@ -1,6 +1,7 @@
 """Memory that a connection costs while it waits in the gate's queue, up to the descriptors of this machine.
 
-A small Apache under the gate gets silent connections until its workers are taken; all others wait. The client is a
+A small Apache under the gate gets connections that send one byte (with none, its deferred accept would leave them in
+the kernel for half a minute) until its workers are taken; all others wait. The client is a
 process of its own, as each process has one limit of descriptors, and so is a plain process that only accepts and
 keeps: it tells what the kernel takes for a connection without the gate. Resident memory is that of guardian and gate;
 memory that they share is counted once (PSS). Slab memory is that of the objects in use on the whole machine, both
@@ -43,6 +44,7 @@ for line in sys.stdin:
         one = socket.socket()
         one.bind(("127.0.0.%d" % (2 + len(kept) % sources), 0))
         one.connect(("127.0.0.1", port))
+        one.send(b"G")
         kept.append(one)
     print(len(kept), flush=True)
 """
