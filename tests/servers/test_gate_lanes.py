@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import struct
 import time
@@ -150,6 +151,28 @@ def test_a_next_gate_knows_what_workers_have_in_service() -> None:
                 assert fetched(client) == 200
                 client.close()
                 until(lambda: total(plant, "in_service") == [0, 0], "a slot is held by nobody")
+
+
+@pytest.mark.parametrize("mpm", ["prefork", "event"])
+def test_while_budgets_bind_and_do_not_and_gates_die_no_request_is_lost_and_no_slot(mpm: Mpm) -> None:
+    chance = random.Random(1)
+    with under_gate(mpm, workers=32) as bed:
+        users = [Asking(pages(bed.port, PAGE), clients=6) for _ in range(2)]
+        with asking(*users):
+            for step in range(24):
+                time.sleep(chance.uniform(0.05, 0.4))
+                if step % 8 == 7:
+                    os.kill(gate_processes(bed)[1], signal.SIGKILL)
+                    until(lambda: len(gate_processes(bed)) == 2, "the gate is not replaced")
+                with contextlib.closing(bed.plant()) as plant:
+                    plant.apply({"process_budget@basic": chance.choice([1, 2, 4, 16, 24])})
+        assert [user.failed for user in users] == [{}, {}]
+        with contextlib.closing(bed.plant()) as plant:
+            until(lambda: total(plant, "in_service") == [0, 0], "a slot is held by nobody")
+            first = taken(bed)
+            plant.apply({"process_budget@basic": 24})
+            warmed(bed, plant)
+            assert taken(bed) != first
 
 
 def holder(bed: UnderGate) -> int:
