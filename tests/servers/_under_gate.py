@@ -41,6 +41,17 @@ desired = 1
 name = "basic"
 desired = 3
 """
+PEEKING = """
+listen = [{port}]
+workers = {workers}
+[[class]]
+name = "premium"
+match = [{{ path = "/static/" }}]
+[[class]]
+name = "basic"
+queue = 20000
+"""
+"""Classes that need a look at the request."""
 _number = itertools.count()
 
 

@@ -19,20 +19,10 @@ from trimtab.gate.link import Link
 from trimtab.testbed.apache_config import Mpm
 
 from ._asking import Asking, asking, pages
-from ._under_gate import PAGE, UnderGate, gate_processes, under_gate, until
+from ._under_gate import PAGE, PEEKING, UnderGate, gate_processes, under_gate, until
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
-PEEKING = """
-listen = [{port}]
-workers = {workers}
-[[class]]
-name = "premium"
-match = [{{ path = "/static/" }}]
-[[class]]
-name = "basic"
-queue = 20000
-"""
 SILENT = 10_000
 DESCRIPTORS = 20_000
 

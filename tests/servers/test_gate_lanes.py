@@ -12,7 +12,17 @@ import time
 import pytest
 
 from tests.servers._asking import Asking, asking, pages
-from tests.servers._under_gate import BASIC, PAGE, PREMIUM, UnderGate, fetched, gate_processes, under_gate, until
+from tests.servers._under_gate import (
+    BASIC,
+    PAGE,
+    PEEKING,
+    PREMIUM,
+    UnderGate,
+    fetched,
+    gate_processes,
+    under_gate,
+    until,
+)
 from trimtab.plants.gate import Gate
 from trimtab.testbed.apache_config import Mpm
 
@@ -20,15 +30,6 @@ pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 LANES_AT, CLASSES_AT, LANE_BYTES, TAKEN_AT = 4_227_072, 64 + 256 * 64, 128 + 512 * 8, 64
 """As in `native/wire/src/lanes.rs`."""
-PREFIXED = """
-listen = [{port}]
-workers = {workers}
-[[class]]
-name = "premium"
-match = [{{ path = "/static/" }}]
-[[class]]
-name = "basic"
-"""
 
 
 def taken(bed: UnderGate) -> tuple[int, int]:
@@ -130,7 +131,7 @@ def test_a_worker_that_dies_with_what_it_took_gives_it_back() -> None:
 
 
 def test_classes_that_need_a_look_at_the_request_leave_all_to_the_gate() -> None:
-    with under_gate("prefork", spec=PREFIXED) as bed, contextlib.closing(bed.plant()) as plant:
+    with under_gate("prefork", spec=PEEKING) as bed, contextlib.closing(bed.plant()) as plant:
         for _ in range(10):
             bed.pages(BASIC)
         assert taken(bed) == (0, 0)
