@@ -142,7 +142,11 @@ impl Slots {
     /// # Returns
     /// The class of its connection; None when the slot was free already.
     pub fn give_back(&mut self, layout: &Layout, index: u32) -> Option<u32> {
-        let class = self.class(index).filter(|&class| class != NOT_GIVEN)?;
+        let Some(class) = self.class(index).filter(|&class| class != NOT_GIVEN) else {
+            // Found free by this gate at its start, while a worker was giving it back.
+            layout.slot(index)?.advance(CLOSED, FREE);
+            return None;
+        };
         layout.slot(index)?.state.store(FREE, Relaxed);
         self.end_loan(index);
         self.classes[index as usize] = NOT_GIVEN;

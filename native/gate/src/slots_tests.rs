@@ -119,6 +119,16 @@ fn lent_slots_are_the_workers_until_they_are_taken_back() {
 }
 
 #[test]
+fn a_slot_that_comes_back_to_a_gate_that_found_it_free_can_be_given() {
+    let mapped = Mapped::new("back");
+    let layout: &Layout = &mapped.shared;
+    let mut slots = Slots::find(layout);
+    layout.slot(0).unwrap().state.store(CLOSED, Relaxed);
+    assert_eq!(slots.give_back(layout, 0), None);
+    assert_eq!(slots.take(layout, 0, 10, 20), Some((0, 1)));
+}
+
+#[test]
 fn a_free_slot_that_a_worker_has_taken_meanwhile_is_not_given() {
     let mapped = Mapped::new("raced");
     let layout: &Layout = &mapped.shared;

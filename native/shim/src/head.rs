@@ -60,7 +60,6 @@ pub struct Doubtful;
 
 /// A head under way.
 #[derive(Clone, Copy)]
-#[repr(C)]
 pub struct Head {
     begun: bool,
     facts: Facts,
@@ -286,7 +285,6 @@ fn decimal(text: &[u8]) -> Option<u64> {
 
 /// The part so far of a line.
 #[derive(Clone, Copy)]
-#[repr(C)]
 struct Line {
     length: usize,
     cut: bool,

@@ -35,9 +35,8 @@ enum Part {
     Chunked(Chunks),
 }
 
-/// A connection. What each request changes comes first, in as few cache lines as it takes.
+/// A connection.
 #[derive(Clone, Copy)]
-#[repr(C)]
 pub struct Tracker {
     state: State,
     method: Method,

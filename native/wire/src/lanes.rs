@@ -300,8 +300,8 @@ impl Layout {
         let class = slot.class.load(Ordering::Relaxed);
         slot.state.store(FREE, Ordering::Release);
         if !self.push(index) {
-            slot.state.store(CLOSED, Ordering::Release);
-            return false;
+            // Where a next gate has given it away meanwhile, it is no longer the caller's.
+            return !slot.advance(FREE, CLOSED);
         }
         if let Some(lane) = self.lanes.lanes.get(usize::from(class)) {
             lane.held_ns.fetch_add(held_ns, Ordering::Relaxed);

@@ -178,22 +178,22 @@ def run_guarantee(
     duration_s: float,
     group: str,
     label: str,
+    simulated: bool = False,
 ) -> int:
-    """Runs one controller on a scene and returns the number of its run in the store."""
-    with loaded(scene, duration_s, seed, context.say) as plant:
-        return _controlled(plant, scene, context, method, seed, duration_s, group, label)
+    """Runs one controller on a scene and returns the number of its run in the store.
+
+    With `simulated` on the simulator in place of server, gate and clients, in virtual time.
+    """
+    warm = in_simulator(scene, seed) if simulated else loaded(scene, duration_s, seed, context.say)
+    with warm as plant:
+        objective = Objective(of_class("connection_delay_s", scene.members[0].name))
+        settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
+        return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
 
 
-def run_simulated(
-    scene: Scene,
-    context: Context,
-    method: tuple[str, Controller],
-    seed: int,
-    duration_s: float,
-    group: str,
-    label: str,
-) -> int:
-    """As `run_guarantee`, on the simulator in place of server, gate and clients; in virtual time."""
+@contextlib.contextmanager
+def in_simulator(scene: Scene, seed: int) -> Iterator[Plant]:
+    """A scene's server, gate and clients in the simulator, warm."""
     spec = scene.apache
     server = replace(
         lu2001_server(),
@@ -204,23 +204,7 @@ def run_simulated(
     plant = Simulated(server, scene.populations, seed, classes)
     with contextlib.closing(plant):
         plant.clock.sleep(scene.warm_s)
-        return _controlled(plant, scene, context, method, seed, duration_s, group, label)
-
-
-def _controlled(
-    plant: Plant,
-    scene: Scene,
-    context: Context,
-    method: tuple[str, Controller],
-    seed: int,
-    duration_s: float,
-    group: str,
-    label: str,
-) -> int:
-    """Runs one controller on a plant that is warm, and returns the number of its run in the store."""
-    objective = Objective(of_class("connection_delay_s", scene.members[0].name))
-    settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
-    return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
+        yield plant
 
 
 def budgets(plant: Plant) -> tuple[Knob, ...]:

@@ -24,7 +24,7 @@ from trimtab.errors import UsageError
 from trimtab.identification.signals import Kind
 from trimtab.lab import Context, chosen
 from trimtab.lab import _lu2001_scenes as scenes
-from trimtab.lab._gated import Scene, run_guarantee, run_simulated
+from trimtab.lab._gated import Scene, run_guarantee
 from trimtab.lab._lu2001_designs import OBJECTIVE, SETTLE_S, Designs, identified
 from trimtab.lab._results import new_folder
 from trimtab.report.track import tracks
@@ -142,7 +142,7 @@ def _simulated(context: Context, designs: Designs, seed: int) -> list[int]:
     ids, duration_s = [], (RUN_S - scenes.WARM_S) / scenes.SCALE
     for part in ("relative", "three", "absolute", "hybrid"):
         scene, method = designs.closed(part)
-        ids.append(run_simulated(scene, context, method, seed, duration_s, part, "closed loop, simulated"))
+        ids.append(run_guarantee(scene, context, method, seed, duration_s, part, "closed loop, simulated", True))
     return ids
 
 

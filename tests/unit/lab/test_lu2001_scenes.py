@@ -9,7 +9,7 @@ import pytest
 from trimtab.controllers.static import Static
 from trimtab.lab import Context
 from trimtab.lab import _lu2001_scenes as scenes
-from trimtab.lab._gated import run_simulated
+from trimtab.lab._gated import run_guarantee
 from trimtab.lab._lu2001_designs import OBJECTIVE
 from trimtab.store import Store
 from trimtab.testbed.lu2001 import STEP_S
@@ -34,7 +34,9 @@ def test_a_simulated_run_has_the_classes_and_budgets_of_the_scene_and_says_that_
     """It is stored as a run on the plant `simulated`, never as one on the gate."""
     store = Store(tmp_path / "runs.sqlite")
     scene = scenes.with_budgets(scenes.stepped("relative", "1", "3"), {"class0": 40, "class1": 88})
-    run = run_simulated(scene, Context(store), ("static", Static(OBJECTIVE)), 1, 15.0, "relative", "simulated")
+    run = run_guarantee(
+        scene, Context(store), ("static", Static(OBJECTIVE)), 1, 15.0, "relative", "simulated", simulated=True
+    )
     plan, windows = store.run(run).plan, store.windows(run)
     assert plan.plant == "simulated"
     assert dict(plan.initial) == pytest.approx(
