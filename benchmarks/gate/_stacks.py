@@ -45,6 +45,7 @@ desired = 3
 budget = {rest}
 queue = 100000
 """
+SHIMS: dict[str, tuple[str, ...]] = {"shim": (), "shim, time set": ("--keep-alive=60s",)}
 RULES = {"gate": '{ source = "127.0.1.0/24" }', "gate by path": '{ path = "/buy" }'}
 
 HAPROXY = """
@@ -149,7 +150,7 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
 
     Args:
         mpm: of its Apache.
-        kind: one of `KINDS`, or "shim".
+        kind: one of `KINDS` or `SHIMS`.
         where: it runs.
         apache: another Apache than that of `spec`.
     """
@@ -165,8 +166,8 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
             text = GATE.format(port=behind, workers=workers, rule=RULES[kind], rest=max(workers - 4, 1))
             (directory / "classes.toml").write_text(text)
             server = [*_run(f"--gate={directory}/classes.toml"), "--", *server]
-        elif kind == "shim":
-            server = [*_run(f"--ports={behind}"), "--", *server]
+        elif kind in SHIMS:
+            server = [*_run(f"--ports={behind}", *SHIMS[kind]), "--", *server]
         roots = [running.enter_context(_process([*where.before(where.server), *server], directory))]
         await_answer(behind, directory)
         if kind in ("haproxy", "nginx"):
@@ -197,9 +198,9 @@ def furnish(directory: Path, apache: ApacheSpec, port: int) -> list[str]:
     return [program(), "-f", str(config), "-d", str(directory), "-DFOREGROUND"]
 
 
-def _run(how: str) -> list[str]:
+def _run(*how: str) -> list[str]:
     """`trimtab run`, under a name of its own."""
-    return [sys.executable, "-m", "trimtab", "run", f"--name=benchmark-{os.getpid()}-{time.monotonic_ns()}", how]
+    return [sys.executable, "-m", "trimtab", "run", f"--name=benchmark-{os.getpid()}-{time.monotonic_ns()}", *how]
 
 
 def _proxy(kind: str, directory: Path, port: int, behind: int, where: Placement, apache: ApacheSpec) -> list[str]:

@@ -99,10 +99,9 @@ class Kept:
     documents: Path
 
     def keep(self, time_ms: int, trial_ms: int = 0, every: int = 0) -> None:
-        """Sets the keep-alive time; 0 leaves it to the server."""
-        mode = MODE_FIXED if time_ms else 0
+        """Takes charge of the keep-alive time, and sets it; 0 leaves it to the server for now."""
         with contextlib.closing(SharedFile(self.place.shared, write=True)) as file:
-            file.set_keep_alive(KeepAlive(time_ms * 10**6, trial_ms * 10**6, every, mode))
+            file.set_keep_alive(KeepAlive(time_ms * 10**6, trial_ms * 10**6, every, MODE_FIXED))
 
     def idle(self) -> Idle:
         """What idle periods have come to."""

@@ -57,6 +57,22 @@ def test_an_idle_connection_ends_after_the_time_and_not_before(server: Server) -
 
 
 @ALL
+def test_only_connections_from_the_first_time_on_are_ended(server: Server) -> None:
+    """Nobody has followed those of before, so it is not certain that nothing is under way on them."""
+    with kept(server) as bed, contextlib.closing(bed.connect()) as before:
+        page(before, PAGE)
+        bed.keep(TIME_MS)
+        with contextlib.closing(bed.connect()) as client:
+            page(client, PAGE)
+            assert ends_after(client) <= TIME_MS / 1000 + LATE_S
+        page(before, PAGE)
+        time.sleep(2 * TIME_MS / 1000)
+        page(before, PAGE)
+        until(lambda: bed.idle().intervals == 2, "the intervals were not counted")
+        assert (bed.idle().cut, bed.idle().spared) == (1, 2)
+
+
+@ALL
 def test_a_time_that_is_set_during_a_wait_is_followed_and_one_that_is_taken_back_too(server: Server) -> None:
     with keeping(server, 0) as (bed, client):
         page(client, PAGE)

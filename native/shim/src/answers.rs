@@ -9,6 +9,7 @@ use crate::table::Entry;
 use crate::{environment, idle};
 
 /// An answer is complete.
+#[link_section = ".text.hot"]
 pub fn complete(entry: &Entry) {
     let turn = entry.turns.load(Relaxed).saturating_add(1);
     entry.turns.store(turn, Relaxed);
@@ -43,6 +44,7 @@ pub fn add_tail(entry: &Entry, now: u64) {
 }
 
 /// Counts a duration.
+#[inline]
 pub fn count(histogram: &[AtomicU64], ns: u64) {
     if let Some(cell) = histogram.get(bucket(ns)) {
         cell.fetch_add(1, Relaxed);

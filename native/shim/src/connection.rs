@@ -10,16 +10,24 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use trimtab_wire::shared::{
-    now_ns, Layout, Slot, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, IDLE as SLOT_IDLE, NO_SLOT,
+    Layout, Slot, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, IDLE as SLOT_IDLE, NO_SLOT,
 };
 
+use crate::clock::now_ns;
 use crate::follower::{Read, Sent};
 use crate::http1::State;
 use crate::phase::{
-    take, BLOCKED, CUTTING, FRESH, IDLE, OVER, READ, RESTING, TAIL, TAKING, WRITTEN,
+    take, Phases, BLOCKED, CUTTING, FRESH, IDLE, OVER, READ, RESTING, TAIL, TAKING, WRITTEN,
 };
-use crate::table::{self, Entry, ENDED_BY_US, LEAVING, SURE};
+use crate::table::{self, Entry, ENDED_BY_US, LEAVING, SPOKEN, SURE};
 use crate::{answers, environment, idle, real, reclaim, register};
+
+/// Where what is read begins a request.
+const BEFORE_REQUEST: Phases = Phases::of(&[FRESH, RESTING, TAIL, TAKING]);
+/// Where what is written belongs to the answer to the last request.
+const IN_ANSWER: Phases = Phases::of(&[READ, WRITTEN, BLOCKED]);
+/// Where our own thread may be about to end the connection.
+const IDLE_FOR_CERTAIN: Phases = Phases::of(&[IDLE, TAKING, CUTTING]);
 
 /// Length of "HTTP/1.1 100 Continue\r\n\r\n".
 pub const INTERIM_LEN: isize = 25;
@@ -56,6 +64,7 @@ pub fn begin(fd: c_int, slot: Option<u32>, delay_ns: Option<u64>) {
 
 /// The server wants to read: unless it is known better, the answer before is complete.
 #[inline]
+#[link_section = ".text.hot"]
 pub fn wants_input(entry: &Entry) {
     match entry.phase.load(Relaxed) {
         WRITTEN => match state(entry) {
@@ -75,7 +84,8 @@ pub fn wants_input(entry: &Entry) {
 /// - `count`: what the call returned.
 /// - `pieces`: the bytes that it read.
 #[inline]
-pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'a [u8]>) {
+#[link_section = ".text.hot"]
+pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'a [u8]> + Clone) {
     let phase = entry.phase.load(Relaxed);
     if count <= 0 {
         if matches!(phase, TAKING | RESTING) {
@@ -83,10 +93,15 @@ pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'
         }
         return;
     }
+    if phase == FRESH {
+        if let Some(&first) = pieces.clone().next().and_then(|piece| piece.first()) {
+            entry.follow_from(first);
+        }
+    }
     let read = entry.follow(|follower| {
         pieces.fold(Read::Nothing, |all, piece| all.or(follower.received(piece)))
     });
-    if !matches!(phase, FRESH | RESTING | TAIL | TAKING) {
+    if !BEFORE_REQUEST.has(phase) {
         return;
     }
     if phase == RESTING && !matches!(read, None | Some(Read::Request)) && is_past_handshake(entry) {
@@ -96,13 +111,11 @@ pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'
         return;
     }
     let now = now_ns();
-    match phase {
-        FRESH => {
-            let wait = now.saturating_sub(entry.born_ns.load(Relaxed));
-            entry.wait_ns.store(wait, Relaxed);
-        }
-        TAIL => {}
-        _ => idle::next_request(entry, now),
+    if phase == FRESH {
+        let wait = now.saturating_sub(entry.born_ns.load(Relaxed));
+        entry.wait_ns.store(wait, Relaxed);
+    } else if phase != TAIL {
+        idle::next_request(entry, now);
     }
     entry.lower(ENDED_BY_US);
     entry.start_ns.store(now, Relaxed);
@@ -114,7 +127,7 @@ pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'
 }
 
 #[cold]
-fn has_read_nothing(entry: &Entry, phase: u32, count: isize) {
+fn has_read_nothing(entry: &Entry, phase: u8, count: isize) {
     let nothing_yet = [libc::EAGAIN, libc::EINTR];
     if count < 0 && nothing_yet.contains(&real::errno()) {
         if phase == TAKING {
@@ -133,9 +146,13 @@ fn has_read_nothing(entry: &Entry, phase: u32, count: isize) {
 /// - `count`: what the call returned.
 /// - `sent`: what the follower says of them.
 #[inline]
+#[link_section = ".text.hot"]
 pub fn has_written(entry: &Entry, wanted: usize, count: isize, sent: Sent) {
     let phase = entry.phase.load(Relaxed);
     if matches!(phase, FRESH | OVER) {
+        if count > 0 {
+            entry.raise(SPOKEN);
+        }
         return;
     }
     if count <= 0 {
@@ -154,37 +171,30 @@ pub fn has_written(entry: &Entry, wanted: usize, count: isize, sent: Sent) {
     let now = now_ns();
     let bytes = entry.bytes.load(Relaxed) + count.unsigned_abs() as u64;
     entry.bytes.store(bytes, Relaxed);
-    match phase {
-        RESTING | TAIL => add_tail(entry, now),
-        IDLE | TAKING | CUTTING => {
-            // Nobody has asked for it.
-            if take(entry) {
-                add_tail(entry, now);
-            }
-        }
-        _ => {
-            let all = count.unsigned_abs() == wanted;
-            entry
-                .phase
-                .store(if all { WRITTEN } else { BLOCKED }, Relaxed);
-        }
+    if IN_ANSWER.has(phase) {
+        let all = count.unsigned_abs() == wanted;
+        entry
+            .phase
+            .store(if all { WRITTEN } else { BLOCKED }, Relaxed);
+    } else if !IDLE_FOR_CERTAIN.has(phase) || take(entry) {
+        // Nobody has asked for it.
+        add_tail(entry, now);
     }
     entry.last_ns.store(now, Relaxed);
-    match sent.state {
-        State::Idle => {
-            answers::complete(entry);
-            rest(entry, IDLE);
-        }
-        State::Last | State::Upgraded => {
-            answers::complete(entry);
-            entry.phase.store(OVER, Relaxed);
-        }
-        State::Busy | State::Doubt => {}
+    if matches!(sent.state, State::Busy | State::Doubt) {
+        return;
+    }
+    answers::complete(entry);
+    if sent.state == State::Idle {
+        rest(entry, IDLE);
+    } else {
+        entry.phase.store(OVER, Relaxed);
     }
 }
 
 /// An idle period begins.
-fn rest(entry: &Entry, phase: u32) {
+#[link_section = ".text.hot"]
+fn rest(entry: &Entry, phase: u8) {
     if phase == IDLE {
         entry.raise(SURE);
     } else {
@@ -220,14 +230,14 @@ pub fn shut(entry: &Entry) {
 }
 
 /// The server closes the connection. The caller closes the descriptor and then gives back the slot that is returned.
-pub fn end(entry: &Entry) -> Option<u32> {
+pub fn end(fd: c_int, entry: &Entry) -> Option<u32> {
     if entry.phase.load(Relaxed) == BLOCKED {
         answers::complete(entry);
     }
     shut(entry);
     let closed = slot_of(entry).is_some_and(|(_, slot)| slot.close());
     let index = entry.index.load(Relaxed);
-    entry.become_kind(table::UNKNOWN, 0);
+    table::become_kind(fd, table::UNKNOWN, 0);
     closed.then_some(index)
 }
 

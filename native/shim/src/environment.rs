@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use rustix::net::SocketAddrUnix;
-use trimtab_wire::shared::{Layout, Shared};
+use trimtab_wire::shared::{Layout, Shared, FLAG_PREEMPTIVE};
 
 use crate::hot::HOT;
 
@@ -39,6 +39,13 @@ pub fn shared() -> Option<&'static Layout> {
     unsafe { HOT.shared.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether idle connections are ended, or may be from now on: then it matters that nothing is under way on them.
+pub fn ends_connections() -> bool {
+    shared().is_some_and(|shared| {
+        shared.header.keep_alive.mode.load(Ordering::Relaxed) != 0 || shared.has(FLAG_PREEMPTIVE)
+    })
+}
+
 /// What was asked for; None leaves everything to libc.
 #[inline]
 pub fn get() -> Option<&'static Environment> {
@@ -62,7 +69,8 @@ fn read() -> Option<Environment> {
             Some(ports.collect::<Option<_>>()?)
         }
     };
-    let shared = Shared::open(Path::new(&std::env::var_os("TRIMTAB_SHARED")?)).ok()?;
+    let shared =
+        Shared::open_in(&HOT.room, Path::new(&std::env::var_os("TRIMTAB_SHARED")?)).ok()?;
     let handoff = match std::env::var_os("TRIMTAB_HANDOFF") {
         None => None,
         Some(path) => Some(SocketAddrUnix::new(path.as_os_str()).ok()?),

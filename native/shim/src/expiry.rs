@@ -11,8 +11,9 @@ use rustix::ioctl::{ioctl, Getter};
 use rustix::net::Shutdown;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
-use trimtab_wire::shared::{now_ns, Layout};
+use trimtab_wire::shared::Layout;
 
+use crate::clock::now_ns;
 use crate::hot::HOT;
 use crate::register::borrow;
 use crate::table::{self, Entry, MULTIPLEXED};

@@ -1,5 +1,6 @@
 //! What a connection speaks, told by its first bytes, and what follows from it.
 
+use crate::environment;
 use crate::http1::{State, Tracker};
 use crate::tls::{Records, Seen};
 
@@ -10,8 +11,8 @@ const HANDSHAKE_TURNS: u32 = 2;
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum Follower {
-    /// Nothing has come yet.
-    New,
+    /// None that is followed, or nobody needs to know; only its turns are known.
+    Other,
     /// HTTP/1 in clear, or what looks like it at first.
     Http(Tracker),
     /// TLS: what was read and what was written.
@@ -21,8 +22,6 @@ pub enum Follower {
         /// To it.
         written: Records,
     },
-    /// Anything else; only its turns are known.
-    Other,
 }
 
 /// What bytes that were read are.
@@ -65,20 +64,23 @@ impl Read {
 }
 
 impl Follower {
+    /// What a connection is followed by that begins with this byte.
+    pub fn of(first: u8) -> Self {
+        match first {
+            b'A'..=b'Z' | b'\r' | b'\n' if environment::ends_connections() => {
+                Self::Http(Tracker::new())
+            }
+            22 => Self::Tls {
+                read: Records::new(),
+                written: Records::new(),
+            },
+            _ => Self::Other,
+        }
+    }
+
     /// Takes what the server has read.
     #[inline]
     pub fn received(&mut self, bytes: &[u8]) -> Read {
-        if let Self::New = self {
-            *self = match bytes.first() {
-                None => return Read::Nothing,
-                Some(b'A'..=b'Z' | b'\r' | b'\n') => Self::Http(Tracker::new()),
-                Some(22) => Self::Tls {
-                    read: Records::new(),
-                    written: Records::new(),
-                },
-                Some(_) => Self::Other,
-            };
-        }
         match self {
             Self::Http(tracker) => {
                 tracker.received(bytes);
@@ -93,7 +95,7 @@ impl Follower {
                 Seen { alert: true, .. } => Read::Farewell,
                 _ => Read::Nothing,
             },
-            Self::New | Self::Other => Read::Request,
+            Self::Other => Read::Request,
         }
     }
 
@@ -113,7 +115,6 @@ impl Follower {
 
     fn sent_piece(&mut self, bytes: &[u8]) -> bool {
         match self {
-            Self::New => *self = Self::Other,
             Self::Http(tracker) => tracker.sent(bytes),
             Self::Tls { written, .. } => {
                 let seen = written.feed(bytes);

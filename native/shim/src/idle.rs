@@ -2,23 +2,30 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use trimtab_wire::shared::{bucket, now_ns, step, Layout, FLAG_SENSE};
+use trimtab_wire::shared::{step, Layout, FLAG_SENSE};
 
-use crate::environment;
+use crate::clock::now_ns;
 use crate::table::{Entry, ENDED_BY_US, LEAVING, MULTIPLEXED, SURE};
+use crate::{answers, environment};
 
 /// A server that closes so long after the last byte of an answer has waited for another request, in nanoseconds.
 ///
 /// Only where it is not known otherwise whether it meant to close at once.
 const WAITED_NS: u64 = 10_000_000;
 
-/// How an idle period ended.
+/// How an idle period ended without a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    Request,
     Cut,
     Expired,
     Left,
+}
+
+/// An idle period that has ended.
+struct Period {
+    shared: &'static Layout,
+    since_ns: u64,
+    length_ns: u64,
 }
 
 /// How long this idle period of a connection may last; None leaves it to the server.
@@ -40,7 +47,17 @@ pub fn limit_ns(shared: &Layout, since_ns: u64) -> Option<u64> {
 /// The first byte of the next request has come.
 #[inline]
 pub fn next_request(entry: &Entry, now: u64) {
-    over(entry, now, End::Request);
+    let Some(period) = period(entry, now) else {
+        return;
+    };
+    let (counts, length) = (&period.shared.header.idle, period.length_ns);
+    counts.interval_ns_sum.fetch_add(length, Relaxed);
+    if let Some(cell) = period.shared.intervals_50ms.get(step(length)) {
+        cell.fetch_add(1, Relaxed);
+    }
+    counts.intervals.fetch_add(1, Relaxed);
+    answers::count(&period.shared.intervals, length);
+    period.count_spared(entry);
 }
 
 /// The server has read the end of the connection.
@@ -91,41 +108,55 @@ pub fn first_answer(shared: &Layout, entry: &Entry) {
     counts.first_service_ns_sum.fetch_add(took, Relaxed);
 }
 
-#[inline]
+/// An idle period ends without a request.
 fn over(entry: &Entry, now: u64, end: End) {
-    let Some(shared) = environment::shared() else {
+    let Some(period) = period(entry, now) else {
         return;
     };
+    let counts = &period.shared.header.idle;
+    let (number, histogram) = match end {
+        End::Cut => (&counts.cut, &period.shared.ended),
+        End::Expired => (&counts.expired, &period.shared.ended),
+        End::Left => (&counts.left, &period.shared.left),
+    };
+    number.fetch_add(1, Relaxed);
+    answers::count(histogram, period.length_ns);
+    if end != End::Cut {
+        period.count_spared(entry);
+    }
+}
+
+/// The idle period that ends now; None when it is not to be counted.
+#[inline]
+fn period(entry: &Entry, now: u64) -> Option<Period> {
+    let shared = environment::shared()?;
     let turns = entry.turns.load(Relaxed);
     // Only a connection's first periods may belong to a handshake.
     if !shared.has(FLAG_SENSE) || (turns <= 2 && turns <= entry.turns_before_requests()) {
-        return;
+        return None;
     }
-    let since = entry.last_ns.load(Relaxed);
-    let length = now.saturating_sub(since);
-    let flags = entry.flags.load(Relaxed);
+    let since_ns = entry.last_ns.load(Relaxed);
+    let length_ns = now.saturating_sub(since_ns);
     let counts = &shared.header.idle;
-    counts.idle_ns_sum.fetch_add(length, Relaxed);
-    if flags & MULTIPLEXED == 0 {
-        counts.held_ns_sum.fetch_add(length, Relaxed);
+    counts.idle_ns_sum.fetch_add(length_ns, Relaxed);
+    if entry.flags.load(Relaxed) & MULTIPLEXED == 0 {
+        counts.held_ns_sum.fetch_add(length_ns, Relaxed);
     }
-    let (number, histogram) = match end {
-        End::Request => {
-            counts.interval_ns_sum.fetch_add(length, Relaxed);
-            if let Some(cell) = shared.intervals_50ms.get(step(length)) {
-                cell.fetch_add(1, Relaxed);
-            }
-            (&counts.intervals, &shared.intervals)
+    Some(Period {
+        shared,
+        since_ns,
+        length_ns,
+    })
+}
+
+impl Period {
+    /// Counts that it was longer than the time in force, because it was not certain that nothing was under way.
+    #[inline]
+    fn count_spared(&self, entry: &Entry) {
+        let limit_ns = limit_ns(self.shared, self.since_ns);
+        let unsure = entry.flags.load(Relaxed) & SURE == 0;
+        if unsure && limit_ns.is_some_and(|limit_ns| self.length_ns > limit_ns) {
+            self.shared.header.idle.spared.fetch_add(1, Relaxed);
         }
-        End::Cut => (&counts.cut, &shared.ended),
-        End::Expired => (&counts.expired, &shared.ended),
-        End::Left => (&counts.left, &shared.left),
-    };
-    number.fetch_add(1, Relaxed);
-    if let Some(cell) = histogram.get(bucket(length)) {
-        cell.fetch_add(1, Relaxed);
-    }
-    if end != End::Cut && flags & SURE == 0 && limit_ns(shared, since).is_some_and(|l| length > l) {
-        counts.spared.fetch_add(1, Relaxed);
     }
 }

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use libc::{sockaddr, socklen_t};
 use rustix::event::epoll;
 use trimtab_wire::ends::Ends;
-use trimtab_wire::shared::{now_ns, Layout};
+use trimtab_wire::shared::Layout;
 
+use crate::clock::now_ns;
 use crate::environment::Environment;
 use crate::listener::{waited_ns, Peer};
 use crate::register::{self, borrow};

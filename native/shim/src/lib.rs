@@ -16,6 +16,7 @@
 
 mod answers;
 mod chunks;
+mod clock;
 mod connection;
 mod environment;
 mod epolls;
@@ -44,6 +45,7 @@ mod wake;
 extern "C" fn loaded() {
     real::resolve();
     if environment::load() {
+        clock::find();
         fork::watch();
         listener::inherited();
     }

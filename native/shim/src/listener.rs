@@ -9,8 +9,9 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{sockopt, AddressFamily, RecvFlags, SocketType};
 use trimtab_wire::handoff::{receive, Dispatch, LONGEST};
-use trimtab_wire::shared::{now_ns, DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
+use trimtab_wire::shared::{DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLOT};
 
+use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::lanes::{self, Woken};
 use crate::register::{self, borrow};
@@ -35,10 +36,10 @@ pub struct Peer {
 
 /// The server has begun to listen on a descriptor.
 pub fn opened(fd: c_int) {
-    let (Some(environment), Some(entry)) = (environment::get(), table::entry(fd)) else {
+    let Some(environment) = environment::get() else {
         return;
     };
-    if matches!(entry.kind(), UNKNOWN | FOREIGN)
+    if matches!(table::kind(fd), UNKNOWN | FOREIGN)
         && look_at(environment, fd)
         && environment.handoff.is_some()
     {
@@ -52,11 +53,11 @@ pub fn opened(fd: c_int) {
 /// # Safety
 /// `peer` is as accept(2) asks for.
 pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int) -> c_int {
-    let (Some(environment), Some(entry)) = (environment::get(), table::entry(fd)) else {
+    let (Some(environment), Some(_)) = (environment::get(), table::entry(fd)) else {
         // SAFETY: as the caller promises.
         return unsafe { real::accept4(fd, peer.address, peer.length, flags) };
     };
-    if entry.kind() == UNKNOWN {
+    if table::kind(fd) == UNKNOWN {
         look_at(environment, fd);
     }
     loop {
@@ -110,9 +111,7 @@ fn look_at(environment: &Environment, fd: c_int) -> bool {
     if let Some(port) = gated {
         return switch::adopt(fd, port);
     }
-    if let Some(entry) = table::entry(fd) {
-        entry.become_kind(FOREIGN, 0);
-    }
+    table::become_kind(fd, FOREIGN, 0);
     false
 }
 
@@ -323,14 +322,16 @@ impl Peer {
 ///
 /// Returns the slot to give back after libc has closed.
 pub fn closing(fd: c_int) -> Option<u32> {
-    let entry = table::entry(fd)?;
-    if entry.kind() == UNKNOWN || table::is_borrowed() {
+    let kind = table::kind(fd);
+    if kind == UNKNOWN || table::is_borrowed() {
         return None;
     }
-    match entry.kind() {
-        table::CONNECTION => return table::connection(fd).and_then(connection::end),
+    match kind {
+        table::CONNECTION => {
+            return table::connection(fd).and_then(|entry| connection::end(fd, entry))
+        }
         GATED | OWN => switch::leave(fd),
-        _ => entry.become_kind(UNKNOWN, 0),
+        _ => table::become_kind(fd, UNKNOWN, 0),
     }
     None
 }

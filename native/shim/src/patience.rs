@@ -7,8 +7,9 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
 use libc::pollfd;
-use trimtab_wire::shared::{now_ns, Layout};
+use trimtab_wire::shared::Layout;
 
+use crate::clock::now_ns;
 use crate::register::borrow;
 use crate::table::{self, Entry, ENDED_BY_US};
 use crate::{connection, environment, expiry, idle, phase};
@@ -29,6 +30,7 @@ pub struct Wait {
 
 /// What a poll of these descriptors is a wait for; None when it is not for the next request of just one connection.
 #[inline]
+#[link_section = ".text.hot"]
 pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
     let wanted_ms = u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0);
     let [one] = fds else {
@@ -46,7 +48,8 @@ pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
     let shared = environment::shared()?;
     let wanted_ms = wanted_ms?;
     idle::server_waits(shared, wanted_ms);
-    Some(Wait {
+    // Of one that nothing follows it is never certain that nothing is under way.
+    entry.is_followed().then_some(Wait {
         shared,
         entry,
         fd: one.fd,
@@ -56,18 +59,20 @@ pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
 
 impl Wait {
     /// Waits; the result is poll's, and 0 when the time has passed.
+    #[inline(never)]
     pub fn run(&self, poll: impl Fn(c_int) -> c_int) -> c_int {
-        let mut now = now_ns();
-        let own_end = now + self.wanted_ms * MS;
+        // Not known before it matters: mostly the next request comes first.
+        let mut own_end = None;
         loop {
             let ours = self.end_ns();
-            let mut end = ours.unwrap_or(own_end);
-            if ours.is_some() && end <= now && now < own_end && !self.is_quiet() {
-                end = own_end.min(now + UNSENT_NS);
-            }
-            // Rounded up: not earlier than the time.
-            let left_ms = end.saturating_sub(now).div_ceil(MS);
-            let ready = poll(c_int::try_from(left_ms.min(STEP_MS)).unwrap_or(0));
+            let left_ms = if ours.is_none() && own_end.is_none() {
+                self.wanted_ms
+            } else {
+                let now = now_ns();
+                self.left_ms(now, ours, *own_end.get_or_insert(now + self.wanted_ms * MS))
+            };
+            let step_ms = left_ms.min(STEP_MS);
+            let ready = poll(c_int::try_from(step_ms).unwrap_or(0));
             if ready != 0 {
                 return ready;
             }
@@ -77,8 +82,17 @@ impl Wait {
                 }
                 return 0;
             }
-            now = now_ns();
+            own_end.get_or_insert_with(|| now_ns() + (left_ms - step_ms) * MS);
         }
+    }
+
+    /// How long it lasts from now on, rounded up: not earlier than the time.
+    fn left_ms(&self, now: u64, ours: Option<u64>, own_end: u64) -> u64 {
+        let mut end = ours.unwrap_or(own_end);
+        if ours.is_some() && end <= now && now < own_end && !self.is_quiet() {
+            end = own_end.min(now + UNSENT_NS);
+        }
+        end.saturating_sub(now).div_ceil(MS)
     }
 
     /// When the time ends that is set; None when the server's own is in force.

@@ -18,31 +18,53 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use trimtab_wire::shared::now_ns;
-
+use crate::clock::now_ns;
 use crate::idle;
 use crate::table::{Entry, ENDED_BY_US};
 
 /// Nothing has been read yet.
-pub const FRESH: u32 = 0;
+pub const FRESH: u8 = 0;
 /// Of a request something has been read.
-pub const READ: u32 = 1;
+pub const READ: u8 = 1;
 /// Of its answer something has been written.
-pub const WRITTEN: u32 = 2;
+pub const WRITTEN: u8 = 2;
 /// The socket took no more of the answer.
-pub const BLOCKED: u32 = 3;
+pub const BLOCKED: u8 = 3;
 /// Between requests, it seems.
-pub const RESTING: u32 = 4;
+pub const RESTING: u8 = 4;
 /// More of an answer has come that was taken for complete.
-pub const TAIL: u32 = 5;
+pub const TAIL: u8 = 5;
 /// Between requests for certain.
-pub const IDLE: u32 = 6;
+pub const IDLE: u8 = 6;
 /// The server reads at this moment.
-pub const TAKING: u32 = 7;
+pub const TAKING: u8 = 7;
 /// Our own thread ends the connection at this moment.
-pub const CUTTING: u32 = 8;
+pub const CUTTING: u8 = 8;
 /// No request will be read any more.
-pub const OVER: u32 = 9;
+pub const OVER: u8 = 9;
+
+/// Some of the phases. Asked for by bits: of a match compilers make a jump through a table, which lies on a page of its own in
+/// each process, and costs a request more than all it decides.
+#[derive(Clone, Copy)]
+pub struct Phases(u16);
+
+impl Phases {
+    /// These.
+    pub const fn of(phases: &[u8]) -> Self {
+        let (mut bits, mut at) = (0, 0);
+        while at < phases.len() {
+            bits |= 1 << phases[at];
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    /// Whether it is one of them.
+    #[inline]
+    pub const fn has(self, phase: u8) -> bool {
+        self.0 >> phase & 1 != 0
+    }
+}
 
 /// Claims the connection for a read of the server; false when the shim has ended it, and then the server is to see its end.
 ///
@@ -100,7 +122,7 @@ pub fn cut_idle(entry: &Entry, cut: impl FnOnce() -> bool) {
     entry.phase.store(next, Release);
 }
 
-fn advance(entry: &Entry, from: u32, to: u32) -> bool {
+fn advance(entry: &Entry, from: u8, to: u8) -> bool {
     entry
         .phase
         .compare_exchange(from, to, AcqRel, Relaxed)

@@ -47,16 +47,14 @@ pub fn raise(fd: BorrowedFd<'_>, from: c_int, cloexec: bool) -> rustix::io::Resu
         rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
     }
     let high = high.into_raw_fd();
-    if let Some(entry) = table::entry(high) {
-        entry.become_kind(table::HIDDEN, 0);
-    }
+    table::become_kind(high, table::HIDDEN, 0);
     Ok(high)
 }
 
 /// Closes a descriptor of the shim's own.
 pub fn lower(fd: c_int) {
-    if let Some(entry) = table::entry(fd) {
-        entry.become_kind(table::UNKNOWN, 0);
+    if table::entry(fd).is_some() {
+        table::become_kind(fd, table::UNKNOWN, 0);
         // SAFETY: the number is ours, and nobody else has it.
         unsafe { rustix::io::close(fd) };
     }

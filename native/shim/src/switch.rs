@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::{fcntl_getfd, DupFlags, FdFlags};
-use trimtab_wire::shared::now_ns;
 
+use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::epolls::{self, Registrations};
 use crate::hot::HOT;
@@ -165,10 +165,12 @@ pub fn listener(index: u32) -> Option<&'static Listener> {
 
 /// The listener under a number, when it is gated or the process's own.
 #[inline]
-pub fn under(fd: c_int) -> Option<(&'static Listener, u32)> {
-    let entry = table::entry(fd)?;
-    match entry.kind() {
-        kind @ (GATED | OWN) => Some((listener(entry.index.load(Ordering::Relaxed))?, kind)),
+pub fn under(fd: c_int) -> Option<(&'static Listener, u8)> {
+    match table::kind(fd) {
+        kind @ (GATED | OWN) => {
+            let index = table::entry(fd)?.index.load(Ordering::Relaxed);
+            Some((listener(index)?, kind))
+        }
         _ => None,
     }
 }
@@ -267,9 +269,9 @@ pub fn tcp(fd: c_int) -> c_int {
 
 /// Follows a TCP listener from here on; the process accepts for itself.
 pub fn adopt(fd: c_int, port: u16) -> bool {
-    let Some(entry) = table::entry(fd) else {
+    if table::entry(fd).is_none() {
         return false;
-    };
+    }
     for (listener, index) in ALL.iter().zip(0..) {
         let claimed =
             listener
@@ -277,7 +279,7 @@ pub fn adopt(fd: c_int, port: u16) -> bool {
                 .compare_exchange(0, u32::from(port), Ordering::AcqRel, Ordering::Relaxed);
         if claimed.is_ok() {
             return listener.add(fd) && {
-                entry.become_kind(OWN, index);
+                table::become_kind(fd, OWN, index);
                 HOT.alone.store(1, Ordering::Relaxed);
                 true
             };
@@ -291,10 +293,8 @@ pub fn inherit(fd: c_int, hidden: c_int, port: u16) {
     if !adopt(fd, port) {
         return;
     }
-    if let (Some((listener, _)), Some(entry), Some(kept)) =
-        (under(fd), table::entry(fd), table::entry(hidden))
-    {
-        kept.become_kind(table::HIDDEN, 0);
+    if let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) {
+        table::become_kind(hidden, table::HIDDEN, 0);
         listener.hidden.store(hidden, Ordering::Relaxed);
         // Of an unknown gate: should it be a dead one, the living one is found.
         listener.generation.store(0, Ordering::Relaxed);
@@ -304,23 +304,21 @@ pub fn inherit(fd: c_int, hidden: c_int, port: u16) {
 
 /// A second number for a listener; both are served alike.
 pub fn share(from: c_int, to: c_int) {
-    if let (Some((listener, kind)), Some(copy), Some(entry)) =
-        (under(from), table::entry(to), table::entry(from))
-    {
+    if let (Some((listener, kind)), Some(entry)) = (under(from), table::entry(from)) {
         if listener.add(to) {
-            copy.become_kind(kind, entry.index.load(Ordering::Relaxed));
+            table::become_kind(to, kind, entry.index.load(Ordering::Relaxed));
         }
     }
 }
 
 /// The server closes a number; the last one takes the kept TCP listener with it.
 pub fn leave(fd: c_int) {
-    let (Some((listener, _)), Some(entry)) = (under(fd), table::entry(fd)) else {
+    let Some((listener, _)) = under(fd) else {
         return;
     };
     // Without the lock: a signal handler of the server may close it, in the middle of anything.
     listener.end_arming();
-    entry.become_kind(table::UNKNOWN, 0);
+    table::become_kind(fd, table::UNKNOWN, 0);
     listener.epolls.forget(fd);
     if listener.remove(fd) {
         let hidden = listener.hidden.swap(-1, Ordering::AcqRel);

@@ -5,139 +5,167 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use trimtab_wire::shared::{now_ns, NO_SLOT};
+use trimtab_wire::shared::NO_SLOT;
 
+use crate::clock::now_ns;
 use crate::follower::Follower;
-use crate::hot::HOT;
+use crate::hot::{HOT, NEAR};
 
 /// Numbers that are followed; those beyond are libc's alone.
 pub const NUMBERS: usize = 65_536;
 
 /// Nothing is known.
-pub const UNKNOWN: u32 = 0;
+pub const UNKNOWN: u8 = 0;
 /// An accepted connection; `index` is its slot or `NO_SLOT`.
-pub const CONNECTION: u32 = 1;
+pub const CONNECTION: u8 = 1;
 /// A gated listener whose place the worker end of the dispatch socket pair has taken; `index` is the listener's.
-pub const GATED: u32 = 2;
+pub const GATED: u8 = 2;
 /// A gated listener on which the process accepts for itself; `index` is the listener's.
-pub const OWN: u32 = 3;
+pub const OWN: u8 = 3;
 /// A descriptor of the shim's own.
-pub const HIDDEN: u32 = 4;
+pub const HIDDEN: u8 = 4;
 /// A listener that is no affair of ours.
-pub const FOREIGN: u32 = 5;
+pub const FOREIGN: u8 = 5;
 
 /// Bit of `Entry::flags`: the server waits for this connection together with others.
-pub const MULTIPLEXED: u32 = 1;
+pub const MULTIPLEXED: u8 = 1;
 /// Bit of `Entry::flags`: in this idle period nothing is under way for certain.
-pub const SURE: u32 = 2;
+pub const SURE: u8 = 2;
 /// Bit of `Entry::flags`: the shim has ended this idle period.
-pub const ENDED_BY_US: u32 = 4;
+pub const ENDED_BY_US: u8 = 4;
 /// Bit of `Entry::flags`: the client has said that it goes.
-pub const LEAVING: u32 = 8;
-/// Bit of `Entry::flags`: two threads have used the connection at once.
-const SHARED: u32 = 16;
+pub const LEAVING: u8 = 8;
+/// Bit of `Entry::flags`: nothing follows it: not yet, not to any use, or not since two threads have used it at once.
+const UNFOLLOWED: u8 = 16;
+/// Bit of `Entry::flags`: the server has written before it has read.
+pub const SPOKEN: u8 = 32;
 
-/// One number. What each request needs comes first, in one cache line.
+/// One number, in one cache line.
 #[repr(C, align(64))]
 pub struct Entry {
     /// `UNKNOWN` ... `FOREIGN`.
-    pub kind: AtomicU32,
+    pub kind: AtomicU8,
+    /// Where in a request a connection is.
+    pub phase: AtomicU8,
+    /// See the bits.
+    pub flags: AtomicU8,
+    /// Somebody has the follower.
+    in_use: AtomicU8,
+    /// The number itself, when it is a connection's.
+    fd: AtomicI32,
     /// Which process a connection belongs to: a child that inherits the descriptor does not hold the slot.
     pub owner: AtomicU32,
     /// See the kinds.
     pub index: AtomicU32,
-    /// Where in a request a connection is.
-    pub phase: AtomicU32,
     /// Answers so far; of TLS, turns from reading to writing.
     pub turns: AtomicU32,
-    /// See the bits.
-    pub flags: AtomicU32,
-    in_use: AtomicU32,
     /// When the first byte of the request was read.
     pub start_ns: AtomicU64,
     /// When the last byte so far was written.
     pub last_ns: AtomicU64,
     /// Bytes written since the last request was counted.
     pub bytes: AtomicU64,
-    follower: UnsafeCell<Follower>,
     /// When a worker got the connection.
     pub born_ns: AtomicU64,
     /// From then until its first byte.
     pub wait_ns: AtomicU64,
 }
 
-// SAFETY: all is atomic but the follower, which only the one who has set `in_use` touches.
-unsafe impl Sync for Entry {}
+const _: () = assert!(std::mem::size_of::<Entry>() == 64);
+
+/// What follows each connection, apart: most need nothing.
+struct Followers([UnsafeCell<Follower>; NUMBERS]);
+
+// SAFETY: only the one who has set `in_use` of the entry touches its follower.
+unsafe impl Sync for Followers {}
+
+static FOLLOWERS: Followers = Followers([const { UnsafeCell::new(Follower::Other) }; NUMBERS]);
 
 impl Entry {
     /// Nothing is known.
     pub const fn new() -> Self {
         Self {
-            kind: AtomicU32::new(UNKNOWN),
+            kind: AtomicU8::new(UNKNOWN),
+            phase: AtomicU8::new(0),
+            flags: AtomicU8::new(0),
+            in_use: AtomicU8::new(0),
+            fd: AtomicI32::new(0),
             owner: AtomicU32::new(0),
             index: AtomicU32::new(0),
-            phase: AtomicU32::new(0),
+            turns: AtomicU32::new(0),
             start_ns: AtomicU64::new(0),
             last_ns: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             born_ns: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
-            turns: AtomicU32::new(0),
-            flags: AtomicU32::new(0),
-            in_use: AtomicU32::new(0),
-            follower: UnsafeCell::new(Follower::New),
         }
     }
 
     /// What kind of descriptor it is.
     #[inline]
-    pub fn kind(&self) -> u32 {
+    pub fn kind(&self) -> u8 {
         self.kind.load(Ordering::Relaxed)
-    }
-
-    /// Sets kind and index.
-    pub fn become_kind(&self, kind: u32, index: u32) {
-        self.index.store(index, Ordering::Relaxed);
-        self.kind.store(kind, Ordering::Release);
     }
 
     /// Starts the life of a connection in this process.
     pub fn become_connection(&self, fd: c_int, slot: Option<u32>) {
         self.owner.store(pid(), Ordering::Relaxed);
-        for word in [&self.phase, &self.turns, &self.flags] {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.fd.store(fd, Ordering::Relaxed);
+        self.phase.store(0, Ordering::Relaxed);
+        self.flags.store(UNFOLLOWED, Ordering::Relaxed);
+        self.turns.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.born_ns.store(now_ns(), Ordering::Relaxed);
         self.in_use.store(0, Ordering::Relaxed);
-        self.follow(|follower| *follower = Follower::New);
         if HOT.connections_below.load(Ordering::Relaxed) <= fd {
             HOT.connections_below.fetch_max(fd + 1, Ordering::Relaxed);
         }
-        self.become_kind(CONNECTION, slot.unwrap_or(NO_SLOT));
+        become_kind(fd, CONNECTION, slot.unwrap_or(NO_SLOT));
     }
 
-    /// Does something with what follows the connection; None when another thread does, and then the follower is of no use any more.
+    /// Has the connection followed from its first byte on, when that is of use.
+    pub fn follow_from(&self, first: u8) {
+        let follower = Follower::of(first);
+        if !matches!(follower, Follower::Other) && self.flags.load(Ordering::Relaxed) & SPOKEN == 0
+        {
+            self.lower(UNFOLLOWED);
+            self.follow(|place| *place = follower);
+        }
+    }
+
+    /// Does something with what follows the connection; None when that is of no use, as when another thread does so too.
     #[inline]
     pub fn follow<T>(&self, work: impl FnOnce(&mut Follower) -> T) -> Option<T> {
-        if self.flags.load(Ordering::Relaxed) & SHARED != 0 {
+        if !self.is_followed() {
             return None;
         }
+        let number = usize::try_from(self.fd.load(Ordering::Relaxed)).ok()?;
+        let follower = FOLLOWERS.0.get(number)?;
         if self.in_use.swap(1, Ordering::Acquire) != 0 {
-            self.raise(SHARED);
+            self.raise(UNFOLLOWED);
             return None;
         }
         // SAFETY: whoever has changed `in_use` from 0 to 1 is alone here until it is 0 again.
-        let done = work(unsafe { &mut *self.follower.get() });
+        let follower = unsafe { &mut *follower.get() };
+        let done = work(follower);
+        if matches!(follower, Follower::Other) {
+            self.raise(UNFOLLOWED);
+        }
         self.in_use.store(0, Ordering::Release);
         Some(done)
     }
 
+    /// Whether it can become certain that nothing is under way.
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & UNFOLLOWED == 0
+    }
+
     /// Sets bits of the flags.
     #[inline]
-    pub fn raise(&self, bits: u32) {
+    pub fn raise(&self, bits: u8) {
         if self.flags.load(Ordering::Relaxed) & bits != bits {
             self.flags.fetch_or(bits, Ordering::Relaxed);
         }
@@ -145,7 +173,7 @@ impl Entry {
 
     /// Clears bits of the flags.
     #[inline]
-    pub fn lower(&self, bits: u32) {
+    pub fn lower(&self, bits: u8) {
         if self.flags.load(Ordering::Relaxed) & bits != 0 {
             self.flags.fetch_and(!bits, Ordering::Relaxed);
         }
@@ -164,10 +192,47 @@ pub fn connections() -> impl Iterator<Item = (c_int, &'static Entry)> {
     (0..HOT.connections_below.load(Ordering::Relaxed)).filter_map(|fd| Some((fd, connection(fd)?)))
 }
 
+/// Sets kind and index of a number, when it is in the table.
+pub fn become_kind(fd: c_int, kind: u8, index: u32) {
+    let Some(entry) = entry(fd) else { return };
+    let bit = low_bit(fd);
+    if kind != UNKNOWN {
+        HOT.known.fetch_or(bit, Ordering::Relaxed);
+    }
+    entry.index.store(index, Ordering::Relaxed);
+    entry.kind.store(kind, Ordering::Release);
+    if kind == UNKNOWN {
+        HOT.known.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+/// The bit of a number in `known`; none for most.
+#[inline]
+fn low_bit(fd: c_int) -> u64 {
+    u32::try_from(fd)
+        .ok()
+        .and_then(|fd| 1_u64.checked_shl(fd))
+        .unwrap_or(0)
+}
+
+/// What kind of descriptor a number is. Of low numbers that nothing is known of, such as those of files, not even the entry is looked at.
+#[inline]
+pub fn kind(fd: c_int) -> u8 {
+    let bit = low_bit(fd);
+    if bit != 0 && HOT.known.load(Ordering::Relaxed) & bit == 0 {
+        return UNKNOWN;
+    }
+    entry(fd).map_or(UNKNOWN, Entry::kind)
+}
+
 /// What is known of a number; None for one beyond the table.
 #[inline]
 pub fn entry(fd: c_int) -> Option<&'static Entry> {
-    usize::try_from(fd).ok().and_then(|fd| HOT.entries.get(fd))
+    let fd = usize::try_from(fd).ok()?;
+    match fd.checked_sub(NEAR) {
+        None => HOT.near.get(fd),
+        Some(far) => HOT.far.get(far),
+    }
 }
 
 /// Whether there has ever been a connection.
@@ -179,9 +244,10 @@ pub fn has_connections() -> bool {
 /// The entry of a connection that this process holds.
 #[inline]
 pub fn connection(fd: c_int) -> Option<&'static Entry> {
-    entry(fd).filter(|e| {
-        e.kind() == CONNECTION && e.owner.load(Ordering::Relaxed) == HOT.pid.load(Ordering::Relaxed)
-    })
+    if kind(fd) != CONNECTION {
+        return None;
+    }
+    entry(fd).filter(|e| e.owner.load(Ordering::Relaxed) == HOT.pid.load(Ordering::Relaxed))
 }
 
 /// This process, as of the last fork.

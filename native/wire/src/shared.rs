@@ -28,7 +28,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::lanes::Lanes;
-pub use crate::shared_file::Shared;
+pub use crate::shared_file::{Room, Shared};
 
 /// "TRIMTAB\0" as the bytes lie in the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRIMTAB\0");
@@ -130,7 +130,8 @@ pub struct KeepAlive {
     pub trial_ns: AtomicU64,
     /// One idle period in so many is a trial; 0: none is.
     pub trial_every: AtomicU32,
-    /// Who decides the time: 0 the server, 1 the operator, 2 a controller. It says so to people; the shim does not read it.
+    /// Who decides the time: 0 the server, 1 the operator, 2 a controller. The shim follows requests and answers byte by byte only on
+    /// connections whose first byte it has read while this was not 0.
     pub mode: AtomicU32,
 }
 

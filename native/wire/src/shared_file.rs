@@ -1,7 +1,10 @@
 //! Making, opening and mapping the file of [`crate::shared`].
 
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,6 +24,27 @@ const LOOKS: u32 = 100;
 /// A mapping of the file; it reads as a [`Layout`].
 pub struct Shared {
     base: NonNull<Layout>,
+}
+
+/// Memory that a mapping may take the place of: whole pages, of which nothing is used before.
+#[repr(C, align(4096))]
+pub struct Room<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: nobody reads or writes it but through the mapping that takes its place.
+unsafe impl<T: Sync> Sync for Room<T> {}
+
+impl<T> Room<T> {
+    /// Room for a `T`.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::zeroed()))
+    }
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 // SAFETY: the mapping stays where it is until the drop, and every field of Layout is atomic.
@@ -60,7 +84,7 @@ impl Shared {
         match made {
             Ok(file) => {
                 file.set_len(LEN as u64)?;
-                let shared = Self::map(&file)?;
+                let shared = Self::map(std::ptr::null_mut(), &file)?;
                 shared.initialise()?;
                 Ok(shared)
             }
@@ -74,11 +98,23 @@ impl Shared {
     /// # Errors
     /// There is none, or it is not one of this layout (`InvalidData`).
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_at(std::ptr::null_mut(), path)
+    }
+
+    /// As `open`, at a place of the caller's.
+    ///
+    /// # Errors
+    /// As `open`; the place is gone then.
+    pub fn open_in(room: &'static Room<Layout>, path: &Path) -> io::Result<Self> {
+        Self::open_at(room.0.get().cast(), path)
+    }
+
+    fn open_at(place: *mut c_void, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         if file.metadata()?.len() != LEN as u64 {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
-        let shared = Self::map(&file)?;
+        let shared = Self::map(place, &file)?;
         let header = &shared.header;
         let fits = header.magic.load(Ordering::Acquire) == MAGIC
             && header.version.load(Ordering::Relaxed) == VERSION
@@ -106,14 +142,20 @@ impl Shared {
         }
     }
 
-    fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: a fresh mapping at a place of the kernel's choice overlaps nothing of ours.
+    /// Maps the file: at a place of the kernel's choice when `place` is null.
+    fn map(place: *mut c_void, file: &File) -> io::Result<Self> {
+        let fixed = if place.is_null() {
+            MapFlags::empty()
+        } else {
+            MapFlags::FIXED
+        };
+        // SAFETY: a fresh mapping overlaps nothing of ours, and a `Room` is there for it.
         let base = unsafe {
             mmap(
-                std::ptr::null_mut(),
+                place,
                 LEN,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
+                MapFlags::SHARED | fixed,
                 file.as_fd(),
                 0,
             )

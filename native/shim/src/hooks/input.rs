@@ -18,6 +18,7 @@ fn takes(flags: c_int) -> bool {
 /// # Safety
 /// As read(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: size_t) -> ssize_t {
     // SAFETY: as the caller promises.
     unsafe { reading(fd, &one(to, count), || real::read(fd, to, count)) }
@@ -41,6 +42,7 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
 /// # Safety
 /// As recv(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recv(fd, to, count, flags) };

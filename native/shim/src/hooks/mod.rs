@@ -60,7 +60,7 @@ unsafe fn writing(fd: c_int, parts: &[iovec], write: impl FnOnce() -> isize) -> 
 /// # Safety
 /// So many may be read.
 #[inline]
-unsafe fn pieces(parts: &[iovec], count: isize) -> impl Iterator<Item = &[u8]> {
+unsafe fn pieces(parts: &[iovec], count: isize) -> impl Iterator<Item = &[u8]> + Clone {
     let mut left = usize::try_from(count).unwrap_or(0);
     parts.iter().map_while(move |part| {
         let length = part.iov_len.min(left);

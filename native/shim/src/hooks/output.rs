@@ -13,6 +13,7 @@ use crate::{connection, real, table};
 /// # Safety
 /// As write(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: size_t) -> ssize_t {
     // SAFETY: as the caller promises.
     unsafe { writing(fd, &one(from, count), || real::write(fd, from, count)) }
@@ -23,6 +24,7 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: size_t) ->
 /// # Safety
 /// As writev(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     unsafe {
@@ -101,6 +103,7 @@ fn unseen(fd: c_int, wanted: usize, write: impl FnOnce() -> isize) -> isize {
 /// # Safety
 /// As sendfile(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn sendfile(
     to: c_int,
     from: c_int,
@@ -118,6 +121,7 @@ pub unsafe extern "C" fn sendfile(
 /// # Safety
 /// As sendfile(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn sendfile64(
     to: c_int,
     from: c_int,

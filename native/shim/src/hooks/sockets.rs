@@ -56,8 +56,9 @@ pub unsafe extern "C" fn accept4(
 /// # Safety
 /// As close(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    let kind = table::entry(fd).map_or(table::UNKNOWN, table::Entry::kind);
+    let kind = table::kind(fd);
     if kind == table::UNKNOWN {
         // SAFETY: as the caller promises.
         return unsafe { real::close(fd) };
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 
 /// Puts one number over another, with what the shim knows of both.
 fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let known = |fd| table::entry(fd).is_some_and(|e| e.kind() != table::UNKNOWN);
+    let known = |fd| table::kind(fd) != table::UNKNOWN;
     if fd == onto || !(known(fd) || known(onto)) || table::is_borrowed() {
         return call();
     }
@@ -231,6 +232,7 @@ pub unsafe extern "C" fn setsockopt(
 /// # Safety
 /// As epoll_ctl(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn epoll_ctl(
     epoll: c_int,
     operation: c_int,

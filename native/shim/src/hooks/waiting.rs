@@ -5,9 +5,9 @@
 use std::ffi::c_int;
 
 use libc::{epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
-use trimtab_wire::shared::now_ns;
 
 use super::quietly;
+use crate::clock::now_ns;
 use crate::{expiry, patience, real, switch};
 
 /// Length of a step towards a gate.
@@ -43,11 +43,12 @@ fn stepwise(
     look: impl Fn() -> bool,
     wait: impl Fn(c_int) -> c_int,
 ) -> c_int {
-    let start = now_ns();
+    let mut start = None;
     loop {
-        let left_ms = match u64::try_from(timeout_ms) {
-            Err(_) => -1,
-            Ok(all) => {
+        let left_ms = match (u64::try_from(timeout_ms), start) {
+            (Err(_), _) => -1,
+            (Ok(_), None) => timeout_ms,
+            (Ok(all), Some(start)) => {
                 let passed = now_ns().saturating_sub(start) / 1_000_000;
                 c_int::try_from(all.saturating_sub(passed)).unwrap_or(0)
             }
@@ -55,6 +56,7 @@ fn stepwise(
         if !quietly(&look) || (0..=step_ms).contains(&left_ms) {
             return wait(left_ms);
         }
+        start = start.or_else(|| Some(now_ns()));
         let ready = wait(step_ms);
         if ready != 0 {
             return ready;
@@ -78,7 +80,7 @@ unsafe fn polling(
     } else {
         // SAFETY: as the caller promises.
         let all = unsafe { std::slice::from_raw_parts(fds, count as usize) };
-        quietly(|| patience::wait_of(all, timeout_ms))
+        patience::wait_of(all, timeout_ms)
     };
     match one {
         Some(one) => one.run(|ms| waiting(ms, &wait)),
@@ -106,6 +108,7 @@ unsafe fn watch_events(events: *const epoll_event, ready: c_int) {
 /// # Safety
 /// As epoll_wait(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
@@ -147,6 +150,7 @@ pub unsafe extern "C" fn epoll_pwait(
 /// # Safety
 /// As poll(2).
 #[no_mangle]
+#[link_section = ".text.hot"]
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { polling(fds, count, timeout_ms, |ms| real::poll(fds, count, ms)) }
