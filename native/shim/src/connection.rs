@@ -93,7 +93,7 @@ pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'
         }
         return;
     }
-    if phase == FRESH {
+    if phase == FRESH || (phase == RESTING && entry.may_be_followed_yet()) {
         if let Some(&first) = pieces.clone().next().and_then(|piece| piece.first()) {
             entry.follow_from(first);
         }

@@ -40,6 +40,7 @@ pub fn shared() -> Option<&'static Layout> {
 }
 
 /// Whether idle connections are ended, or may be from now on: then it matters that nothing is under way on them.
+#[inline]
 pub fn ends_connections() -> bool {
     shared().is_some_and(|shared| {
         shared.header.keep_alive.mode.load(Ordering::Relaxed) != 0 || shared.has(FLAG_PREEMPTIVE)

@@ -1,6 +1,5 @@
 //! What a connection speaks, told by its first bytes, and what follows from it.
 
-use crate::environment;
 use crate::http1::{State, Tracker};
 use crate::tls::{Records, Seen};
 
@@ -63,13 +62,17 @@ impl Read {
     }
 }
 
+/// Whether a request of HTTP/1 may begin with this byte.
+#[inline]
+pub const fn may_be_http(first: u8) -> bool {
+    matches!(first, b'A'..=b'Z' | b'\r' | b'\n')
+}
+
 impl Follower {
-    /// What a connection is followed by that begins with this byte.
+    /// What follows a connection, or a request on it, that begins with this byte.
     pub fn of(first: u8) -> Self {
         match first {
-            b'A'..=b'Z' | b'\r' | b'\n' if environment::ends_connections() => {
-                Self::Http(Tracker::new())
-            }
+            _ if may_be_http(first) => Self::Http(Tracker::new()),
             22 => Self::Tls {
                 read: Records::new(),
                 written: Records::new(),

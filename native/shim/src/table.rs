@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use trimtab_wire::shared::NO_SLOT;
 
 use crate::clock::now_ns;
-use crate::follower::Follower;
+use crate::environment;
+use crate::follower::{may_be_http, Follower};
 use crate::hot::{HOT, NEAR};
 
 /// Numbers that are followed; those beyond are libc's alone.
@@ -41,6 +42,8 @@ pub const LEAVING: u8 = 8;
 const UNFOLLOWED: u8 = 16;
 /// Bit of `Entry::flags`: the server has written before it has read.
 pub const SPOKEN: u8 = 32;
+/// Bit of `Entry::flags`: nothing follows it because it was of no use when it began.
+const DEFERRED: u8 = 64;
 
 /// One number, in one cache line.
 #[repr(C, align(64))]
@@ -125,14 +128,29 @@ impl Entry {
         become_kind(fd, CONNECTION, slot.unwrap_or(NO_SLOT));
     }
 
-    /// Has the connection followed from its first byte on, when that is of use.
+    /// Has the connection followed from a first byte on, when that is of use by now.
     pub fn follow_from(&self, first: u8) {
+        if self.flags.load(Ordering::Relaxed) & SPOKEN != 0 {
+            return;
+        }
+        if may_be_http(first) && !environment::ends_connections() {
+            self.raise(DEFERRED);
+            return;
+        }
         let follower = Follower::of(first);
-        if !matches!(follower, Follower::Other) && self.flags.load(Ordering::Relaxed) & SPOKEN == 0
-        {
-            self.lower(UNFOLLOWED);
+        if !matches!(follower, Follower::Other) {
+            self.lower(UNFOLLOWED | DEFERRED);
             self.follow(|place| *place = follower);
         }
+    }
+
+    /// Whether it may be followed from its next request on.
+    ///
+    /// Only where the server waits for one connection at a time: it would not wait for another request while it owes an answer.
+    #[inline]
+    pub fn may_be_followed_yet(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (DEFERRED | MULTIPLEXED) == DEFERRED
+            && environment::ends_connections()
     }
 
     /// Does something with what follows the connection; None when that is of no use, as when another thread does so too.

@@ -130,8 +130,8 @@ pub struct KeepAlive {
     pub trial_ns: AtomicU64,
     /// One idle period in so many is a trial; 0: none is.
     pub trial_every: AtomicU32,
-    /// Who decides the time: 0 the server, 1 the operator, 2 a controller. The shim follows requests and answers byte by byte only on
-    /// connections whose first byte it has read while this was not 0.
+    /// Who decides the time: 0 the server, 1 the operator, 2 a controller. While it is 0 the shim does not
+    /// follow requests and answers byte by byte on connections that begin.
     pub mode: AtomicU32,
 }
 

@@ -5,7 +5,8 @@ set    400ms, or another time from 1ms to 1h: idle connections are ended after i
 show   what is in force, and what became of idle connections since the server was started
 
 The server has been started with 'trimtab run'. A change is in force at once, without a reload, and stays when trimtab
-ends. 'trimtab observe keep-alive' shows the request intervals live.
+ends. After 'server' (and without --keep-alive of 'trimtab run') connections are not followed: those that are open
+when a time is set keep the server's own, on prefork and worker up to their next request. 'trimtab observe keep-alive' shows the request intervals live.
 
 example: trimtab keep-alive set 400ms
 example: trimtab keep-alive show --json
@@ -73,6 +74,11 @@ def _set(place: Place, time: KeepAliveTime, wanted: Setting) -> None:
     if after != wanted:
         raise TrimtabError(f"the keep-alive time of {place.name!r} is {after}, not {wanted}")
     print(f"{place.name}: {after} (was {before})")
+    if before.in_charge is InCharge.SERVER and wanted.in_charge is not InCharge.SERVER:
+        print(
+            "connections that are open already keep the server's own time: on prefork and worker up to their next "
+            "request, elsewhere to their end"
+        )
 
 
 def _show(place: Place, time: KeepAliveTime, as_json: bool) -> None:

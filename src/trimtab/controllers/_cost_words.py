@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from trimtab.controllers._held_worker import Prices
+from trimtab.controllers._places import Places
 from trimtab.controllers._survival import Survival
 from trimtab.core import Readings
 
@@ -70,7 +73,13 @@ def cutting_bursts(end_s: float, held: float | None) -> str:
     return f"workers were short with the time at the end of the bursts ({milliseconds(end_s)}) too{share}"
 
 
-def for_free(readings: Readings) -> str:
-    """Why no time is too long where idle connections hold no worker."""
+def for_free(readings: Readings, places: Places) -> str:
+    """Which time is not too long where idle connections hold no worker."""
     idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
-    return f"{idle:.1f} idle connections hold {held:.1f} workers: they are free, so the longest time is kept"
+    text = f"{idle:.1f} idle connections hold {held:.1f} workers"
+    if math.isfinite(places.ceiling_s):
+        longest = milliseconds(places.ceiling_s)
+        return f"{text}, but others have waited for their places: {longest} is the longest time that left some"
+    if places.rest_s > 0:
+        return f"{text}, and others wait, but not for their places: ending them earlier did not help"
+    return f"{text}: they are free, so the longest time is kept"

@@ -84,6 +84,15 @@ class Survival:
         beyond = max(0.0, time_s - self.horizon_s)
         return self._at(self._curves[2], time_s) + beyond * self._curves[0][-1]
 
+    def time_holding(self, held_s: float) -> float:
+        """The time at which idle connections are held for so long on average; the horizon where they never are."""
+        held = self._curves[2]
+        b = bisect_left(held, held_s)
+        if b == 0 or b >= len(held):
+            return self.edges_s[min(b, len(held) - 1)]
+        part = (held_s - held[b - 1]) / (held[b] - held[b - 1])
+        return EDGES_S[b - 1] + part * (EDGES_S[b] - EDGES_S[b - 1])
+
     def asked_within(self, time_s: float, until_s: float) -> float:
         """Share of the periods longer than `time_s` that a request ends by `until_s`."""
         lasting = self.lasting(time_s)

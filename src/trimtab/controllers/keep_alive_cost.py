@@ -3,9 +3,9 @@
 What it promises. Where an idle connection holds a worker (prefork, worker) and workers are scarce, the time comes
 down to the point from which a held worker earns less than its price: to the end of the bursts at first, and into them
 only where workers stay scarce there and idle connections still hold a good part of them. Where workers are plenty it
-stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the
-server keeps its own time. Bursts that are cut are seen within a few windows, from however short a time, and what one
-crowd does in a window or two does not move it.
+stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the server keeps
+its own time, as long as it has places for more connections (`_places`). Bursts that are cut are seen within a few
+windows, from however short a time, and what one crowd does in a window or two does not move it.
 
 Each window gives idle periods by how they ended, of which those ended by the keep-alive time are cut short; their
 distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory` periods. The prices are
@@ -48,6 +48,7 @@ from trimtab.controllers._cost_words import at_prices, cutting_bursts, for_free,
 from trimtab.controllers._held_worker import Pace, Prices, cheapest_s, idle_share, is_free, most_earned_hz
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
+from trimtab.controllers._places import Places, Pressure
 from trimtab.controllers._survival import Survival
 from trimtab.core import Knob, Move, Objective, Readings, Window
 
@@ -76,6 +77,7 @@ class CostState:
         cramped: for how long all that has spoken for cutting bursts, in seconds.
         least_wait_s: shortest wait for a worker since then, in seconds.
         cutting: whether bursts may be cut.
+        places: of a server on which idle connections hold no worker.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
     """
@@ -88,6 +90,7 @@ class CostState:
     cramped: float = 0.0
     least_wait_s: float = math.inf
     cutting: bool = False
+    places: Places = field(default_factory=Places)
     side: int = 0
     since: int = 0
 
@@ -197,6 +200,7 @@ class KeepAliveCost:
         least_s = self.shortest_s if state.cutting else floor_s
         state = replace(state, prices=self._ascended(state, window, curve, least_s))
         state = self._cramped(state, window, curve, (now / 1e3, floor_s, end_s))
+        state = replace(state, places=self._placed(state, window, curve, (now / 1e3, floor_s)))
         least_s = self.shortest_s if state.cutting else floor_s
         wanted = self._wanted(state, curve, r, now / 1e3, least_s, end_s)
         if state.cutting and wanted.time_s >= end_s > 0:
@@ -244,18 +248,27 @@ class KeepAliveCost:
         asked_hz = max(state.prices.earning_hz, AMPLE * curve.earned_hz(0.0, end_s))
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
 
+    def _placed(self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float]) -> Places:
+        """What is known of places; the times are that in force and the shortest that cuts no bursts, in seconds."""
+        if not state.free:
+            return Places()
+        wait_s = window.readings.get("accept_queue_delay_s")
+        seen = Pressure(wait_s, self.wait_s, *times_s, window.duration_s)
+        return state.places.after(seen, curve, self.cramped_s, self.fall_s)
+
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
     ) -> Wanted:
         """The best time, and what speaks for it; while workers are scarce none longer than out of the bursts."""
         p = state.prices
         longest_s = max(now_s, floor_s) if p.scarce_s > 0 else max(self.longest_s, state.longest_s)
-        time_s = max(state.longest_s, floor_s) if state.free else cheapest_s(curve, p, floor_s, longest_s)
+        most_s = max(min(state.longest_s, state.places.ceiling_s), floor_s)
+        time_s = most_s if state.free else cheapest_s(curve, p, floor_s, longest_s)
         more = curve.asked(time_s) - curve.asked(now_s)
         if now_s < floor_s:
             return Wanted("grow", time_s, end_s, more, in_burst(curve, now_s, end_s))
         if state.free:
-            return Wanted("free", time_s, end_s, more, for_free(readings))
+            return Wanted("free", time_s, end_s, more, for_free(readings, state.places))
         worth = (p.cost(curve, now_s) - p.cost(curve, time_s)) / p.connection_s
         phase = "shorten" if time_s < now_s else "lengthen"
         why = at_prices(p, curve, readings, self.wait_s, (now_s, time_s))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.gate import place as places
+from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.launch import loadable, preloaded
 from trimtab.gate.place import Place
 from trimtab.plants.keep_alive import KeepAlive
@@ -37,10 +38,17 @@ def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, P
 
     try:
         _shared_file.create(place.shared)
+        _take_charge(place)
         with _testbed(spec, environment) as bed, contextlib.closing(KeepAlive(SystemClock(), place)) as plant:
             yield bed, plant, place
     finally:
         place.release()
+
+
+def _take_charge(place: Place) -> None:
+    """As `trimtab run --keep-alive` does: so what is set later reaches every connection."""
+    with contextlib.closing(KeepAliveTime(place.shared)) as time:
+        time.write(Setting(InCharge.FIXED, None))
 
 
 def _testbed(spec: ApacheSpec | NginxSpec, environment: Callable[[int], Mapping[str, str]]) -> Testbed:

@@ -154,4 +154,4 @@ def _learning(keep_alive: KeepAlive, place: Place, context: Context) -> Iterator
     finally:
         auto.stop()
         learned = keep_alive.time.setting().time_ms
-        keep_alive.time.write(Setting(InCharge.SERVER if learned is None else InCharge.FIXED, learned))
+        keep_alive.time.write(Setting(InCharge.FIXED, learned))

@@ -157,7 +157,8 @@ def sweep(part: str, mix: Mix, seed: int) -> list[Case]:
 def others(part: str, seed: int) -> list[Case]:
     """The same on a server that waits in epoll, where the paper has nothing."""
     fixed = [Case(part, label, seed, users, server=part) for users in MANY for label in FEW]
-    return fixed + [Case(part, label, seed, MANY[0], server=part, duration_s=AUTO_S) for label in AUTO]
+    autos = [Case(part, label, seed, users, server=part, duration_s=AUTO_S) for users in MANY for label in AUTO]
+    return fixed + autos
 
 
 def switch(part: str, seed: int) -> list[Case]:

@@ -257,11 +257,49 @@ def test_a_crowd_ten_times_the_usual_for_seconds_does_not_move_it(crowd: Mixture
 # Servers on which idle connections hold no worker.
 
 
+def crowded(places: float, windows: int) -> Loop:
+    """A server on which idle connections hold no worker, with places for a share of those that 15 s would keep."""
+    kept = {time_ms: float(STANDARD.truth(np.array([time_ms / 1e3]))[1][0]) for time_ms in (15_000,)}
+    loop = Loop(build(), STANDARD, holding=0.0, duration_s=2.0)
+    for _ in range(windows):
+        if loop.time_ms not in kept:
+            kept[loop.time_ms] = float(STANDARD.truth(np.array([loop.time_ms / 1e3]))[1][0])
+        full = kept[loop.time_ms] > places * kept[15_000]
+        loop.wait_s = lambda held, full=full: 8.0 if full else 0.0005  # type: ignore[misc]
+        loop.run(1)
+    return loop
+
+
 def test_where_idle_connections_hold_no_worker_the_server_keeps_its_own_time() -> None:
-    loop = Loop(build(), STANDARD, 5_000, wait_s=lambda held: 1.0, holding=0.0).run(30)
+    loop = Loop(build(), STANDARD, 5_000, holding=0.0).run(30)
     assert not any(move.changes for move in loop.moves)
     assert "idle connections hold 0.0 workers: they are free" in loop.moves[-1].reason
     assert loop.moves[-1].phase == "free"
+
+
+@pytest.mark.parametrize("places", [0.95, 0.8, 0.6])
+def test_where_they_hold_places_that_others_wait_for_they_end_earlier(places: float) -> None:
+    loop = crowded(places, 40)
+    held_s = [float(STANDARD.truth(np.array([time_ms / 1e3]))[1][0]) for time_ms in (loop.time_ms, 15_000)]
+    assert 0.6 * places < held_s[0] / held_s[1] <= places
+    assert "others have waited for their places" in loop.moves[-1].reason
+    first = next(index for index, time_ms in enumerate(loop.times_ms) if time_ms < 15_000)
+    assert first * loop.duration_s >= 8, "not at the first connection that waits"
+
+
+def test_when_nobody_waits_any_more_the_time_grows_again() -> None:
+    loop = crowded(0.9, 30)
+    least_ms = loop.time_ms
+    loop.wait_s = lambda held: 0.0005
+    assert loop.run(300).time_ms >= 1.9 * least_ms
+
+
+def test_when_ending_them_earlier_does_not_shorten_the_wait_the_servers_own_time_comes_back() -> None:
+    """As where the processor is what is short."""
+    loop = Loop(build(), STANDARD, holding=0.0, duration_s=2.0, wait_s=lambda held: 1.0).run(60)
+    assert len(set(loop.times_ms[:20])) == 4, "three steps"
+    assert set(loop.times_ms[20:]) == {15_000}
+    assert "not for their places" in loop.moves[-1].reason
 
 
 def test_even_there_bursts_are_not_cut() -> None:
