@@ -4,9 +4,10 @@ set    400ms, or another time from 1ms to 1h: idle connections are ended after i
        auto: 'trimtab run' learns it from the traffic and follows it; server: gives control back
 show   what is in force, and what became of idle connections since the server was started
 
-The server has been started with 'trimtab run'. A change is in force at once, without a reload, and stays when trimtab
-ends. After 'server' (and without --keep-alive of 'trimtab run') connections are not followed: those that are open
-when a time is set keep the server's own, on prefork and worker up to their next request. 'trimtab observe keep-alive' shows the request intervals live.
+The server has been started with 'trimtab run'. A change is in force at once, without a reload, and stays when
+trimtab ends. After 'server' (and without --keep-alive of 'trimtab run') connections are not followed: those
+that are open when a time is set keep the server's own, on prefork and worker up to their next request.
+'trimtab observe keep-alive' shows the request intervals live.
 
 example: trimtab keep-alive set 400ms
 example: trimtab keep-alive show --json

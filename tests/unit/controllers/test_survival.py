@@ -80,6 +80,14 @@ def test_nothing_is_said_beyond_what_enough_periods_have_reached() -> None:
     )
 
 
+@pytest.mark.parametrize("time_s", [0.1, 0.4, 2.0, 9.0])
+def test_the_time_that_holds_so_long_is_the_inverse_of_how_long_a_time_holds(time_s: float) -> None:
+    curve = estimated(Mixture(), 15.0)
+    assert curve.time_holding(curve.held_s(time_s)) == pytest.approx(time_s, rel=1e-6)
+    assert curve.time_holding(1e9) == curve.horizon_s
+    assert curve.time_holding(0.0) == 0.0
+
+
 def test_nothing_seen_is_a_horizon_of_nothing() -> None:
     curve = Survival(Tally())
     assert (curve.horizon_s, curve.asked(1.0), curve.lasting(1.0), curve.burst_end_s(0.05)) == (0.0, 0.0, 1.0, 0.0)
