@@ -24,7 +24,7 @@ pytestmark = pytest.mark.server
 TEXT = "a page\n" * 1500
 
 NGINX = """
-daemon off;
+daemon {daemon};
 worker_processes 2;
 {user}
 pid {d}/nginx.pid;
@@ -73,10 +73,10 @@ def program(*names: str) -> str:
 
 
 @contextlib.contextmanager
-def nginx(directory: Path) -> Iterator[AnyServer]:
+def nginx(directory: Path, daemon: str = "off") -> Iterator[AnyServer]:
     port, config = free_ports(1)[0], directory / "nginx.conf"
     user = "user {} {};".format(*worker) if (worker := worker_user()) else ""
-    config.write_text(NGINX.format(d=directory, port=port, user=user))
+    config.write_text(NGINX.format(d=directory, port=port, user=user, daemon=daemon))
     with under_run([program("nginx"), "-c", config], port, directory, workers=32) as server:
         yield server
 
@@ -179,6 +179,22 @@ def test_a_reload_of_nginx_loses_no_request(directory: Path) -> None:
                 server.process.send_signal(signal.SIGHUP)
                 until(lambda: server.reading("dispatched") > before + 200, "nginx did not go on")  # noqa: B023
         assert [client.failed for client in clients] == [{}, {}]
+
+
+def test_an_upgrade_of_nginx_stays_at_the_gate_and_loses_no_request(directory: Path) -> None:
+    """The new program gets an environment that nginx has made, without a word of the shim in it."""
+    with nginx(directory, daemon="on") as server:
+        file, old = directory / "nginx.pid", int((directory / "nginx.pid").read_text())
+        client = Asking(pages(server.port, "/page.html"), 3)
+        with asking(client):
+            os.kill(old, signal.SIGUSR2)
+            until(lambda: file.exists() and file.read_text().strip() not in ("", str(old)), "no new program")
+            os.kill(old, signal.SIGQUIT)
+            until(lambda: not Path(f"/proc/{old}").exists(), "the old program stays")
+            before = server.reading("dispatched")
+            until(lambda: server.reading("dispatched") > before + 200, "the new program is not at the gate")
+        assert client.failed == {}
+        assert goes_and_comes_back(server, pages(server.port, "/page.html")) == (10, {})
 
 
 def test_pythons_server_goes_through_the_gate_without_it_and_through_it_again(directory: Path) -> None:

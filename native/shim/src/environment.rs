@@ -1,5 +1,7 @@
 //! What the environment asks of the shim; read once, before the server starts.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
@@ -15,9 +17,18 @@ pub struct Environment {
     pub shared: Shared,
     /// The hand-off socket; None to sense only.
     pub handoff: Option<SocketAddrUnix>,
+    /// The variables that say so, as a program is given them.
+    pub variables: Vec<CString>,
     /// None for all.
     ports: Option<Vec<u16>>,
 }
+
+const VARIABLES: [&str; 4] = [
+    "LD_PRELOAD",
+    "TRIMTAB_SHARED",
+    "TRIMTAB_PORTS",
+    "TRIMTAB_HANDOFF",
+];
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
@@ -79,6 +90,13 @@ fn read() -> Option<Environment> {
     Some(Environment {
         shared,
         handoff,
+        variables: VARIABLES.iter().filter_map(|name| variable(name)).collect(),
         ports,
     })
+}
+
+/// A variable as a program is given it; None when it is not set.
+fn variable(name: &str) -> Option<CString> {
+    let value = std::env::var_os(name)?;
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }

@@ -35,6 +35,7 @@ mod phase;
 mod real;
 mod reclaim;
 mod register;
+mod successor;
 mod switch;
 mod table;
 mod thread;

@@ -55,6 +55,7 @@ functions! {
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     listen(fd: c_int, backlog: c_int) -> c_int;
     dup(fd: c_int) -> c_int;
+    execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int;
     dup2(fd: c_int, onto: c_int) -> c_int;
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;

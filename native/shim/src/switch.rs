@@ -259,6 +259,15 @@ pub fn is_at(target: SocketAddr) -> bool {
         })
 }
 
+/// Whether a listener of this process stays open in a program that it executes.
+pub fn leaves_listeners() -> bool {
+    ALL.iter()
+        .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
+        .flat_map(|listener| &listener.numbers)
+        .filter_map(|number| borrow(number.load(Ordering::Relaxed)))
+        .any(|number| fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)))
+}
+
 /// The descriptor of the TCP listener of a number that is gated.
 pub fn tcp(fd: c_int) -> c_int {
     match under(fd) {

@@ -1,4 +1,4 @@
-"""The processes of a server that was started with the shim, found by the environment that they were given."""
+"""The processes of a server with the shim in it, found by what they were given and have in their memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ from trimtab.gate.place import SHARED_VARIABLE, Place
 from trimtab.testbed.processes import Process, identify
 
 _PROC = Path("/proc")
+_SHIM = "libtrimtab_shim"
+_SHARED = Place("", Path()).shared.name
 
 
 def shared_of(pid: int) -> Path | None:
-    """The mapped file of the shim in a process; None when it was started without, or may not be looked into."""
+    """The mapped file of the shim in a process; None when it was started without, or may not be looked into.
+
+    It is in the environment that the process was started with. nginx writes its title over that; then the file and
+    the shim are in its memory.
+    """
     try:
         raw = (_PROC / str(pid) / "environ").read_bytes()
+        wanted = f"{SHARED_VARIABLE}=".encode()
+        found = next((item for item in raw.split(b"\0") if item.startswith(wanted)), None)
+        if found is not None:
+            return Path(os.fsdecode(found[len(wanted) :]))
+        maps = (_PROC / str(pid) / "maps").read_bytes().splitlines()
     except OSError:
         return None
-    wanted = f"{SHARED_VARIABLE}=".encode()
-    found = next((item for item in raw.split(b"\0") if item.startswith(wanted)), None)
-    return None if found is None else Path(os.fsdecode(found[len(wanted) :]))
+    files = [Path(os.fsdecode(parts[5])) for line in maps if len(parts := line.split(maxsplit=5)) == 6]
+    if not any(one.name.startswith(_SHIM) for one in files):
+        return None
+    return next((one for one in files if one.name == _SHARED), None)
 
 
 def processes_of(place: Place) -> list[Process]:

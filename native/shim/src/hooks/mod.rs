@@ -2,6 +2,7 @@
 
 mod input;
 mod output;
+mod programs;
 mod sockets;
 mod waiting;
 
