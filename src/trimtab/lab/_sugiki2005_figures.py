@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab._sugiki2005_points import Point, Table
@@ -54,6 +55,7 @@ def curves(
         axes.set_ylabel(axis)
         if times:
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
             axes.yaxis.set_major_formatter(lambda v, _: seconds(v))
             axes.yaxis.set_minor_formatter(lambda v, _: "")
         else:
