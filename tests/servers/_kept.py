@@ -99,7 +99,7 @@ class Kept:
     documents: Path
 
     def keep(self, time_ms: int, trial_ms: int = 0, every: int = 0) -> None:
-        """Takes charge of the keep-alive time, and sets it; 0 leaves it to the server for now."""
+        """Takes charge of the keep-alive time, and sets it; with 0 the server's own stays in force."""
         with contextlib.closing(SharedFile(self.place.shared, write=True)) as file:
             file.set_keep_alive(KeepAlive(time_ms * 10**6, trial_ms * 10**6, every, MODE_FIXED))
 

@@ -57,7 +57,7 @@ def test_an_idle_connection_ends_after_the_time_and_not_before(server: Server) -
 
 
 @ALL
-def test_connections_from_before_the_first_time_keep_the_servers_own_for_now(server: Server) -> None:
+def test_connections_from_before_the_first_time_keep_the_servers_own(server: Server) -> None:
     """Nobody has followed them; where the server waits for one connection at a time the next request is followed."""
     with kept(server) as bed, contextlib.closing(bed.connect()) as before:
         page(before, PAGE)

@@ -81,8 +81,9 @@ fn read() -> Option<Environment> {
             Some(ports.collect::<Option<_>>()?)
         }
     };
-    let shared =
-        Shared::open_in(&HOT.room, Path::new(&std::env::var_os("TRIMTAB_SHARED")?)).ok()?;
+    let path = std::env::var_os("TRIMTAB_SHARED")?;
+    // SAFETY: only `load` gets here, once, before the server's `main`.
+    let shared = unsafe { Shared::open_in(&HOT.room, Path::new(&path)) }.ok()?;
     let handoff = match std::env::var_os("TRIMTAB_HANDOFF") {
         None => None,
         Some(path) => Some(SocketAddrUnix::new(path.as_os_str()).ok()?),

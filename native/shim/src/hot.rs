@@ -42,7 +42,7 @@ pub struct Hot {
     /// What is known of each of the lowest descriptors: as many as fit into the page.
     pub near: [Entry; NEAR],
     /// Where the mapped file comes to lie: what leads to this page in the tables of the processor leads to that one, too.
-    pub room: Room<Layout>,
+    pub room: Room,
     /// What is known of the other descriptors.
     pub far: [Entry; NUMBERS - NEAR],
 }

@@ -295,3 +295,45 @@ fn really() -> u32 {
         .get()
         .unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_an_entry_of_its_own_and_none_beyond_the_table_has() {
+        let last = NUMBERS as c_int - 1;
+        let near = NEAR as c_int;
+        let places = [0, near - 1, near, last].map(|fd| entry(fd).map(std::ptr::from_ref));
+        for (at, place) in places.iter().enumerate() {
+            assert!(place.is_some() && !places[..at].contains(place));
+        }
+        assert!(entry(-1).is_none() && entry(last + 1).is_none());
+    }
+
+    #[test]
+    fn what_is_known_is_known_of_low_numbers_and_of_high_ones_until_it_is_forgotten() {
+        for fd in [40, 63, 64, 65, 300] {
+            assert_eq!(kind(fd), UNKNOWN);
+            become_kind(fd, FOREIGN, 7);
+            assert_eq!(kind(fd), FOREIGN);
+            assert_eq!(kind(fd + 1000), UNKNOWN);
+            become_kind(fd, UNKNOWN, 0);
+            assert_eq!(kind(fd), UNKNOWN);
+        }
+        assert_eq!(kind(-1), UNKNOWN);
+    }
+
+    #[test]
+    fn nothing_follows_a_connection_on_which_the_server_has_spoken_first() {
+        let fd = 65_010;
+        let entry = entry(fd).expect("in the table");
+        entry.become_connection(fd, None);
+        entry.follow_from(22);
+        assert!(entry.is_followed(), "TLS");
+        entry.become_connection(fd, None);
+        entry.raise(SPOKEN);
+        entry.follow_from(22);
+        assert!(!entry.is_followed());
+    }
+}

@@ -28,20 +28,20 @@ pub struct Shared {
 
 /// Memory that a mapping may take the place of: whole pages, of which nothing is used before.
 #[repr(C, align(4096))]
-pub struct Room<T>(UnsafeCell<MaybeUninit<T>>);
+pub struct Room(UnsafeCell<MaybeUninit<Layout>>);
 
 // SAFETY: nobody reads or writes it but through the mapping that takes its place.
-unsafe impl<T: Sync> Sync for Room<T> {}
+unsafe impl Sync for Room {}
 
-impl<T> Room<T> {
-    /// Room for a `T`.
+impl Room {
+    /// One that nothing has taken yet.
     #[must_use]
     pub const fn new() -> Self {
         Self(UnsafeCell::new(MaybeUninit::zeroed()))
     }
 }
 
-impl<T> Default for Room<T> {
+impl Default for Room {
     fn default() -> Self {
         Self::new()
     }
@@ -105,7 +105,10 @@ impl Shared {
     ///
     /// # Errors
     /// As `open`; the place is gone then.
-    pub fn open_in(room: &'static Room<Layout>, path: &Path) -> io::Result<Self> {
+    ///
+    /// # Safety
+    /// Called once for a room: a second mapping would take the place of the first.
+    pub unsafe fn open_in(room: &'static Room, path: &Path) -> io::Result<Self> {
         Self::open_at(room.0.get().cast(), path)
     }
 
