@@ -184,11 +184,13 @@ def test_a_reload_of_nginx_loses_no_request(directory: Path) -> None:
 def test_an_upgrade_of_nginx_stays_at_the_gate_and_loses_no_request(directory: Path) -> None:
     """The new program gets an environment that nginx has made, without a word of the shim in it."""
     with nginx(directory, daemon="on") as server:
-        file, old = directory / "nginx.pid", int((directory / "nginx.pid").read_text())
+        file, renamed = directory / "nginx.pid", directory / "nginx.pid.oldbin"
+        old = int(file.read_text())
         client = Asking(pages(server.port, "/page.html"), 3)
         with asking(client):
             os.kill(old, signal.SIGUSR2)
-            until(lambda: file.exists() and file.read_text().strip() not in ("", str(old)), "no new program")
+            until(renamed.exists, "nginx does not upgrade")  # from here on the name is the next program's
+            until(lambda: file.exists() and file.read_text() != "", "no new program")
             os.kill(old, signal.SIGQUIT)
             until(lambda: not Path(f"/proc/{old}").exists(), "the old program stays")
             before = server.reading("dispatched")
