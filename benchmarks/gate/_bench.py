@@ -54,11 +54,13 @@ def placements() -> tuple[Placement, Placement]:
 
 
 def options(text: str | None) -> argparse.Namespace:
-    """The command line: `--out`, `--quick` and `--rounds`."""
+    """The command line: `--out`, `--quick` and `--setups`."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for the results; it must not exist")
     parser.add_argument("--quick", action="store_true", help="about two minutes: shows that it runs, measures little")
-    parser.add_argument("--rounds", type=int, help="rounds of requests per second (default: as the benchmark needs)")
+    parser.add_argument(
+        "--setups", type=int, help="times that the servers are started to compare requests per second"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=False)
     return args
@@ -67,7 +69,6 @@ def options(text: str | None) -> argparse.Namespace:
 def facts() -> dict[str, Any]:
     """The conditions, with the versions of all that takes part."""
     asked = {
-        "wrk": ["wrk", "--version"],
         "apache": ["/usr/sbin/apache2", "-v"],
         "haproxy": ["haproxy", "-v"],
         "nginx": ["/usr/sbin/nginx", "-v"],
@@ -82,6 +83,13 @@ def _version(command: list[str]) -> str:
     return found[0] if found else "unknown"
 
 
+def compiled(source: Path, directory: Path) -> Path:
+    """A C program of the benchmarks, made ready in a directory."""
+    binary = directory / source.stem
+    subprocess.run(["cc", "-O2", "-Wall", "-o", str(binary), str(source)], check=True)
+    return binary
+
+
 def spread(values: Iterable[float], digits: int = 3) -> dict[str, float]:
     """Median, least and most."""
     known = list(values)
@@ -93,9 +101,11 @@ def spread(values: Iterable[float], digits: int = 3) -> dict[str, float]:
 
 
 def median_of(values: Iterable[float], digits: int = 3) -> dict[str, float]:
-    """As `spread`, with the 95 % interval of the median, by order statistics (all there is when they are few)."""
+    """As `spread`, with the 95 % interval of the median, by order statistics, which need six values at least."""
     known = sorted(values)
-    below = max(int(binom.ppf(0.025, len(known), 0.5)), 1)
+    below = int(binom.ppf(0.025, len(known), 0.5))
+    if below == 0:
+        return spread(known, digits)
     interval = {"low": known[below - 1], "high": known[len(known) - below]}
     return spread(known, digits) | {name: round(value, digits) for name, value in interval.items()}
 
@@ -118,10 +128,10 @@ def goal(wanted: str, met: bool) -> str:
 
 
 def ratio_goal(what: str, least: float, of: dict[str, float]) -> str:
-    """How a goal for the median of ratios came out; not decided where its interval holds the goal."""
-    if of["low"] >= least or of["high"] < least:
+    """How a goal for the median of ratios came out; not decided where its interval holds it or is none."""
+    if "low" in of and (of["low"] >= least or of["high"] < least):
         return goal(f"{what} at least {least} of bare", of["low"] >= least)
-    return f"Goal: {what} at least {least} of bare: not decided by these rounds."
+    return f"Goal: {what} at least {least} of bare: not decided by these set-ups."
 
 
 def save(out: Path, name: str, before: dict[str, Any], result: dict[str, Any], lines: list[str]) -> None:

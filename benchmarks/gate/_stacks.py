@@ -150,7 +150,7 @@ def stack(mpm: Mpm, kind: str, where: Placement, apache: ApacheSpec | None = Non
 
     Args:
         mpm: of its Apache.
-        kind: one of `KINDS` or `SHIMS`.
+        kind: one of `KINDS` or `SHIMS`; any other name is bare Apache.
         where: it runs.
         apache: another Apache than that of `spec`.
     """

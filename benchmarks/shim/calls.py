@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gate"))
 
-from _bench import cores, facts, favoured, options, save, spread, table, told
+from _bench import compiled, cores, facts, favoured, options, save, spread, table, told
 
 from trimtab import native
 from trimtab.gate.launch import loadable, preloaded, require_active
@@ -28,13 +28,6 @@ from trimtab.testbed._private import free_ports
 
 PAIRS, COUNT = 15, 200_000
 SOURCE = Path(__file__).with_name("calls.c")
-
-
-def compiled(directory: Path) -> Path:
-    """The program."""
-    binary = directory / "calls"
-    subprocess.run(["cc", "-O2", "-Wall", "-o", str(binary), str(SOURCE)], check=True)
-    return binary
 
 
 def measured(binary: Path, ports: tuple[int, int], count: int, environment: Mapping[str, str]) -> dict[str, float]:
@@ -52,7 +45,7 @@ def measure(out: Path, quick: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="trimtab-benchmark-") as name:
         place = Place("benchmark", Path(name))
         _shared_file.create(place.shared)
-        binary = compiled(place.directory)
+        binary = compiled(SOURCE, place.directory)
         shim = loadable(native.shim_path())
         for pair in range(pairs):
             first, second = free_ports(2)

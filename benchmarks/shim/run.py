@@ -2,8 +2,8 @@
 
     python benchmarks/shim/run.py --out benchmarks/results/DATE-shim
 
-About 25 minutes, with --quick one. As root, on an otherwise idle machine; needs the Debian packages apache2-bin,
-linux-perf and wrk, and a C compiler.
+About 40 minutes, with --quick two. As root, on an otherwise idle machine; needs a C compiler and the Debian packages
+apache2-bin and linux-perf.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ if __name__ == "__main__":
     (args.out / "summary.md").write_text("# What the shim costs\n\n")
     calls.measure(args.out, args.quick)
     share.measure(args.out, args.quick)
-    requests.measure(args.out, args.quick, args.rounds)
+    requests.measure(args.out, args.quick, args.setups)

@@ -1,4 +1,4 @@
-"""How much of a server's core the shim takes, by profile: what requests per second are too noisy to show.
+"""How much of a server's core the shim takes, by profile: where its part of the time goes.
 
 50 clients keep a core busy with a 10 KB file, while perf takes 8,000 samples a second of that core. Counted are those
 in the shim's library, in the kernel's clock (the vDSO, which servers read too: the bare server shows how often), and
@@ -38,7 +38,7 @@ def profiled(one: Stack, mode: str, where: Placement, duration_s: int) -> dict[s
 
     def load() -> None:
         try:
-            asked(one, mode, where, duration_s + 2 * LEAD_S)
+            asked([one], mode, where, (duration_s + 2 * LEAD_S) * 1000, 1)
         except SystemExit as error:
             failed.append(error)
 

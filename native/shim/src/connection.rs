@@ -229,6 +229,12 @@ pub fn shut(entry: &Entry) {
     entry.phase.store(OVER, Relaxed);
 }
 
+/// Whether nothing more can come of it.
+#[inline]
+pub fn is_over(entry: &Entry) -> bool {
+    entry.phase.load(Relaxed) == OVER
+}
+
 /// The server closes the connection. The caller closes the descriptor and then gives back the slot that is returned.
 pub fn end(fd: c_int, entry: &Entry) -> Option<u32> {
     if entry.phase.load(Relaxed) == BLOCKED {

@@ -323,7 +323,15 @@ impl Peer {
 /// Returns the slot to give back after libc has closed.
 pub fn closing(fd: c_int) -> Option<u32> {
     let kind = table::kind(fd);
-    if kind == UNKNOWN || table::is_borrowed() {
+    if kind == UNKNOWN {
+        return None;
+    }
+    if let Some(entry) = table::connection(fd).filter(|entry| connection::is_over(entry)) {
+        // Most end here. Should it be a child of vfork that closes it, which to find out takes a system call, nothing is lost but
+        // the place of a connection that lingers.
+        return connection::end(fd, entry);
+    }
+    if table::is_borrowed() {
         return None;
     }
     match kind {
