@@ -37,7 +37,7 @@ native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --release --quiet
 
 unit: setup-test
-	$(bin)/pytest -q tests/unit tests/papers tests/conformance
+	$(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
 
 servers: setup-test
 	$(bin)/pytest -q tests/servers
