@@ -61,6 +61,16 @@ def libraries(of: Iterable[Path]) -> set[Path]:
     return {Path(word) for word in words if word.startswith("/")}
 
 
+def links(path: Path) -> Iterator[Path]:
+    """A path as the directories really are, and all that it leads to."""
+    while True:
+        path = Path(os.path.realpath(path.parent)) / path.name
+        yield path
+        if not path.is_symlink():
+            return
+        path = path.parent / os.readlink(path)
+
+
 def wanted() -> list[Path]:
     """Every path that the machine gets: parents before what they hold, links with what they lead to."""
     named = [shutil.which(name, path=SEARCH) for name in PROGRAMS]
@@ -73,7 +83,7 @@ def wanted() -> list[Path]:
         found |= {path for path in files(top) if not path.is_relative_to(stdlib / "site-packages")}
     loaded = {path for path in found if path.is_file() and (path.suffix == ".so" or os.access(path, os.X_OK))}
     found |= libraries(loaded) | libraries(path for path in found if ".so." in path.name)
-    found |= {Path(os.path.realpath(path)) for path in found}
+    found = {link for path in found for link in links(path)}
     found |= {parent for path in found for parent in path.parents}
     return sorted(found)
 
@@ -91,7 +101,7 @@ def boot(kernel: Path, out: Path) -> None:
             pack = ["cpio", "--null", "--create", "--format=newc", "--quiet", "-D", "/"]
             subprocess.run(pack, input=paths.encode(), stdout=written, check=True)
         start = f"rdinit={Path(sys.executable).resolve()} -- {Path(__file__).resolve()} --inside"
-        command = ["qemu-system-x86_64", "-accel", "kvm", "-accel", "tcg", "-cpu", "max", "-smp", "2"]
+        command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2"]
         command += ["-m", str(MEMORY_MIB), "-nic", "none", "-display", "none", "-no-reboot"]
         command += ["-kernel", str(kernel), "-initrd", str(archive), "-serial", "stdio", "-serial", f"file:{results}"]
         command += ["-append", f"console=ttyS0 quiet panic=-1 {start}"]
