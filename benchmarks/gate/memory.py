@@ -124,6 +124,7 @@ def steps(port: int, held: Callable[[], int], most: int, pids: Sequence[int]) ->
                 time.sleep(0.1)
             time.sleep(SETTLE_S)
             found.append({"connections": wanted, "slab_bytes": slab_bytes(), **resident(pids)})
+            print(f"{wanted:,} connections", file=sys.stderr, flush=True)
     return found
 
 
