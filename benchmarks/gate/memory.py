@@ -6,7 +6,8 @@ process of its own, as each process has one limit of descriptors, and so is a pl
 keeps: it tells what the kernel takes for a connection without the gate. Resident memory is that of guardian and gate;
 memory that they share is counted once (PSS). Slab memory is that of the objects in use on the whole machine, both
 ends of each connection, because the client is on the same machine; the two ways take turns. Figures for 100,000 are a
-straight line through those that were measured, and are marked.
+straight line through those that were measured, and are marked; `memory_vm.py` measures them where
+this machine cannot.
 """
 
 from __future__ import annotations

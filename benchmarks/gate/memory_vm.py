@@ -4,8 +4,8 @@
 
 The machine boots a Linux kernel with what the benchmark needs of this machine's files in memory, has no network but
 its loopback, and powers off when it is done or after an hour. What is measured there are bytes, not times, so a
-processor that is emulated will do. Needs the Debian packages cpio and qemu-system-x86, those of `run.py`, and any
-kernel image of Debian's linux-image-cloud-amd64 (unpacked, not installed).
+processor that is emulated will do: about half an hour. Needs the Debian packages cpio, git and qemu-system-x86, those
+of `run.py`, and any kernel image of Debian's linux-image-cloud-amd64 (unpacked, not installed).
 """
 
 from __future__ import annotations
