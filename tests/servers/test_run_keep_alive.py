@@ -95,6 +95,18 @@ def controllers(bed: UnderGate) -> list[Process]:
     return found
 
 
+def controller(bed: UnderGate) -> Process:
+    """The one that learns the time of this run, as soon as it is there; for a moment in its start it has no words."""
+    found: list[Process] = []
+
+    def is_there() -> bool:
+        found[:] = controllers(bed)
+        return len(found) == 1
+
+    until(is_there, "no controller was started")
+    return found[0]
+
+
 def failures(summary: Summary) -> int:
     return sum(sum(one.errors.values()) for one in summary.classes)
 
@@ -111,8 +123,7 @@ def test_auto_comes_down_from_15_s_by_itself_ends_with_the_server_and_leaves_not
         assert moves[0].move.reason
         store.close()
         assert bed.place.tuning_log.read_text() == ""
-        (controller,) = controllers(bed)
-        everybody = [controller, *processes_of(bed.place)]
+        everybody = [controller(bed), *processes_of(bed.place)]
         bed.process.send_signal(signal.SIGTERM)
         assert bed.ended() == (0, "")
         assert not bed.place.directory.exists()
@@ -138,8 +149,7 @@ def test_a_fixed_time_is_in_force_from_the_start_and_is_set_and_given_back_live(
 
 def test_a_controller_comes_and_goes_with_auto_and_is_started_anew_when_it_dies() -> None:
     with kept("--keep-alive", "auto") as bed:
-        until(lambda: len(controllers(bed)) == 1, "no controller was started")
-        (first,) = controllers(bed)
+        first = controller(bed)
         os.kill(first.pid, signal.SIGKILL)
         until(lambda: len(controllers(bed)) == 1 and controllers(bed) != [first], "it was not started anew")
         bed.process.send_signal(signal.SIGUSR1)  # a graceful restart of the server
@@ -147,7 +157,7 @@ def test_a_controller_comes_and_goes_with_auto_and_is_started_anew_when_it_dies(
         until(lambda: controllers(bed) == [], "the controller did not end")
         assert setting(bed) == Setting(InCharge.FIXED, 300)
         set_to(bed, "auto")
-        until(lambda: len(controllers(bed)) == 1, "no controller was started")
+        controller(bed)
         assert setting(bed) == Setting(InCharge.AUTO, 300)
         refused = trimtab("tune", "keep-alive", "--name", bed.place.name)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
@@ -160,13 +170,13 @@ def test_a_controller_comes_and_goes_with_auto_and_is_started_anew_when_it_dies(
 
 def test_killing_trimtab_leaves_the_last_time_and_a_restart_without_it_leaves_no_trace() -> None:
     with kept("--keep-alive", "auto") as bed:
-        until(lambda: len(controllers(bed)) == 1, "no controller was started")
+        learns = controller(bed)
         with contextlib.closing(KeepAliveTime(bed.place.shared)) as time_of:
             time_of.write(Setting(InCharge.AUTO, 500))
-        (controller,), server = controllers(bed), processes_of(bed.place)[0]
+        server = processes_of(bed.place)[0]
         bed.process.kill()
         bed.process.wait(PATIENCE_S)
-        until(lambda: not controller.alive(), "the controller did not end with trimtab run")
+        until(lambda: not learns.alive(), "the controller did not end with trimtab run")
         assert setting(bed) == Setting(InCharge.AUTO, 500)
         assert 0.45 <= shortest_idle(bed) < 4
         refused = trimtab("keep-alive", "set", "auto", "--name", bed.place.name)
