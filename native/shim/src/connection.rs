@@ -229,10 +229,10 @@ pub fn shut(entry: &Entry) {
     entry.phase.store(OVER, Relaxed);
 }
 
-/// Whether nothing more can come of it.
+/// Whether nothing more can come of it, and nobody waits for its end.
 #[inline]
-pub fn is_over(entry: &Entry) -> bool {
-    entry.phase.load(Relaxed) == OVER
+pub fn is_settled(entry: &Entry) -> bool {
+    entry.phase.load(Relaxed) == OVER && entry.index.load(Relaxed) == NO_SLOT
 }
 
 /// The server closes the connection. The caller closes the descriptor and then gives back the slot that is returned.

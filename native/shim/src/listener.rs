@@ -326,9 +326,9 @@ pub fn closing(fd: c_int) -> Option<u32> {
     if kind == UNKNOWN {
         return None;
     }
-    if let Some(entry) = table::connection(fd).filter(|entry| connection::is_over(entry)) {
-        // Most end here. Should it be a child of vfork that closes it, which to find out takes a system call, nothing is lost but
-        // the place of a connection that lingers.
+    if let Some(entry) = table::connection(fd).filter(|entry| connection::is_settled(entry)) {
+        // Without a gate most end here. Should it be a child of vfork that closes it, which to find out takes a system call, nothing
+        // is lost; a slot would be given back while the parent still has the connection.
         return connection::end(fd, entry);
     }
     if table::is_borrowed() {
