@@ -14,14 +14,15 @@ from random import Random
 
 from tests._classes import budget_knobs
 from tests._memory_plant import FakeClock, FakeSensor
-from trimtab.core import Applied, Clock, Configuration, Knob, Readings, Sensor, of_class
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Readings, Sensor, of_class
 from trimtab.errors import ApplyRefused, UsageError
 
 
-class ClassPlant:
+class ClassPlant(Plant):
     """A server of `workers` processes and a fixed number of clients of each class, the highest priority first."""
 
     name = "classy"
+    lasting = False
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class ClassPlant:
         self._events: list[tuple[float, int, str, str]] = []
         self._order = itertools.count()
         self._now = 0.0
-        self._clock = _Clock(self)
+        self.clock: Clock = _Clock(self)
         self._zero()
         for name, count in users.items():
             self.add(name, count)
@@ -51,10 +52,6 @@ class ClassPlant:
         """More clients of a class, from now on."""
         for _ in range(count):
             self._later("arrive", name, self._random.expovariate(1 / self.think_s))
-
-    @property
-    def clock(self) -> Clock:
-        return self._clock
 
     def knobs(self) -> tuple[Knob, ...]:
         return budget_knobs(self.names, self.workers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.core import Domain, How, Knob, Readings, Window, of_class
+from trimtab.core import Domain, How, Knob, Readings, Role, Window, of_class
 
 TWO = ("premium", "basic")
 
@@ -14,7 +14,19 @@ def budget_knob(name: str, workers: int = 128, minimum: int = 1) -> Knob:
     domain = Domain(minimum, workers, 1, "the workers there are")
     what = "connections of the class in service at once"
     knob = of_class("process_budget", name)
-    return Knob(knob, knob, "processes", domain, workers // 2, How.LIVE, "nothing", what)
+    return Knob(
+        knob,
+        knob,
+        "processes",
+        domain,
+        workers // 2,
+        How.LIVE,
+        "nothing",
+        what,
+        Role.PROCESS_BUDGET,
+        name,
+        "max_request_workers",
+    )
 
 
 def budget_knobs(names: Sequence[str] = TWO, workers: int = 128) -> tuple[Knob, ...]:

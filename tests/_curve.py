@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.core import Controller, Domain, How, Knob, Move, Readings, Window
+from trimtab.core import Controller, Domain, How, Knob, Move, Readings, Role, Trial, Window
 
 NAME = "max_request_workers"
 MIB = 2.0**20
@@ -20,7 +20,17 @@ MIB = 2.0**20
 def worker_knob(minimum: int = 1, maximum: int = 256, step: int = 1, default: int = 150) -> Knob:
     """The worker limit with a domain of choice."""
     domain = Domain(minimum, maximum, step, "ServerLimit")
-    return Knob(NAME, "MaxRequestWorkers", "workers", domain, default, How.RELOAD, "a reload", "worker limit")
+    return Knob(
+        NAME,
+        "MaxRequestWorkers",
+        "workers",
+        domain,
+        default,
+        How.RELOAD,
+        "a reload",
+        "worker limit",
+        Role.WORKER_LIMIT,
+    )
 
 
 def window_of(limit: int, readings: Readings, index: int = 0, samples: int | None = 200, aborted: str = "") -> Window:
@@ -106,7 +116,7 @@ class Drive:
         limit = start
         for index in range(windows):
             window = self.curve.window(index, limit, self.seed)
-            state, move = self.controller.step(state, window)
+            state, move = self.controller.step(state, Trial(window))
             self.limits.append(limit)
             self.windows.append(window)
             self.moves.append(move)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from tests._classes import TWO, budget_knobs
 from tests._memory_plant import FakeClock, FakeSensor
-from trimtab.core import Applied, Clock, Configuration, Knob, Readings, Sensor, of_class
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Readings, Sensor, of_class
 from trimtab.identification.model import Model
 
 BASE_S = 10.0
 """Delay of the upper class; for an absolute model, where it starts."""
 
 
-class DifferencePlant:
+class DifferencePlant(Plant):
     """The delay ratio, or the upper class's delay about `BASE_S`, follows a model of the budgets.
 
     Args:
@@ -26,6 +26,7 @@ class DifferencePlant:
     """
 
     name = "difference"
+    lasting = False
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trimtab.core import Controller, Domain, How, Knob, Move, Readings, Window
+from trimtab.core import Controller, Domain, How, Knob, Move, Readings, Role, Trial, Window
 
 NAME = "keep_alive_ms"
 Floats = npt.NDArray[np.float64]
@@ -23,7 +23,9 @@ TRIAL_EVERY = 32
 def time_knob(minimum: int = 1, maximum: int = 3_600_000) -> Knob:
     """The keep-alive time."""
     domain = Domain(minimum, maximum)
-    return Knob(NAME, "KeepAliveTimeout", "ms", domain, 15_000, How.LIVE, "nothing", "keep-alive time")
+    return Knob(
+        NAME, "KeepAliveTimeout", "ms", domain, 15_000, How.LIVE, "nothing", "keep-alive time", Role.KEEP_ALIVE
+    )
 
 
 def window_at(time_ms: int, readings: Readings, index: int = 0, duration_s: float = 5.0) -> Window:
@@ -141,7 +143,7 @@ class Loop:
             if self.service_s is not None:
                 readings |= {"request_rate_hz": rate_hz, "service_time_s": self.service_s}
             window = window_at(self.time_ms, readings, len(self.moves), self.duration_s)
-            self.state, move = self.controller.step(self.state, window)
+            self.state, move = self.controller.step(self.state, Trial(window))
             self.moves.append(move)
             self.time_ms = move.changes.get(NAME, self.time_ms)
             self.times_ms.append(self.time_ms)

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from trimtab.core import Applied, Clock, Configuration, Domain, How, Knob, Move, Objective, Readings, Sensor, Window
+from trimtab.core import (
+    Applied,
+    Clock,
+    Configuration,
+    Domain,
+    How,
+    Knob,
+    Move,
+    Objective,
+    Plant,
+    Prepared,
+    Readings,
+    Sensor,
+    Trial,
+)
 from trimtab.errors import NotMeasured, TrimtabError
 
 WORKERS = Knob("workers", "Workers", "workers", Domain(1, 100), 10, How.LIVE, "nothing", "Workers of the plant.")
@@ -60,7 +74,7 @@ class FakeSensor:
         pass
 
 
-class MemoryPlant:
+class MemoryPlant(Plant):
     """Response time is (workers - 40)^2 / 1000 + 0.1 s; every error can be put in its way."""
 
     name = "memory"
@@ -93,11 +107,11 @@ class MemoryPlant:
     def derive(self, readings: Readings) -> Readings:
         return {"burst_length": 2.0} if "response_time_s" in readings else {}
 
-    def apply(self, changes: Mapping[str, int]) -> Applied:
+    def commit(self, prepared: Prepared) -> Applied:
         if self.apply_error is not None:
             raise self.apply_error
-        self.values.update(changes)
-        self.applied.append(dict(changes))
+        self.values.update(prepared.changes)
+        self.applied.append(dict(prepared.changes))
         return Applied(dict(self.values), 0.01, ("took effect",))
 
     def restore(self) -> None:
@@ -122,6 +136,7 @@ class Climber:
     def start(self, knobs: tuple[Knob, ...], seed: int) -> str:
         return knobs[0].name
 
-    def step(self, state: str, window: Window) -> tuple[str, Move]:
+    def step(self, state: str, trial: Trial) -> tuple[str, Move]:
+        window = trial.window
         value = window.configuration[state]
         return state, Move({state: value + self.stride}, f"{state} was {value}")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tests._curve import NAME, worker_knob
 from trimtab.core import Applied, Move, Objective, Window
-from trimtab.events import MoveState, Note, NoteKind, Outcome, Status
+from trimtab.core.trial import MoveState
+from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import Plan
 from trimtab.report.track import Track, tracks
 from trimtab.settings import Settings

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests._curve import MIB, NAME, window_of, worker_knob
-from trimtab.core import Controller, Knob, Move, Window
+from trimtab.core import Controller, Knob, Move, Trial, Window
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Course:
         self.server = server or self.server
         for _ in range(windows):
             window = self.edited(self.server.window(len(self.limits), self.limit, self.seed))
-            self.state, move = self.controller.step(self.state, window)
+            self.state, move = self.controller.step(self.state, Trial(window))
             self.limits.append(self.limit)
             self.moves.append(move)
             self.limit = move.changes.get(NAME, self.limit)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.core.move import Move
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 
 
@@ -18,20 +19,6 @@ class Status(StrEnum):
     FAILED = "failed"
     GONE = "gone"
     UNDONE = "undone"
-
-
-class MoveState(StrEnum):
-    """What became of a move; `OPEN` is written before it is applied, every other one after."""
-
-    HELD = "held"
-    ADVISED = "advised"
-    DECLINED = "declined"
-    OPEN = "open"
-    APPLIED = "applied"
-    REFUSED = "refused"
-    FAILED = "failed"
-    STOOD_DOWN = "stood-down"
-    GONE = "gone"
 
 
 class NoteKind(StrEnum):

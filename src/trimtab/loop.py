@@ -16,9 +16,10 @@ from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
+from trimtab.core.trial import Fate, MoveState, Trial
 from trimtab.core.window import Configuration, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
-from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
 from trimtab.guard import review_all
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past
@@ -95,6 +96,7 @@ class Loop:
         self._touched = False
         self._failures = self._missing = self._windows = 0
         self._failure = ""
+        self._fate: Fate | None = None
         self._young = 0
         self._configuration: Configuration = {}
         self._elapsed_s = 0.0
@@ -123,6 +125,9 @@ class Loop:
     def _cycle(self) -> tuple[Status, str]:
         """Window after window; how the run ended and why."""
         settings, observer = self._settings, self._observer
+        if self._knobs and not self._windows:
+            for text in self._plant.notes:
+                self._note(NoteKind.PLANT, text)
         self._read_configuration()
         while observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
@@ -171,7 +176,7 @@ class Loop:
 
     def _decide(self, window: Window) -> bool:
         """Takes one step of the controller; True when the configuration was changed."""
-        self._state, proposed = self._controller.step(self._state, window)
+        self._state, proposed = self._controller.step(self._state, Trial(window, self._fate))
         self._guard_states, move = review_all(self._guards, self._guard_states, window, proposed)
         changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
         state, detail = MoveState.HELD, ""
@@ -182,8 +187,11 @@ class Loop:
         elif changes:
             number = self._recorder.move(window.index, proposed, move, MoveState.OPEN)
             state, detail = self._apply(number, changes)
+            self._fate = Fate(state, changes, detail)
             self._on_event(MoveDone(window, proposed, move, state, detail))
             return state is MoveState.APPLIED
+        if changes:
+            self._fate = Fate(state, changes)
         self._recorder.move(window.index, proposed, move, state)
         self._on_event(MoveDone(window, proposed, move, state))
         return False

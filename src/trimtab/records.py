@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from trimtab.core.knob import Domain, How, Knob
+from trimtab.core.knob import Domain, How, Knob, Role
 from trimtab.core.move import Move
 from trimtab.core.objective import Objective
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
-from trimtab.events import MoveState, Status
+from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee
 from trimtab.settings import Mode, Settings
 from trimtab.testbed.processes import Process
@@ -133,12 +134,25 @@ def plan_from(text: str) -> Plan:
     raw = json.loads(text)
     settings = raw["settings"]
     settings |= {"objective": Objective(**settings["objective"]), "mode": Mode(settings["mode"])}
-    knobs = tuple(Knob(**{**k, "domain": Domain(**k["domain"]), "how": How(k["how"])}) for k in raw["knobs"])
+    knobs = tuple(knob_from(k) for k in raw["knobs"])
     promised: dict[str, Any] | None = raw.get("guarantee")
     if promised is not None:
         kind = promised.pop("kind")
         raw["guarantee"] = DelayGuarantee(kind, **{name: tuple(values) for name, values in promised.items()})
     return Plan(**{**raw, "command": tuple(raw["command"]), "knobs": knobs, "settings": Settings(**settings)})
+
+
+_ROLES = {"MaxRequestWorkers": Role.WORKER_LIMIT, "workers": Role.WORKER_LIMIT, "KeepAliveTimeout": Role.KEEP_ALIVE}
+"""Native name to role of the knobs in stores that were written before knobs had roles; budgets carry a class."""
+
+
+def knob_from(raw: Mapping[str, Any]) -> Knob:
+    """The knob of a stored plan, also of one from before knobs had roles."""
+    label = str(raw["name"]).partition("@")[2]
+    role = raw.get("role") or (Role.PROCESS_BUDGET if label else _ROLES.get(raw["native_name"], Role.OTHER))
+    domain = {**raw["domain"], "choices": tuple(raw["domain"].get("choices", ()))}
+    known = {**raw, "domain": Domain(**domain), "how": How(raw["how"]), "role": Role(role)}
+    return Knob(**{"label": label, **known})
 
 
 def run_from(row: tuple[Any, ...]) -> Run:

@@ -14,9 +14,10 @@ from trimtab.core.controller import Controller
 from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
+from trimtab.core.trial import Fate, MoveState, Trial
 from trimtab.core.window import Window
 from trimtab.errors import UsageError
-from trimtab.events import MoveState, Note, NoteKind
+from trimtab.events import Note, NoteKind
 from trimtab.guard import review_all
 from trimtab.records import StoredMove
 
@@ -72,6 +73,7 @@ class Replay:
         self._knobs = knobs
         self._state: Any = None
         self._guard_states: tuple[Any, ...] = ()
+        self._fate: Fate | None = None
         self._start(knobs)
 
     def through(
@@ -106,11 +108,16 @@ class Replay:
 
     def _step(self, window: Window, stored: StoredMove) -> Difference | None:
         """Steps once; the difference from what is stored, if any."""
-        self._state, proposed = self._controller.step(self._state, window)
+        self._state, proposed = self._controller.step(self._state, Trial(window, self._fate))
         if not _same(proposed, stored.proposed):
             return Difference(window.index, "controller", stored.proposed, proposed)
         self._guard_states, move = review_all(self._guards, self._guard_states, window, proposed)
-        return None if _same(move, stored.move) else Difference(window.index, "guards", stored.move, move)
+        if not _same(move, stored.move):
+            return Difference(window.index, "guards", stored.move, move)
+        changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
+        if changes:
+            self._fate = Fate(stored.state, changes, stored.detail)
+        return None
 
     def _stand_down(self, edit: Note) -> None:
         try:

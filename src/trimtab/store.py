@@ -19,9 +19,10 @@ from typing import Any
 
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.errors import StoreError, UsageError
-from trimtab.events import MoveState, Note, NoteKind, Outcome, Status
+from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import (
     Plan,
     Run,

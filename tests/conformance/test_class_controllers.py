@@ -14,7 +14,7 @@ from tests._classes import TWO, budget_knobs, class_window
 from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
 from tests.conformance.test_keep_alive_controllers import on_keep_alive
 from trimtab.cli._plant import chosen_controller, stored_controller
-from trimtab.core import METRICS, Move, Objective, Window, of_class
+from trimtab.core import METRICS, Move, Objective, Trial, Window, of_class
 from trimtab.options import options_in_force
 from trimtab.records import dumps
 
@@ -75,8 +75,8 @@ def test_the_same_windows_give_the_same_moves_again(name: str) -> None:
     state = controller.start(budget_knobs(), 3)
     for index in range(40):
         window = seen(index, budgets)
-        again = controller.step(state, window)
-        state, move = controller.step(state, window)
+        again = controller.step(state, Trial(window))
+        state, move = controller.step(state, Trial(window))
         assert again == (state, move), "one step, two results"
         assert move.reason and move.phase
         budgets = after(budgets, move)
@@ -87,7 +87,7 @@ def test_it_holds_with_a_reason_when_nothing_was_measured(name: str) -> None:
     controller, budgets = build(name), {"premium": 100, "basic": 28}
     state = controller.start(budget_knobs(), 0)
     for index in range(5):
-        state, move = controller.step(state, seen(index, budgets, {}))
+        state, move = controller.step(state, Trial(seen(index, budgets, {})))
         assert not move.changes
         assert "no connection" in move.reason
 
@@ -102,7 +102,7 @@ def test_no_readings_lead_it_outside_the_domains(name: str, data: st.DataObject)
     first = data.draw(st.integers(1, WORKERS - 1))
     budgets = {"premium": first, "basic": WORKERS - first}
     for index in range(12):
-        state, move = controller.step(state, seen(index, budgets, data.draw(readings)))
+        state, move = controller.step(state, Trial(seen(index, budgets, data.draw(readings))))
         assert set(move.changes) <= {knob.name for knob in knobs}
         budgets = after(budgets, move)
         assert all(1 <= budget <= WORKERS for budget in budgets.values()), move.reason

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests._curve import NAME, Curve, Drive, window_of, worker_knob
 from trimtab import discovery
-from trimtab.core import METRICS, Objective
+from trimtab.core import METRICS, Objective, Trial
 from trimtab.errors import UsageError
 from trimtab.options import documented
 
@@ -84,8 +84,8 @@ def test_the_same_windows_give_the_same_moves_again(name: str) -> None:
     controller = build(name)
     state = controller.start((worker_knob(),), 3)
     for window, move in zip(first.windows, first.moves, strict=True):
-        again = controller.step(state, window)
-        state, replayed = controller.step(state, window)
+        again = controller.step(state, Trial(window))
+        state, replayed = controller.step(state, Trial(window))
         assert again == (state, replayed), "one step, two results"
         assert replayed == move
 
@@ -95,7 +95,7 @@ def test_it_holds_with_a_reason_when_nothing_was_measured(name: str) -> None:
     controller = build(name)
     state = controller.start((worker_knob(),), 0)
     for index in range(5):
-        state, move = controller.step(state, window_of(150, {}, index, samples=0))
+        state, move = controller.step(state, Trial(window_of(150, {}, index, samples=0)))
         assert not move.changes
         assert move.reason
 
@@ -106,7 +106,7 @@ def test_it_holds_when_too_few_requests_were_completed(name: str) -> None:
     state = controller.start((worker_knob(),), 0)
     window = dataclasses.replace(Curve().window(0, 20, 0), samples=0)
     for _ in range(5):
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         assert not move.changes
         assert move.reason
 
@@ -119,7 +119,7 @@ def test_readings_that_come_and_go_do_not_stop_it(name: str) -> None:
         whole = curve.window(index, limit, 0)
         names = sorted(whole.readings)
         kept = {key: whole.readings[key] for i, key in enumerate(names) if (i + index) % 4}
-        state, move = controller.step(state, dataclasses.replace(whole, readings=kept))
+        state, move = controller.step(state, Trial(dataclasses.replace(whole, readings=kept)))
         limit = move.changes.get(NAME, limit)
         assert limit in worker_knob().domain
 
@@ -140,7 +140,7 @@ def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) 
             )
         )
         readings["response_time_s"] = data.draw(values)
-        state, move = controller.step(state, window_of(limit, readings, index))
+        state, move = controller.step(state, Trial(window_of(limit, readings, index)))
         assert set(move.changes) <= {NAME}
         limit = move.changes.get(NAME, limit)
         assert limit in knob.domain, move.reason

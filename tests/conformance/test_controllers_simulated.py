@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.test_controllers import NAMES, STILL, on_limits
 from trimtab import discovery
-from trimtab.core import Controller, Objective, Window
+from trimtab.core import Controller, Objective, Trial, Window
 from trimtab.guard import review_all, standard
 from trimtab.plants._simulated_server import SimulatedServer, default_traffic
 from trimtab.plants.simulated import Simulated
@@ -65,7 +65,7 @@ def tuned_s(controller: Controller, seed: int) -> float:
     times = []
     for index in range(40):
         window = measured(simulated, index, WINDOW_S)
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         states, move = review_all(guards, states, window, move)
         times.append(window.readings.get("response_time_s"))
         if any(window.configuration[knob] != value for knob, value in move.changes.items()):

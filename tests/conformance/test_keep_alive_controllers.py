@@ -13,7 +13,7 @@ from tests._curve import worker_knob
 from tests._idle_periods import NAME, Loop, Mixture, time_knob, window_at
 from tests.conformance.test_controllers import NAMES, STILL, module
 from trimtab.cli._plant import stored_controller
-from trimtab.core import METRICS, Objective
+from trimtab.core import METRICS, Objective, Trial
 from trimtab.errors import UsageError
 from trimtab.options import options_in_force
 from trimtab.records import dumps
@@ -97,7 +97,7 @@ def test_it_holds_with_a_reason_when_nothing_was_measured(name: str) -> None:
     controller = build(name)
     state = controller.start((time_knob(),), 0)
     for index in range(5):
-        state, move = controller.step(state, window_at(15_000, {}, index))
+        state, move = controller.step(state, Trial(window_at(15_000, {}, index)))
         assert not move.changes
         assert move.reason
 
@@ -113,7 +113,7 @@ def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) 
     time_ms = knob.domain.clip(data.draw(st.integers(1, 100_000)))
     for index in range(8):
         readings = data.draw(st.dictionaries(keys, values, max_size=12))
-        state, move = controller.step(state, window_at(time_ms, readings, index))
+        state, move = controller.step(state, Trial(window_at(time_ms, readings, index)))
         assert set(move.changes) <= {NAME}
         time_ms = move.changes.get(NAME, time_ms)
         assert time_ms in knob.domain, move.reason

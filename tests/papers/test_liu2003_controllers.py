@@ -8,7 +8,7 @@ from tests._curve import NAME, seen, worker_knob
 from trimtab.controllers.fuzzy import NEG, POS, RULES, Fuzzy, infer, membership
 from trimtab.controllers.newton import Newton, derivatives
 from trimtab.controllers.saturation import Saturation
-from trimtab.core import Move, Objective
+from trimtab.core import Move, Objective, Trial
 
 OBJECTIVE = Objective()
 
@@ -25,7 +25,7 @@ def test_newton_lands_on_the_minimum_of_a_parabola_after_three_samples(best: int
     x, visited = 100, []
     for index in range(3):
         visited.append(x)
-        state, move = newton.step(state, seen(x, index, response_time_s=parabola(x, best)))
+        state, move = newton.step(state, Trial(seen(x, index, response_time_s=parabola(x, best))))
         x = move.changes[NAME]
     assert visited == [100, 80, 120]
     assert x == best
@@ -44,7 +44,7 @@ def test_newton_does_not_climb_where_the_curve_is_concave_downward() -> None:
     newton = Newton(OBJECTIVE)
     state = newton.start((worker_knob(),), 0)
     for index, (x, y) in enumerate([(100, 1.0), (80, 0.5), (120, 1.2)]):
-        state, move = newton.step(state, seen(x, index, response_time_s=y))
+        state, move = newton.step(state, Trial(seen(x, index, response_time_s=y)))
     assert move.evidence["curvature"] < 0
     assert move.changes == {NAME: 80}
 
@@ -90,8 +90,8 @@ def climb(first: int, y_first: float, second: int, y_second: float) -> Move:
     """The fuzzy controller's move after two windows; its own first step is a fifth."""
     fuzzy = Fuzzy(OBJECTIVE, step_ratio=0.2)
     state = fuzzy.start((worker_knob(),), 0)
-    state, _ = fuzzy.step(state, seen(first, 0, response_time_s=y_first))
-    return fuzzy.step(state, seen(second, 1, response_time_s=y_second))[1]
+    state, _ = fuzzy.step(state, Trial(seen(first, 0, response_time_s=y_first)))
+    return fuzzy.step(state, Trial(seen(second, 1, response_time_s=y_second)))[1]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_heuristic_predicts_the_lesser_of_mc0_by_cpu0_and_mc0_by_mem0(
     saturation = Saturation(OBJECTIVE)
     state = saturation.start((worker_knob(1, 1024),), 0)
     window = seen(100, response_time_s=1.0, cpu_ratio=cpu, memory_ratio=memory)
-    _, move = saturation.step(state, window)
+    _, move = saturation.step(state, Trial(window))
     assert move.changes == {NAME: limit}
     assert binds in move.reason
     assert move.evidence["cpu_saturates_at"] == pytest.approx(100 / cpu)
@@ -141,7 +141,7 @@ def test_the_heuristic_goes_back_to_step_2_when_utilisations_vary_significantly(
     limit = 100
     for index, (cpu, memory) in enumerate(utilisations):
         window = seen(limit, index, response_time_s=1.0, cpu_ratio=cpu, memory_ratio=memory)
-        state, move = saturation.step(state, window)
+        state, move = saturation.step(state, Trial(window))
         limit = move.changes.get(NAME, limit)
         limits.append(limit)
     assert limits == [200, 200, 200, 200, 500]

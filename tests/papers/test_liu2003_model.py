@@ -82,7 +82,7 @@ def test_calibration_weighs_the_windows_of_each_setting_by_their_requests() -> N
         window(3, 20, 9.0, 99.0, 500, aborted="response time ran away"),
         Window(4, 0.0, 1.0, {"max_request_workers": 20}, {"service_time_s": 5.0}, 10),
     ]
-    ten, twenty = calibrate(windows)
+    ten, twenty = calibrate(windows, "max_request_workers")
     assert (ten.servers, twenty.servers) == (10, 20)
     assert ten.service_time_s == pytest.approx(0.2)
     assert ten.burst_length == pytest.approx(6.0)
@@ -91,11 +91,11 @@ def test_calibration_weighs_the_windows_of_each_setting_by_their_requests() -> N
 
 
 def test_calibration_counts_windows_alike_when_their_requests_are_not_known() -> None:
-    (only,) = calibrate([window(0, 5, 0.1, 7.0, None), window(1, 5, 0.3, 7.0, 900)])
+    (only,) = calibrate([window(0, 5, 0.1, 7.0, None), window(1, 5, 0.3, 7.0, 900)], "max_request_workers")
     assert only.service_time_s == pytest.approx(0.2)
 
 
 def test_fig_6_puts_the_prediction_beside_what_was_measured() -> None:
-    (row,) = fig6([window(0, 1200, 0.02, 7.0, 10)], TABLE_II)
+    (row,) = fig6([window(0, 1200, 0.02, 7.0, 10)], "max_request_workers", TABLE_II)
     assert row.measured_s == pytest.approx(1.14)
     assert row == predict(Measured(1200, 0.02, 7.0, 1.0 + 0.02 * 7.0), TABLE_II)

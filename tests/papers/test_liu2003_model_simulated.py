@@ -68,7 +68,7 @@ def test_it_finds_the_best_maxclients_of_wagon_traffic_and_is_concave_upward_aro
         windows.append(Window(0, 0.0, 600.0, {"max_request_workers": workers}, readings))
     # 70 % of one core at 2.2 ms a request and 56 requests a session; think times of 1 s, kept for at most 0.5 s.
     sessions = Sessions(0.7 / (0.0022 * 56), 8.0, 7.0, 1.0, held_lognormal_s(1.0, 1.0, 0.5))
-    rows = fig6(windows, sessions)
+    rows = fig6(windows, "max_request_workers", sessions)
     predicted = [row.response_time_s for row in rows]
     measured = [row.measured_s or 0.0 for row in rows]
     best = predicted.index(min(predicted))

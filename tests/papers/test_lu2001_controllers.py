@@ -12,7 +12,7 @@ from trimtab.controllers._pi import Pi
 from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.hybrid_delay import HybridDelay
 from trimtab.controllers.relative_delay import RelativeDelay, proportions
-from trimtab.core import Controller, Objective
+from trimtab.core import Controller, Objective, Trial
 
 OBJECTIVE = Objective("connection_delay_s@premium")
 RELATIVE = (0.74, -0.37, 0.95, -0.12)
@@ -51,7 +51,7 @@ def played(
     for index in range(windows):
         seen = respond(budgets, index)
         window = class_window(budgets, delays(seen), index, workers)
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         rows.append((dict(budgets), seen, move.phase))
         budgets = {name: move.changes.get(f"process_budget@{name}", budget) for name, budget in budgets.items()}
     return rows
@@ -190,7 +190,7 @@ def test_a_ratio_on_either_side_of_3_moves_processes_to_the_class_that_waits_too
     controller = RelativeDelay(OBJECTIVE, TWO, (1.0, 3.0))
     state = controller.start(budget_knobs(), 0)
     seen = delays({"premium": 6.5, "basic": 6.5 * measured})
-    _, move = controller.step(state, class_window({"premium": 64, "basic": 64}, seen, 0, 128))
+    _, move = controller.step(state, Trial(class_window({"premium": 64, "basic": 64}, seen, 0, 128)))
     assert move.changes[f"process_budget@{more}"] > 64
     assert sum(move.changes.values()) == 128
 
@@ -201,7 +201,7 @@ def test_three_classes_start_with_equal_shares_and_move_towards_1_2_4() -> None:
     controller = RelativeDelay(OBJECTIVE, names, (1.0, 2.0, 4.0))
     state = controller.start(budget_knobs(names), 0)
     seen = delays({"a": 14.6, "b": 17.3, "c": 17.5})
-    _, move = controller.step(state, class_window({"a": 43, "b": 43, "c": 42}, seen, 0, 128))
+    _, move = controller.step(state, Trial(class_window({"a": 43, "b": 43, "c": 42}, seen, 0, 128)))
     budgets = [move.changes.get(f"process_budget@{n}", b) for n, b in (("a", 43), ("b", 43), ("c", 42))]
     assert budgets[0] > budgets[1] > budgets[2]
     assert sum(budgets) == 128
@@ -214,7 +214,7 @@ def test_the_hybrid_guarantee_switches_at_the_edges_of_its_window_and_not_inside
     budgets, phases = {"premium": 64, "basic": 64}, []
     for index, delay_s in enumerate([5.0, 11.9, 12.1, 8.1, 11.9, 7.9, 11.0]):
         seen = delays({"premium": delay_s, "basic": 25.0})
-        state, move = controller.step(state, class_window(budgets, seen, index, 128))
+        state, move = controller.step(state, Trial(class_window(budgets, seen, index, 128)))
         phases.append("absolute" if "absolute:" in move.reason else "relative")
         budgets = {n: move.changes.get(f"process_budget@{n}", b) for n, b in budgets.items()}
     assert phases == ["relative", "relative", "absolute", "absolute", "absolute", "relative", "relative"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests._idle_periods import NAME, time_knob, window_at
 from trimtab.controllers.keep_alive import KeepAlive, KeepAliveState, greatest_interval
-from trimtab.core import Objective
+from trimtab.core import Objective, Trial
 
 TARGET, ALPHA, GAIN = 0.05, 0.9, 5.0
 OBJECTIVE = Objective()
@@ -42,7 +42,7 @@ def played(hist: dict[int, float], controls: int, time_ms: int = 15_000) -> list
     times_ms = []
     for index in range(controls):
         seen = {f"intervals_50ms@{t}": count for t, count in cut(hist, time_ms).items()}
-        state, move = controller.step(state, window_at(time_ms, seen, index))
+        state, move = controller.step(state, Trial(window_at(time_ms, seen, index)))
         time_ms = move.changes.get(NAME, time_ms)
         times_ms.append(time_ms)
     return times_ms
@@ -114,7 +114,7 @@ def test_fig_6_from_one_bin_it_grows_until_the_hill_is_in(hist: dict[int, float]
 def test_section_3_2_3_one_burst_of_requests_hardly_moves_it(strange: dict[int, float]) -> None:
     controller = KeepAlive(OBJECTIVE)
     state = controller.start((time_knob(),), 0)
-    _, move = controller.step(state, window_at(450, {f"intervals_50ms@{t}": n for t, n in strange.items()}))
+    _, move = controller.step(state, Trial(window_at(450, {f"intervals_50ms@{t}": n for t, n in strange.items()})))
     there_ms = move.changes.get(NAME, 450)
     assert 0.9 * 450 <= there_ms <= 2.2 * 450
 
@@ -124,6 +124,6 @@ def test_section_5_3_alpha_sets_the_pace_and_not_the_place() -> None:
     state, time_ms = quick.start((time_knob(),), 0), 15_000
     seen = {f"intervals_50ms@{t}": count for t, count in STANDARD.items()}
     for index in range(5):
-        state, move = quick.step(state, window_at(time_ms, seen, index))
+        state, move = quick.step(state, Trial(window_at(time_ms, seen, index)))
         time_ms = move.changes[NAME]
     assert time_ms == pytest.approx(450 + 14_550 / 2**5, abs=1)

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.clock import SystemClock
-from trimtab.events import MoveState, Status
+from trimtab.core.trial import MoveState
+from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.records import StoredMove
 from trimtab.store import Store

@@ -9,6 +9,7 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
 from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
+from trimtab.core.trial import MoveState
 from trimtab.errors import (
     ApplyFailed,
     ApplyRefused,
@@ -19,7 +20,7 @@ from trimtab.errors import (
     TrimtabError,
     UsageError,
 )
-from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
@@ -391,3 +392,15 @@ def test_events_tell_of_each_window_and_each_move() -> None:
 def test_impossible_settings_are_refused(window_s: float, duration_s: float, early: float) -> None:
     with pytest.raises(UsageError):
         Settings(window_s, duration_s, early=early)
+
+
+def test_what_the_user_should_know_of_the_plant_is_noted_before_the_first_window() -> None:
+    class Noted(MemoryPlant):
+        @property
+        def notes(self) -> tuple[str, ...]:
+            return ("a change brings the operator's own pending edits into force",)
+
+    run = Run(Noted())
+    run.go()
+    assert isinstance(run.events[0], Note)
+    assert (run.events[0].kind, run.events[0].text) == (NoteKind.PLANT, Noted().notes[0])

@@ -8,8 +8,8 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from trimtab.core import Knob, Objective
+from trimtab.core.trial import MoveState
 from trimtab.errors import OperatorEdit, UsageError
-from trimtab.events import MoveState
 from trimtab.guard import standard
 from trimtab.loop import Loop
 from trimtab.observer import Stop
@@ -77,7 +77,7 @@ def test_a_knob_that_stood_down_stands_down_at_the_same_place(in_apply: bool) ->
     if in_apply:
         plant.apply = edited("apply", apply, 2)  # type: ignore[method-assign]
     else:
-        plant.configuration = edited("configuration", configuration, 3)  # type: ignore[method-assign]
+        plant.configuration = edited("configuration", configuration, 4)  # type: ignore[method-assign]
     writer = recorded(plant, (WORKERS, TIMEOUT))
     assert (MoveState.STOOD_DOWN in [m.state for m in writer.store.moves(writer.run_id)]) == in_apply
     assert isinstance(replayed(writer, Climber(OBJECTIVE), (WORKERS, TIMEOUT)), Past)

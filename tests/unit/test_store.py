@@ -14,8 +14,9 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS
 from trimtab.core import Applied, Move, Objective, Window
+from trimtab.core.trial import MoveState
 from trimtab.errors import StoreError, UsageError
-from trimtab.events import MoveState, Note, NoteKind, Outcome, Status
+from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import Plan
 from trimtab.settings import Mode, Settings
 from trimtab.store import SCHEMA_VERSION, Store, default_path

@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from trimtab import discovery
 from trimtab.clock import SystemClock
@@ -21,28 +21,6 @@ from trimtab.options import options_of, values
 
 PLANTS = "trimtab.plants"
 CONTROLLERS = "trimtab.controllers"
-
-
-@runtime_checkable
-class Guarded(Protocol):
-    """A plant that may not be changed by everyone."""
-
-    def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that a change could be made; raises UsageError."""
-        ...
-
-
-@runtime_checkable
-class Lasting(Protocol):
-    """A plant whose changes outlive the run that made them."""
-
-    def leftover(self) -> str:
-        """What an earlier run left behind, in one line; empty when nothing."""
-        ...
-
-    def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind."""
-        ...
 
 
 def habits_of(plant: str | None) -> Habits:

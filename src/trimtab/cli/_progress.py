@@ -10,8 +10,9 @@ from dataclasses import asdict
 from typing import TextIO
 
 from trimtab.core.metric import METRICS, metric
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
-from trimtab.events import Event, MoveDone, MoveState, Note, NoteKind, WindowDone
+from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.observer import Stop
 
 SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")

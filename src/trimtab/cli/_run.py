@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from trimtab.cli._class_lines import ClassLines
-from trimtab.cli._plant import Lasting
 from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.cli._summary import summary
@@ -97,8 +96,8 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     tell = _teller(args, writer.run_id, plant, job, stop)
     loop = Loop(plant, job.knobs, job.controller, guards, writer, settings, stop, tell, approve, past)
     outcome = loop.run()
-    lasting = isinstance(plant, Lasting) and any(m.configuration for m in store.moves(writer.run_id))
-    if killed is not None and outcome.restored and isinstance(plant, Lasting):
+    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
+    if killed is not None and outcome.restored and plant.lasting:
         plant.undo_leftover()
     return Ended(store, writer.run_id, outcome, lasting and not outcome.restored)
 
@@ -187,7 +186,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
 
 def _warn_of_leftovers(store: Store, plant: Plant) -> None:
     """Says what earlier runs on this plant left behind, on standard error."""
-    if not isinstance(plant, Lasting):
+    if not plant.lasting:
         return
     killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == plant.name]
     if killed:

@@ -29,7 +29,7 @@ from trimtab.cli._gains import (
     specification,
     tell_gains,
 )
-from trimtab.cli._plant import CONTROLLERS, PLANTS, Guarded, attached, refine, stored_controller, writable
+from trimtab.cli._plant import CONTROLLERS, PLANTS, attached, refine, stored_controller, writable
 from trimtab.cli._run import Job, carried_out, concluded
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
@@ -40,7 +40,6 @@ from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.guarantee import of_spec
-from trimtab.identification.experiment import Leased
 from trimtab.identification.signals import Kind
 from trimtab.records import Run
 from trimtab.settings import Settings
@@ -107,8 +106,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     _like_spec(args, spec)
     with stopping() as stop, attached(args) as plant:
         knobs = _budgets(plant, spec)
-        if isinstance(plant, Guarded):
-            plant.check_permissions()
+        plant.check_permissions()
         if killed is not None:
             controller = stored_controller(name, settings.objective, killed.plan.controller_options)
         else:
@@ -120,8 +118,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
             tell_gains(gains, args.json)
             controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, args.seed)
-        if isinstance(plant, Leased):
-            plant.lease(spec.controller_timeout_s)
+        plant.lease(spec.controller_timeout_s)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
         job = Job(name, controller, knobs, settings, of_spec(spec), facts)
         ended = carried_out(args, plant, job, stop, killed)

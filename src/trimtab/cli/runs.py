@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli
-from trimtab.cli._plant import Lasting, attached, stored_controller, writable
+from trimtab.cli._plant import attached, stored_controller, writable
 from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
@@ -172,7 +172,7 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     verb, again = _command(run)
     again.store = args.store
     with attached(again) as plant:
-        if not isinstance(plant, Lasting):
+        if not plant.lasting:
             raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
     code: int = verb.go_on(again, run)
     return code
@@ -191,7 +191,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
     if run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
     with attached(_command(run)[1]) as plant:
-        if not isinstance(plant, Lasting):
+        if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
         if not plant.leftover():
             print(f"run {run.id}: nothing is left to undo")

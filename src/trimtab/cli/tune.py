@@ -15,7 +15,6 @@ from pathlib import Path
 from trimtab import discovery
 from trimtab.cli._plant import (
     CONTROLLERS,
-    Guarded,
     add_plant,
     attached,
     chosen_controller,
@@ -99,7 +98,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     with stopping() as stop, attached(args) as plant:
         knobs = chosen_knobs(plant, args.knob)
         controller.start(knobs, args.seed)
-        if isinstance(plant, Guarded) and settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
+        if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
         job = Job(name, controller, knobs, settings, keep_windows=args.keep_windows)
         ended = carried_out(args, plant, job, stop, killed)

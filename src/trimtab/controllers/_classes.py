@@ -1,6 +1,6 @@
 """What the controllers of delay guarantees share: classes in priority order, their budgets, and their delays.
 
-They move one process budget per class of clients, `process_budget@CLASS`, and read one delay per class. A class
+They move one process budget per class of clients, and read one delay per class. A class
 without a dispatch in a window has no delay. Where connections wait all the same, the oldest one's wait so far is a
 lower bound of it; where none does, the class asks for nothing, and its controller holds.
 """
@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trimtab.controllers._knob import require
-from trimtab.core import Knob, Objective, Window, metric, of_class
-from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.core import Knob, Objective, Role, Window, metric, of_class
 from trimtab.errors import UsageError
 from trimtab.units import parse_duration_s
-
-WORKERS = "max_request_workers"
-
 
 T = TypeVar("T")
 
@@ -63,7 +59,7 @@ class ClassControl:
         desired: W_k of each class, in the order of the classes: a weight, or a delay in seconds.
         minimum: processes reserved for each class; none for one each.
         metrics: metric to guarantee for each class, or one for all, such as connection_delay_p95_s.
-        workers: processes to share out, M; 0 for max_request_workers in force, or the sum of the budgets where
+        workers: processes to share out, M; 0 for the worker limit in force, or the sum of the budgets where
             that is not known.
         min_samples: connections of a class that must have been dispatched in a window for its delay to count.
     """
@@ -99,9 +95,9 @@ class ClassControl:
         Raises:
             UsageError: a class has no knob, there are too few classes, or an option has not one value for each.
         """
-        budgets = {k.name.partition("@")[2]: k for k in knobs if k.name.startswith(f"{PROCESS_BUDGET}@")}
+        budgets = {knob.label: knob for knob in knobs if knob.role is Role.PROCESS_BUDGET}
         if not budgets:
-            raise UsageError(f"no knob to move: {method} needs {PROCESS_BUDGET}@CLASS for {least} or more classes")
+            raise UsageError(f"no knob to move: {method} needs the budgets of {least} or more classes")
         classes = self.classes or tuple(budgets)
         for name in classes:
             if name not in budgets:
@@ -151,7 +147,7 @@ class Group:
 
     def total(self, window: Window, budgets: tuple[int, ...]) -> int:
         """M, the processes to share out."""
-        return self.workers or window.configuration.get(WORKERS) or sum(budgets)
+        return self.workers or window.configuration.get(self.knobs[0].shares) or sum(budgets)
 
     def delays(self, window: Window) -> tuple[Delay | None, ...]:
         """C_k of each class; None when nothing was dispatched and nothing waits."""

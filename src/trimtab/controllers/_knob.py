@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from trimtab.core import Knob, Objective, Window
+from trimtab.core import Knob, Objective, Role, Window, of_role
 from trimtab.errors import UsageError
-
-WORKER_LIMIT = "max_request_workers"
 
 
 def integer_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
@@ -19,8 +17,8 @@ def integer_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
         UsageError: there is none.
     """
     if not knobs:
-        raise UsageError(f"no knob to move: {method} needs one, such as {WORKER_LIMIT}")
-    return next((knob for knob in knobs if knob.name == WORKER_LIMIT), knobs[0])
+        raise UsageError(f"no knob to move: {method} needs one, such as the limit of workers")
+    return of_role(knobs, Role.WORKER_LIMIT) or knobs[0]
 
 
 def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int) -> str:

@@ -41,7 +41,7 @@ from trimtab.controllers import _needed
 from trimtab.controllers._classes import ClassControl, Delay, Group, seconds, shown
 from trimtab.controllers._knob import require
 from trimtab.controllers._pi import Pi
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Trial, Window
 
 MISSED = 1.1
 """A delay above the desired one by this factor is missed, where the budget cannot grow; the paper's 10 %."""
@@ -83,8 +83,9 @@ class AbsoluteDelay(ClassControl):
         """The state before the first window; the seed is not used, the method draws nothing."""
         return AbsoluteState(self.group(knobs, "absolute-delay", 1))
 
-    def step(self, state: AbsoluteState, window: Window) -> tuple[AbsoluteState, Move]:
+    def step(self, state: AbsoluteState, trial: Trial) -> tuple[AbsoluteState, Move]:
         """One sample of every controller, and the budgets in the order of priority."""
+        window = trial.window
         group = state.group
         now = group.in_force(window)
         if now is None:

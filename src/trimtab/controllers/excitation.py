@@ -25,8 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.controllers._knob import require
-from trimtab.core import Knob, Move, Objective, Window
-from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.core import Knob, Move, Objective, Role, Trial
 from trimtab.errors import UsageError
 from trimtab.identification.park_miller import bit, seeded
 
@@ -82,7 +81,7 @@ class Excitation:
         Raises:
             UsageError: these are not the budgets of two classes, or they cannot take these values.
         """
-        budgets = [knob for knob in knobs if knob.name.partition("@")[0] == PROCESS_BUDGET]
+        budgets = [knob for knob in knobs if knob.role is Role.PROCESS_BUDGET]
         if len(budgets) != 2:
             there = ", ".join(knob.name for knob in knobs) or "none"
             raise UsageError(f"no knob to move: excitation needs the budgets of two classes, and was given {there}")
@@ -91,8 +90,9 @@ class Excitation:
                 budgets[0].validated(value)
         return ExcitationState(budgets[0], budgets[1], seeded(seed))
 
-    def step(self, state: ExcitationState, window: Window) -> tuple[ExcitationState, Move]:
+    def step(self, state: ExcitationState, trial: Trial) -> tuple[ExcitationState, Move]:
         """The next draw, whatever the window says."""
+        window = trial.window
         upper, lower = (window.configuration.get(knob.name) for knob in (state.upper, state.lower))
         if upper is None or lower is None:
             return state, Move.hold("excitation: the budgets in force are not known")
@@ -103,7 +103,7 @@ class Excitation:
         changes = {state.upper.name: wanted, state.lower.name: total - wanted}
         left = {name: value for name, value in changes.items() if window.configuration[name] != value}
         word = "warming up" if state.seen < self.warm else ("high" if one else "low")
-        reason = f"excitation: {word}, {wanted} of {total} processes for {state.upper.name.partition('@')[2]}"
+        reason = f"excitation: {word}, {wanted} of {total} processes for {state.upper.label}"
         return now, Move(left, reason, {}, "warm" if state.seen < self.warm else "excite")
 
     def _budget(self, upper: Knob, lower: Knob, total: int, one: bool) -> int:

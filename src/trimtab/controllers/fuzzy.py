@@ -50,7 +50,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.controllers._knob import integer_knob, require, unjudged
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Trial
 
 NEG, POS = -1, 1
 RULES: tuple[tuple[int, int, int], ...] = (
@@ -147,8 +147,9 @@ class Fuzzy:
         """The state before the first window; the seed is not used, the method draws nothing."""
         return FuzzyState(integer_knob(knobs, "fuzzy"), self.step_ratio)
 
-    def step(self, state: FuzzyState, window: Window) -> tuple[FuzzyState, Move]:
+    def step(self, state: FuzzyState, trial: Trial) -> tuple[FuzzyState, Move]:
         """Compares the window with the one before it and moves by the rules."""
+        window = trial.window
         missing = unjudged(self.objective, window, state.knob, self.min_samples)
         cost = self.objective.cost(window)
         if missing or cost is None:

@@ -33,7 +33,7 @@ from trimtab.controllers._knob import require
 from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeState
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Trial
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,15 @@ class HybridDelay(ClassControl):
         )
         return HybridState(group, knobs, self._relative().start(knobs, seed))
 
-    def step(self, state: HybridState, window: Window) -> tuple[HybridState, Move]:
+    def step(self, state: HybridState, trial: Trial) -> tuple[HybridState, Move]:
         """Switches if the delay of the highest class asks for it, and takes one step in the mode that holds."""
+        window = trial.window
         inner, why = self._switched(state, state.group.delays(window)[0])
         if isinstance(inner, RelativeState):
             after: RelativeState | AbsoluteState
-            after, move = self._relative().step(inner, window)
+            after, move = self._relative().step(inner, trial)
         else:
-            after, move = self._absolute().step(inner, window)
+            after, move = self._absolute().step(inner, trial)
         reason = f"hybrid, {why}{move.reason}" if why else f"hybrid, {move.reason}"
         return replace(state, inner=after), replace(move, reason=reason)
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.controllers._intervals import LINEAR_S, counted, keep_alive_knob
 from trimtab.controllers._knob import require
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Trial
 
 BINS = 1024
 """T: bins of the linear histogram."""
@@ -137,8 +137,9 @@ class KeepAlive:
         """
         return KeepAliveState(keep_alive_knob(knobs, "keep-alive"))
 
-    def step(self, state: KeepAliveState, window: Window) -> tuple[KeepAliveState, Move]:
+    def step(self, state: KeepAliveState, trial: Trial) -> tuple[KeepAliveState, Move]:
         """`control()` for the intervals of one window."""
+        window = trial.window
         knob, in_force = state.knob, window.configuration.get(state.knob.name)
         if in_force is None:
             return state, Move.hold(f"the value of {knob.name} in force is not known")

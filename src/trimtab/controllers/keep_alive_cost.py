@@ -50,7 +50,7 @@ from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
 from trimtab.controllers._places import Places, Pressure
 from trimtab.controllers._survival import Survival
-from trimtab.core import Knob, Move, Objective, Readings, Window
+from trimtab.core import Knob, Move, Objective, Readings, Trial, Window
 
 AGAIN = 2
 """Windows in a row in which the best time has to lie on the same side."""
@@ -181,8 +181,9 @@ class KeepAliveCost:
         knob = keep_alive_knob(knobs, "keep-alive-cost")
         return CostState(knob, Prices(0.0, self.setup_s))
 
-    def step(self, state: CostState, window: Window) -> tuple[CostState, Move]:
+    def step(self, state: CostState, trial: Trial) -> tuple[CostState, Move]:
         """One window; see `Controller.step`."""
+        window = trial.window
         now = window.configuration.get(state.knob.name)
         if now is None:
             return state, Move.hold(f"the value of {state.knob.name} in force is not known")

@@ -39,7 +39,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.controllers._knob import integer_knob, require, unjudged
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Trial
 
 Point = tuple[int, float]
 """A value of the knob and the mean cost measured there."""
@@ -108,8 +108,9 @@ class Newton:
         """The state before the first window; the seed is not used, the method draws nothing."""
         return NewtonState(integer_knob(knobs, "newton"))
 
-    def step(self, state: NewtonState, window: Window) -> tuple[NewtonState, Move]:
+    def step(self, state: NewtonState, trial: Trial) -> tuple[NewtonState, Move]:
         """Collects the window; moves to the next of the three points, or by Eq. (3) when there are three."""
+        window = trial.window
         missing = unjudged(self.objective, window, state.knob, self.min_samples)
         cost = self.objective.cost(window)
         if missing or cost is None:

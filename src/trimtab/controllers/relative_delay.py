@@ -48,7 +48,7 @@ from itertools import pairwise
 from trimtab.controllers._classes import ClassControl, Delay, Group, shown
 from trimtab.controllers._knob import require
 from trimtab.controllers._pi import Pi
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Trial
 
 MISSED = 0.1
 """An error above this share of the reference is a miss, where a minimum stands in the way; the paper's 10 %."""
@@ -96,8 +96,9 @@ class RelativeDelay(ClassControl):
         """The state before the first window; the seed is not used, the method draws nothing."""
         return RelativeState(self.group(knobs, "relative-delay", 2))
 
-    def step(self, state: RelativeState, window: Window) -> tuple[RelativeState, Move]:
+    def step(self, state: RelativeState, trial: Trial) -> tuple[RelativeState, Move]:
         """One sample of every controller, and the budgets that follow from their ratios."""
+        window = trial.window
         group = state.group
         now = group.in_force(window)
         if now is None or min(now) < 1:

@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.controllers._knob import integer_knob, require, unjudged
-from trimtab.core import Knob, Move, Objective, Readings, Window
+from trimtab.core import Knob, Move, Objective, Readings, Trial, Window
 
 RESOURCES = {"cpu_ratio": "CPU", "memory_ratio": "memory"}
 
@@ -87,8 +87,9 @@ class Saturation:
         """The state before the first window; the seed is not used, the method draws nothing."""
         return SaturationState(integer_knob(knobs, "saturation"))
 
-    def step(self, state: SaturationState, window: Window) -> tuple[SaturationState, Move]:
+    def step(self, state: SaturationState, trial: Trial) -> tuple[SaturationState, Move]:
         """Steps 1 to 3 in the first window and after a significant change; otherwise step 4."""
+        window = trial.window
         used = {name: window.readings[name] for name in RESOURCES if name in window.readings}
         missing = unjudged(self.objective, window, state.knob, self.min_samples)
         swapping = used.get("memory_ratio", 0.0) > 1 and state.knob.name in window.configuration

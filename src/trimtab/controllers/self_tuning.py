@@ -39,7 +39,7 @@ from trimtab.controllers._online_model import OnlineModel, begun
 from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Trial, Window
 from trimtab.design.pi import Design, designed
 from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, settling_samples
@@ -138,10 +138,11 @@ class SelfTuning(ClassControl):
         absolute = AbsoluteDelay(**_shared(self), gain=gain, zero=zero)
         return SelfTuningState(absolute, absolute.start(knobs, seed))
 
-    def step(self, state: SelfTuningState, window: Window) -> tuple[SelfTuningState, Move]:
+    def step(self, state: SelfTuningState, trial: Trial) -> tuple[SelfTuningState, Move]:
         """Learns from the window, redesigns where that is due, and lets the controller decide."""
+        window = trial.window
         state, said = self._tuned(self._learned(state, window))
-        inside, move = _decided(state, window)
+        inside, move = _decided(state, trial)
         state = replace(state, inside=inside)
         evidence = {**move.evidence, "gain": state.inner.gain, "zero": state.inner.zero}
         if said:
@@ -219,13 +220,13 @@ def _shared(one: ClassControl) -> dict[str, Any]:
     return {field.name: getattr(one, field.name) for field in fields(ClassControl)}
 
 
-def _decided(state: SelfTuningState, window: Window) -> tuple[RelativeState | AbsoluteState, Move]:
+def _decided(state: SelfTuningState, trial: Trial) -> tuple[RelativeState | AbsoluteState, Move]:
     """What the controller within decides."""
     if isinstance(state.inner, RelativeDelay):
         assert isinstance(state.inside, RelativeState)
-        return state.inner.step(state.inside, window)
+        return state.inner.step(state.inside, trial)
     assert isinstance(state.inside, AbsoluteState)
-    return state.inner.step(state.inside, window)
+    return state.inner.step(state.inside, trial)
 
 
 CONTROLLER = SelfTuning

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Trial
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class Static:
         integer_knob(knobs, "static")
         return StaticState(knobs)
 
-    def step(self, state: StaticState, window: Window) -> tuple[StaticState, Move]:
+    def step(self, state: StaticState, trial: Trial) -> tuple[StaticState, Move]:
         """The same state, and a move that changes nothing."""
+        window = trial.window
         for knob in state.knobs:
             if missing := unjudged(self.objective, window, knob, self.min_samples):
                 return state, Move.hold(f"static: {missing}")

@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Knob, Move, Objective, Readings, Window
+from trimtab.core import Knob, Move, Objective, Readings, Trial, Window
 from trimtab.core.memory import MemoryLine, not_above
 
 
@@ -132,8 +132,9 @@ class Trim:
         """The state before the first window; see `Controller.start`. Nothing in it is random."""
         return State(knob=integer_knob(knobs, "trim"), sigma=0.25)
 
-    def step(self, state: State, window: Window) -> tuple[State, Move]:
+    def step(self, state: State, trial: Trial) -> tuple[State, Move]:
         """One window; see `Controller.step`."""
+        window = trial.window
         m = window.configuration.get(state.knob.name)
         if m is None:
             return state, Move.hold(f"the value of {state.knob.name} in force is not known", state.phase)

@@ -3,11 +3,12 @@
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
-from trimtab.core.knob import Domain, How, Knob
+from trimtab.core.knob import Domain, How, Knob, Role, of_role
 from trimtab.core.metric import METRICS, Metric, metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Objective
-from trimtab.core.plant import Applied, Clock, Habits, Plant, Sensor
+from trimtab.core.plant import Applied, Clock, Habits, Plant, Prepared, Sensor
+from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Readings, Window
 
 __all__ = [
@@ -17,18 +18,26 @@ __all__ = [
     "Configuration",
     "Controller",
     "Domain",
+    "Fate",
     "Finding",
     "Guard",
     "Habits",
     "How",
+    "Judgement",
     "Knob",
     "Metric",
     "Move",
+    "MoveState",
     "Objective",
     "Plant",
+    "Prepared",
     "Readings",
+    "Role",
     "Sensor",
+    "Trial",
+    "Verdict",
     "Window",
     "metric",
     "of_class",
+    "of_role",
 ]

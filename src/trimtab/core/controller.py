@@ -1,4 +1,4 @@
-"""A controller: a pure step from state and window to state and move.
+"""A controller: a pure step from state and trial to state and move.
 
 A controller is a frozen dataclass whose fields are its options; the first is always `objective`. Its module
 names the class in `CONTROLLER`. It never does I/O, never reads a clock, and draws
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
-from trimtab.core.window import Window
+from trimtab.core.trial import Trial
 
 
 class Controller(Protocol):
@@ -29,6 +29,6 @@ class Controller(Protocol):
         """
         ...
 
-    def step(self, state: Any, window: Window) -> tuple[Any, Move]:
-        """The new state and the move that follows from one more window."""
+    def step(self, state: Any, trial: Trial) -> tuple[Any, Move]:
+        """The new state and the move that follows from one more window and from what became of the last move."""
         ...

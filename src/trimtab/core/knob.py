@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,8 +18,21 @@ class How(StrEnum):
     """How a new value comes into force."""
 
     LIVE = "live"
+    CONNECTIONS = "new connections"
     RELOAD = "reload"
     RESTART = "restart"
+
+
+class Role(StrEnum):
+    """What a knob is for; guards, controllers and reports know a knob by its role, never by its name."""
+
+    WORKER_LIMIT = "limit of workers"
+    SPARE_WORKERS = "spare workers"
+    POOL_GROWTH = "growth of the pool"
+    KEEP_ALIVE = "keep-alive time"
+    PROCESS_BUDGET = "process budget"
+    CONNECTION_LIMIT = "limit of connections"
+    OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -30,16 +44,36 @@ class Domain:
         maximum: largest value, in the knob's unit.
         step: distance of neighbouring values, in the knob's unit.
         limited_by: what sets the maximum and what a larger one would need, for the user.
+        choices: names of the values 0, 1, ... where the knob is a choice; empty where it is a number.
+        logarithmic: True where a step means a factor, so that a search walks by ratios.
     """
 
     minimum: int
     maximum: int
     step: int = 1
     limited_by: str = ""
+    choices: tuple[str, ...] = ()
+    logarithmic: bool = False
 
     def __post_init__(self) -> None:
         if self.step < 1 or self.minimum > self.maximum:
             raise ValueError(f"no values in {self.minimum}..{self.maximum} by {self.step}")
+        if self.choices and (self.minimum, self.maximum, self.step) != (0, len(self.choices) - 1, 1):
+            raise ValueError(f"{len(self.choices)} choices are the values 0..{len(self.choices) - 1}")
+
+    @staticmethod
+    def choice(*names: str, limited_by: str = "") -> Domain:
+        """The domain of a choice among these names; its values are their places, from 0."""
+        return Domain(0, len(names) - 1, 1, limited_by, names)
+
+    @staticmethod
+    def switch() -> Domain:
+        """The domain of a knob that is off (0) or on (1)."""
+        return Domain.choice("off", "on")
+
+    def shown(self, value: int) -> str:
+        """A value as the operator reads it: its name where the knob is a choice."""
+        return self.choices[value] if 0 <= value < len(self.choices) else str(value)
 
     def clip(self, value: float) -> int:
         """The member of the domain that is nearest to `value` (which must be finite)."""
@@ -62,8 +96,11 @@ class Knob:
         domain: the values it may take on this plant.
         default: the value its server ships with.
         how: how a change comes into force.
-        cost: what a change costs, in words.
+        cost: what a change costs, in words; what it took is measured with every change (`Applied.took_s`).
         description: what it does, in one sentence.
+        role: what it is for.
+        label: which of several knobs of one role: the class of clients or the pool it is of; may be empty.
+        shares: name of the knob that the values of all knobs of this role together stay below; empty when none does.
     """
 
     name: str
@@ -74,6 +111,9 @@ class Knob:
     how: How
     cost: str
     description: str
+    role: Role = Role.OTHER
+    label: str = ""
+    shares: str = ""
 
     def validated(self, value: float) -> int:
         """`value` as a member of the domain.
@@ -85,5 +125,11 @@ class Knob:
             d = self.domain
             by = f" in steps of {d.step}" if d.step != 1 else ""
             why = f" ({d.limited_by})" if d.limited_by else ""
-            raise UsageError(f"{self.name} {value:g} is outside {d.minimum}..{d.maximum}{by}{why}")
+            allowed = " or ".join(d.choices) if d.choices else f"{d.minimum}..{d.maximum}{by}"
+            raise UsageError(f"{self.name} {value:g} is outside {allowed}{why}")
         return int(value)
+
+
+def of_role(knobs: Iterable[Knob], role: Role) -> Knob | None:
+    """The first knob of that role; None where there is none."""
+    return next((knob for knob in knobs if knob.role is role), None)

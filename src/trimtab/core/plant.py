@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from trimtab.core.knob import Knob
 from trimtab.core.window import Configuration, Readings
+from trimtab.errors import ApplyRefused, UsageError
 
 
 class Clock(Protocol):
@@ -89,23 +90,50 @@ class Habits:
     window: str = "10s"
 
 
-class Plant(Protocol):
-    """A system under control. Its module names the class in `PLANT`."""
+@dataclass(frozen=True)
+class Prepared:
+    """A change that has passed every check that can be made before anything in force is touched.
 
-    name: str
+    Args:
+        changes: knob name to the value that is to come into force.
+        before: the values of these knobs in force now.
+        detail: what the plant itself needs to commit it or to roll it back.
+    """
+
+    changes: Mapping[str, int]
+    before: Configuration
+    detail: Any = None
+
+
+class Plant:
+    """A system under control: the base of every plant. Its module names the class in `PLANT`.
+
+    A change is made in two phases, so that several plants can change as one: `prepare` refuses whatever can be
+    refused, `commit` brings the change into force or puts back what was there, and `rollback` takes back what was
+    prepared or committed. `apply` is both phases of one plant.
+
+    Attributes:
+        name: its registered name.
+        clock: the clock that it lives by: the machine's, or a simulator's.
+        lasting: True when what it changes stays in force after this process.
+    """
+
+    name: str = ""
+    lasting: bool = True
+    clock: Clock
 
     @property
-    def clock(self) -> Clock:
-        """The clock that this plant lives by: the machine's, or a simulator's."""
-        ...
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before anything is changed, one line each."""
+        return ()
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
-        ...
+        raise NotImplementedError
 
     def sensors(self) -> tuple[Sensor, ...]:
         """The sensors that work here."""
-        ...
+        raise NotImplementedError
 
     def configuration(self) -> Configuration:
         """What is in force now, read from the running system.
@@ -114,11 +142,58 @@ class Plant(Protocol):
             OperatorEdit: a knob that trimtab has set now has another value.
             PlantGone: the server has ended.
         """
-        ...
+        raise NotImplementedError
 
     def derive(self, readings: Readings) -> Readings:
         """Readings that follow from those of several sensors, such as Eq. (1) of liu2003; a pure function."""
-        ...
+        return {}
+
+    def objection(self, configuration: Configuration) -> str:
+        """Why this configuration breaks a rule among the knobs, such as least <= most; empty when it breaks none."""
+        return ""
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made.
+
+        Raises:
+            UsageError: it could not; the message says what is needed.
+        """
+
+    def lease(self, timeout_s: float) -> None:
+        """Says that a controller is in charge for that many seconds; only some plants ask who is."""
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change; nothing in force is touched.
+
+        Raises:
+            ApplyRefused: not valid, or against a rule among the knobs.
+            OperatorEdit: a knob was edited from outside.
+            PlantGone: the server has ended.
+        """
+        wanted, now = self.validated(changes), self.configuration()
+        if why := self.objection({**now, **wanted}):
+            raise ApplyRefused(why)
+        return Prepared(wanted, {name: now[name] for name in wanted})
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force, and reads it back.
+
+        Raises:
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: the server has ended.
+        """
+        raise NotImplementedError
+
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was prepared, or committed.
+
+        Raises:
+            ApplyFailed: it could not be taken back.
+            PlantGone: the server has ended.
+        """
+        now = self.configuration()
+        if any(now.get(name) != value for name, value in prepared.before.items()):
+            self.commit(Prepared(prepared.before, prepared.changes))
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
         """Brings the changes into force: all of them or none.
@@ -129,16 +204,37 @@ class Plant(Protocol):
             OperatorEdit: a knob was edited from outside.
             PlantGone: the server ended.
         """
-        ...
+        return self.commit(self.prepare(changes))
 
     def restore(self) -> None:
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
-        ...
+        raise NotImplementedError
+
+    def leftover(self) -> str:
+        """What an earlier run left behind, in one line; empty when nothing."""
+        return ""
+
+    def undo_leftover(self) -> None:
+        """Takes away what earlier runs left behind."""
 
     def close(self) -> None:
         """Gives back what the plant holds, without changing the server; may be called twice."""
-        ...
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        ...
+        raise NotImplementedError
+
+    def validated(self, changes: Mapping[str, int]) -> dict[str, int]:
+        """The changes, if each is a value of a knob.
+
+        Raises:
+            ApplyRefused: one is not.
+        """
+        there = {knob.name: knob for knob in self.knobs()}
+        for name in changes:
+            if name not in there:
+                raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(there)}")
+        try:
+            return {name: there[name].validated(value) for name, value in changes.items()}
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None

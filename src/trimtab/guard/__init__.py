@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trimtab.core import Guard, Knob, Move, Objective, Window
-from trimtab.core.knob import KEEP_ALIVE, PROCESS_BUDGET
+from trimtab.core import Guard, Knob, Move, Objective, Role, Window
 from trimtab.guard.domain import Domain
 from trimtab.guard.early_abort import EarlyAbort
 from trimtab.guard.feasibility import Feasibility
@@ -46,9 +45,9 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob]) -> tuple[Guard, ...]:
         objective: what the run strives for.
         knobs: those it may move.
     """
-    if knobs and all(knob.name.startswith(f"{PROCESS_BUDGET}@") for knob in knobs):
+    if knobs and all(knob.role is Role.PROCESS_BUDGET for knob in knobs):
         return (Domain(),)
-    if knobs and all(knob.name == KEEP_ALIVE for knob in knobs):
+    if knobs and all(knob.role is Role.KEEP_ALIVE for knob in knobs):
         return Domain(), LargestStep()
     return standard(objective)
 

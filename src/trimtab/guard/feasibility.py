@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Role, Window, of_role
 from trimtab.core.memory import MemoryLine, not_above
 
 NEEDED = ("worker_memory_bytes", "memory_limit_bytes", "memory_bytes")
@@ -38,23 +38,23 @@ class Feasibility:
     """The guard of the memory.
 
     Args:
-        knob: name of the knob that sets how many workers there may be.
         margin_ratio: share of the memory limit that may be planned for; the rest is for what grows under load.
     """
 
-    knob: str = "max_request_workers"
     margin_ratio: float = 0.9
 
     def start(self, knobs: tuple[Knob, ...]) -> FeasibilityState:
         """Finds the knob."""
-        return FeasibilityState(next((knob for knob in knobs if knob.name == self.knob), None))
+        return FeasibilityState(of_role(knobs, Role.WORKER_LIMIT))
 
     def review(self, state: FeasibilityState, window: Window, move: Move) -> tuple[FeasibilityState, Move]:
         """The move, with the worker limit lowered to what fits."""
-        line = state.memory.learned(window.readings, window.configuration.get(self.knob))
-        state = replace(state, memory=line)
-        knob, wanted = state.knob, move.changes.get(self.knob)
-        if knob is None or wanted is None:
+        knob = state.knob
+        if knob is None:
+            return state, move
+        line = state.memory.learned(window.readings, window.configuration.get(knob.name))
+        state, wanted = replace(state, memory=line), move.changes.get(knob.name)
+        if wanted is None:
             return state, move
         missing = [name for name in NEEDED if not window.readings.get(name, 0.0) > 0]
         if missing:
@@ -71,7 +71,7 @@ class Feasibility:
             f"in {self.margin_ratio:.0%} of {total / MIB:.0f} MiB"
         )
         why = f"{wanted} workers do not fit, {max(0, fit)} do ({figures}){least}"
-        return state, move.amended({**move.changes, self.knob: most}, why)
+        return state, move.amended({**move.changes, knob.name: most}, why)
 
     def abort(self, state: FeasibilityState, partial: Window) -> str:
         """Never: it judges proposals, not windows."""

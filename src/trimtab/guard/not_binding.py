@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Role, Window, of_role
 
 
 @dataclass(frozen=True)
@@ -17,30 +17,32 @@ class NotBinding:
     """The guard of idle limits.
 
     Args:
-        knob: name of the knob that sets how many workers there may be.
         busy_ratio: the limit binds from this share of it being busy.
         queue_length: the accept queue counts as empty below this time average, in connections.
     """
 
-    knob: str = "max_request_workers"
     busy_ratio: float = 0.5
     queue_length: float = 0.5
 
-    def start(self, knobs: tuple[Knob, ...]) -> None:
-        """It keeps no state."""
+    def start(self, knobs: tuple[Knob, ...]) -> Knob | None:
+        """The worker limit's knob; None where it is not moved."""
+        return of_role(knobs, Role.WORKER_LIMIT)
 
-    def review(self, state: None, window: Window, move: Move) -> tuple[None, Move]:
+    def review(self, state: Knob | None, window: Window, move: Move) -> tuple[Knob | None, Move]:
         """The move, without the increase where the limit does not bind."""
-        now, wanted = window.configuration.get(self.knob), move.changes.get(self.knob)
+        if state is None:
+            return state, move
+        name = state.name
+        now, wanted = window.configuration.get(name), move.changes.get(name)
         busy, queue = window.readings.get("busy_workers"), window.readings.get("accept_queue_length")
         if now is None or wanted is None or wanted <= now or busy is None or queue is None:
-            return None, move
+            return state, move
         if busy >= self.busy_ratio * now or queue >= self.queue_length:
-            return None, move
-        rest = {name: value for name, value in move.changes.items() if name != self.knob}
-        return None, move.amended(rest, f"{self.knob} {now} does not bind: {busy:.1f} busy, {queue:.2f} queued")
+            return state, move
+        rest = {key: value for key, value in move.changes.items() if key != name}
+        return state, move.amended(rest, f"{name} {now} does not bind: {busy:.1f} busy, {queue:.2f} queued")
 
-    def abort(self, state: None, partial: Window) -> str:
+    def abort(self, state: Knob | None, partial: Window) -> str:
         """Never: it judges proposals, not windows."""
         return ""
 

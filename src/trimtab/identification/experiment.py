@@ -10,10 +10,9 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 from trimtab.controllers.excitation import Excitation
-from trimtab.core.knob import PROCESS_BUDGET, Knob
+from trimtab.core.knob import Knob, Role
 from trimtab.core.metric import of_class
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
@@ -36,15 +35,6 @@ _LEASED_PERIODS = 3.0
 
 _GUARDS = (Domain(),)
 """Only the domains: the other guards would answer the white noise, and the input would no longer be white."""
-
-
-@runtime_checkable
-class Leased(Protocol):
-    """A plant that keeps to budgets only while somebody is in charge of it."""
-
-    def lease(self, timeout_s: float) -> None:
-        """Says that somebody is, until no order has come for that long."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -107,12 +97,11 @@ class Experiment:
         Raises:
             UsageError: the plant has no such class.
         """
-        there = {knob.name: knob for knob in plant.knobs()}
+        there = {knob.label: knob for knob in plant.knobs() if knob.role is Role.PROCESS_BUDGET}
         for name in (self.pair.upper, self.pair.lower):
-            if of_class(PROCESS_BUDGET, name) not in there:
+            if name not in there:
                 raise UsageError(f"unknown class {name!r}: {plant.name} has {', '.join(classes_of(plant)) or 'none'}")
-        upper, lower = (there[of_class(PROCESS_BUDGET, name)] for name in (self.pair.upper, self.pair.lower))
-        return upper, lower
+        return there[self.pair.upper], there[self.pair.lower]
 
     def controller(self) -> Excitation:
         """The white noise on the two budgets."""
@@ -127,7 +116,7 @@ class Experiment:
 
 def classes_of(plant: Plant) -> tuple[str, ...]:
     """The classes of clients that have a budget, in order of priority."""
-    return tuple(k.name.partition("@")[2] for k in plant.knobs() if k.name.startswith(f"{PROCESS_BUDGET}@"))
+    return tuple(knob.label for knob in plant.knobs() if knob.role is Role.PROCESS_BUDGET)
 
 
 def identify(
@@ -154,8 +143,7 @@ def identify(
     """
     knobs = experiment.knobs(plant)
     experiment.controller().start(knobs, experiment.seed)
-    if isinstance(plant, Leased):
-        plant.lease(_LEASED_PERIODS * experiment.period_s)
+    plant.lease(_LEASED_PERIODS * experiment.period_s)
     runs: list[int] = []
     kept: list[list[Window]] = []
     for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 from trimtab import discovery, host
 from trimtab.clock import SystemClock
@@ -19,6 +18,7 @@ from trimtab.lab import Context
 from trimtab.load import LoadRun
 from trimtab.loop import Loop
 from trimtab.options import options_in_force
+from trimtab.plants._stack import Stack
 from trimtab.plants.apache import Apache
 from trimtab.records import Plan
 from trimtab.sensors.load_generator import LoadGenerator
@@ -80,27 +80,6 @@ class Arm:
         return WARM_S + self.duration_s + LAST_CHANGE_S
 
 
-class WithSensors:
-    """A plant with more sensors around its own; all else is the plant's.
-
-    Args:
-        plant: the plant.
-        before: sensors whose readings the plant's own replace where both measure something.
-        after: sensors whose readings replace the plant's.
-    """
-
-    def __init__(self, plant: Plant, before: tuple[Sensor, ...], after: tuple[Sensor, ...]) -> None:
-        self._plant = plant
-        self._sensors = (*before, *plant.sensors(), *after)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plant, name)
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """All sensors, in the order in which their readings replace one another's."""
-        return self._sensors
-
-
 def run_arm(arm: Arm, context: Context) -> int:
     """Runs an arm that reloads on the real testbed and returns the number of its run in the store.
 
@@ -139,9 +118,9 @@ def under_load(
     warm_s, length_s = times
     with LoadRun(f"127.0.0.1:{port}", populations, length_s, clock, seed=seed, cpu=cpu) as load:
         warm(load, warm_s)
-        whole = WithSensors(plant, before, (LoadGenerator(load, clock),))
+        whole = Stack(plant, before=before, after=(LoadGenerator(load, clock),))
         try:
-            yield cast(Plant, whole)
+            yield whole
         finally:
             for sensor in whole.sensors():
                 sensor.close()

@@ -26,4 +26,4 @@ def predicted(setup: Setup, sweep: Mapping[int, Sequence[Track]]) -> dict[int, f
         held_s=held_lognormal_s(think_s, sigma_s, setup.spec.keep_alive_timeout_ms / 1000),
     )
     windows = [w for repeats in sweep.values() for t in repeats for w in t.windows]
-    return {p.servers: p.response_time_s for p in fig6(windows, sessions)}
+    return {p.servers: p.response_time_s for p in fig6(windows, "max_request_workers", sessions)}

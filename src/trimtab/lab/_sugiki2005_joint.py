@@ -19,15 +19,16 @@ from dataclasses import replace
 from trimtab.clock import SystemClock
 from trimtab.controllers.static import Static
 from trimtab.controllers.trim import Trim
-from trimtab.core import Configuration, Controller, Objective, Plant
+from trimtab.core import Controller, Objective, Plant
 from trimtab.events import Event
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import InCharge, Setting
 from trimtab.gate.place import Place
 from trimtab.guard import standard
 from trimtab.lab import Context
-from trimtab.lab._arm import WARM_S, WithSensors, aside, stored_loop, under_load
+from trimtab.lab._arm import WARM_S, aside, stored_loop, under_load
 from trimtab.lab._sensed import sensed
+from trimtab.plants._stack import Stack
 from trimtab.plants.apache import Apache
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.settings import Settings
@@ -49,23 +50,6 @@ STEADY_S = 20.0
 _SPARE_S = 60.0
 FIRST = " (first)"
 """Ends the label of the first of two stages."""
-
-
-class WithKeepAlive(WithSensors):
-    """An Apache whose windows tell the keep-alive time too.
-
-    Args:
-        apache: the plant.
-        keep_alive: what is read beside it, and moved by somebody else.
-    """
-
-    def __init__(self, apache: Plant, keep_alive: KeepAlive) -> None:
-        super().__init__(apache, keep_alive.sensors(), ())
-        self._keep_alive = keep_alive
-
-    def configuration(self) -> Configuration:
-        """What is in force, the keep-alive time included."""
-        return {**self._plant.configuration(), **self._keep_alive.configuration()}
 
 
 def run_joint(context: Context, seed: int) -> list[int]:
@@ -95,7 +79,7 @@ def _run(label: str, context: Context, seed: int) -> list[int]:
         assert isinstance(bed, ApacheTestbed)
         snippets = os.fspath(bed.snippet_directory)
         with contextlib.closing(Apache.attach(SystemClock(), bed.pid, bed.status_url, snippets)) as apache:
-            whole: Plant = WithKeepAlive(apache, keep_alive)
+            whole = Stack(apache, keep_alive)
             span = (WARM_S, WARM_S + sum(times) + len(times) * _SPARE_S)
             facts = {"server": apache.server, "confinement": bed.confinement}
             with under_load(whole, bed.port, DYNAMIC.workload.populations(), span, seed, cpu) as plant:

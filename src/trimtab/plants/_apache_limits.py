@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trimtab.core import Domain, How, Knob
+from trimtab.core import Domain, How, Knob, Role
 from trimtab.errors import UsageError
 from trimtab.plants._apache_config import Configuration
 from trimtab.plants._apache_syntax import Directive
@@ -139,6 +139,7 @@ def knobs(found: Limits) -> tuple[Knob, ...]:
         How.RELOAD,
         "a graceful reload: idle keep-alive connections are closed and all workers start anew",
         "Requests served at the same time; connections beyond it wait in the accept queue.",
+        Role.WORKER_LIMIT,
     )
     if not found.keep_alive:
         return (workers,)
@@ -154,6 +155,7 @@ def knobs(found: Limits) -> tuple[Knob, ...]:
             How.RELOAD,
             "a graceful reload: idle keep-alive connections are closed and all workers start anew",
             "Time that a connection is kept open for the next request.",
+            Role.KEEP_ALIVE,
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.core import Domain, How, Knob
+from trimtab.core import Domain, How, Knob, Role
 from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 
@@ -31,6 +31,7 @@ def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
         How.LIVE,
         cost,
         "Connections that the server may hold at once; those beyond it wait in the gate.",
+        Role.WORKER_LIMIT,
     )
     budgets = [
         Knob(
@@ -42,6 +43,9 @@ def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
             How.LIVE,
             cost,
             f"Connections of the class {one['name']} that the server may hold at once.",
+            Role.PROCESS_BUDGET,
+            str(one["name"]),
+            LIMIT,
         )
         for one in classes
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trimtab.core import Domain, How, Knob, of_class
+from trimtab.core import Domain, How, Knob, Role, of_class
 from trimtab.errors import UsageError
 
 BUDGET = "process_budget"
@@ -89,6 +89,9 @@ def gated(knobs: Sequence[Knob], classes: Sequence[SimulatedClass]) -> tuple[Kno
             how=How.LIVE,
             cost="none; workers above a lower budget are freed as their connections close",
             description=f"Most connections of class {one.name} that workers hold at the same time.",
+            role=Role.PROCESS_BUDGET,
+            label=one.name,
+            shares=limit.name,
         )
         for one in classes
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from trimtab.core import Domain, How, Knob
+from trimtab.core import Domain, How, Knob, Role
 from trimtab.workloads._lu2001 import WORKERS, keep_alive_timeout_ms
 from trimtab.workloads._population import Url
 from trimtab.workloads.wagon import Wagon
@@ -81,6 +81,7 @@ class SimulatedServer:
                 how=How.RELOAD,
                 cost=cost,
                 description="Most connections served at the same time; the others wait in the accept queue.",
+                role=Role.WORKER_LIMIT,
             ),
             Knob(
                 name="keep_alive_timeout_ms",
@@ -91,6 +92,7 @@ class SimulatedServer:
                 how=How.RELOAD,
                 cost=cost,
                 description="How long an idle connection holds its worker before the server closes it.",
+                role=Role.KEEP_ALIVE,
             ),
         )
 

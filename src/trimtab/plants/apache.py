@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Finding, Knob, Readings, Sensor
+from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
@@ -30,7 +30,7 @@ from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
 
 
-class Apache:
+class Apache(Plant):
     """A running Apache.
 
     Args:
@@ -156,7 +156,7 @@ class Apache:
             OperatorEdit: somebody else has set one of the knobs; nothing changed.
             PlantGone: Apache has ended.
         """
-        wanted = self._validated(changes)
+        wanted = self.validated(changes)
         self._apache.refresh()
         self._look_for_edits({*wanted, *self._set})
         for knob in wanted:
@@ -231,22 +231,6 @@ class Apache:
             return "#!/bin/sh\n# trimtab has no place in this configuration, so there is nothing to undo.\nexit 0\n"
         before = _apache_snippet.read(path) if self._written is None else self._original
         return script(self._apache.parent, self._apache.program, path, before)
-
-    def _validated(self, changes: Mapping[str, int]) -> dict[str, int]:
-        """The changes, if each is a value of a knob.
-
-        Raises:
-            ApplyRefused: one is not.
-        """
-        wanted = {}
-        for name, value in changes.items():
-            if name not in self._knobs:
-                raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(self._knobs)}")
-            try:
-                wanted[name] = self._knobs[name].validated(value)
-            except UsageError as error:
-                raise ApplyRefused(str(error)) from None
-        return wanted
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
         """Processes that the reload shall start at once: as many as run now, or all where the limit holds them back.

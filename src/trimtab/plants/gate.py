@@ -19,8 +19,8 @@ import argparse
 from collections.abc import Mapping
 
 from trimtab.clock import SystemClock
-from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Readings, Sensor
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyFailed, OperatorEdit, PlantGone, UsageError
 from trimtab.gate import place as places
 from trimtab.gate.link import Link, State
 from trimtab.gate.place import Place
@@ -34,7 +34,7 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
 
 
-class Gate:
+class Gate(Plant):
     """A running gate.
 
     Args:
@@ -118,27 +118,36 @@ class Gate:
         """
         self.link.lease(timeout_s)
 
-    def apply(self, changes: Mapping[str, int]) -> Applied:
-        """Brings the changes into force at one instant: all of them or none.
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change.
 
         Raises:
-            ApplyRefused: not valid; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            OperatorEdit: somebody else has set one of the knobs; nothing changed.
+            ApplyRefused: not valid.
+            OperatorEdit: somebody else has set one of the knobs.
             PlantGone: the gate does not answer.
         """
-        wanted = {name: self._validated(name, value) for name, value in changes.items()}
-        before = self._state()
+        wanted, before = self.validated(changes), self._state()
         for name in wanted:
             now = before.configuration.get(name)
             if name in self._down or now != self._set.get(name, now):
                 raise self._edited(name, before)
+        return Prepared(wanted, {name: before.configuration[name] for name in wanted})
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force at one instant.
+
+        Raises:
+            ApplyRefused: the gate refused; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: the gate does not answer.
+        """
+        wanted = dict(prepared.changes)
         began_s = self.clock.now_s()
         self.link.apply(wanted)
         state = self.link.apply({})
         wrong = [n for n, value in wanted.items() if state.configuration.get(n) != value]
         if wrong:
-            self.link.apply({name: before.configuration[name] for name in wanted})
+            self.link.apply(dict(prepared.before))
             read = ", ".join(f"{name} is {state.configuration.get(name)}, not {wanted[name]}" for name in wrong)
             raise ApplyFailed(f"{read}; what was before is restored")
         self._set |= wanted
@@ -182,14 +191,6 @@ class Gate:
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
         return script(self.place.control, self._original)
-
-    def _validated(self, name: str, value: int) -> int:
-        if name not in self._knobs:
-            raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(self._knobs)}")
-        try:
-            return self._knobs[name].validated(value)
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
 
     def _wanted(self) -> dict[str, int]:
         """What we have set and nobody else has set since."""

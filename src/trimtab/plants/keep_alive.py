@@ -16,7 +16,20 @@ import shlex
 from collections.abc import Mapping
 
 from trimtab.clock import SystemClock
-from trimtab.core import Applied, Clock, Configuration, Finding, Habits, How, Knob, Readings, Sensor
+from trimtab.core import (
+    Applied,
+    Clock,
+    Configuration,
+    Finding,
+    Habits,
+    How,
+    Knob,
+    Plant,
+    Prepared,
+    Readings,
+    Role,
+    Sensor,
+)
 from trimtab.core.knob import KEEP_ALIVE
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.gate import place as places
@@ -40,12 +53,13 @@ KNOB = Knob(
     How.LIVE,
     "nothing: only idle connections are ended, and only at their time",
     "After how long a connection that is idle between requests is ended.",
+    Role.KEEP_ALIVE,
 )
 HABITS = Habits("keep-alive-cost", "accept_queue_delay_s", "2s")
 """Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
 
 
-class KeepAlive:
+class KeepAlive(Plant):
     """The keep-alive time of one run.
 
     Args:
@@ -116,26 +130,32 @@ class KeepAlive:
                 "take charge first with 'trimtab keep-alive set server'"
             )
 
-    def apply(self, changes: Mapping[str, int]) -> Applied:
-        """Brings a time into force.
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a time.
 
         Raises:
-            ApplyRefused: not valid; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            OperatorEdit: somebody else has set the time or taken charge; nothing changed.
+            ApplyRefused: not valid, or somebody else is in charge.
+            OperatorEdit: somebody else has set the time.
             PlantGone: the server has ended.
         """
-        wanted = {name: self._validated(name, value) for name, value in changes.items()}
+        wanted = self.validated(changes)
         self._require_present()
-        began_s = self.clock.now_s()
+        before = self._ours()
+        return Prepared(wanted, {name: self._ms(before) for name in wanted})
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared time into force, unless somebody has set it or taken charge since.
+
+        Raises:
+            ApplyRefused: somebody else has taken charge; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            OperatorEdit: somebody else has set the time; nothing changed.
+        """
+        wanted, began_s = prepared.changes, self.clock.now_s()
         with self.time.alone():
-            before = self.time.setting()
-            if self._down or before != (self._set or before):
-                raise self._edited(before)
+            before = self._ours()
             if not wanted:
                 return Applied({KEEP_ALIVE: self._ms(before)})
-            if before.in_charge is InCharge.AUTO and not self._appointed:
-                raise ApplyRefused("the controller of 'trimtab run' has taken charge of the keep-alive time")
             target = Setting(InCharge.AUTO if self._appointed else InCharge.FIXED, wanted[KEEP_ALIVE])
             read = self.time.write(target)
             if read != target:
@@ -181,13 +201,19 @@ shared={shared}
 dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
 """
 
-    def _validated(self, name: str, value: int) -> int:
-        if name != KEEP_ALIVE:
-            raise ApplyRefused(f"unknown knob {name!r}: there is {KEEP_ALIVE}")
-        try:
-            return KNOB.validated(value)
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
+    def _ours(self) -> Setting:
+        """What is in force, if it may be moved from here.
+
+        Raises:
+            ApplyRefused: somebody else has taken charge.
+            OperatorEdit: somebody else has set the time.
+        """
+        now = self.time.setting()
+        if self._down or now != (self._set or now):
+            raise self._edited(now)
+        if now.in_charge is InCharge.AUTO and not self._appointed:
+            raise ApplyRefused("the controller of 'trimtab run' has taken charge of the keep-alive time")
+        return now
 
     def _ms(self, setting: Setting) -> int:
         """The time in force in ms."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Clock, Configuration, Finding, How, Knob, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, How, Knob, Plant, Prepared, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
@@ -34,7 +34,7 @@ from trimtab.workloads.surge import Surge
 __all__ = ["PLANT", "Simulated", "SimulatedClass", "SimulatedServer", "default_traffic", "lu2001_server", "probe"]
 
 
-class Simulated:
+class Simulated(Plant):
     """A plant in virtual time.
 
     Args:
@@ -51,6 +51,7 @@ class Simulated:
     """
 
     name = "simulated"
+    lasting = False
 
     def __init__(
         self,
@@ -99,20 +100,15 @@ class Simulated:
         """
         return _configuration(self._link.ask({"type": "advance", "duration_s": 0.0}))
 
-    def derive(self, readings: Readings) -> Readings:
-        """Nothing: the simulator reads Eq. (1) of liu2003 itself."""
-        return {}
-
-    def apply(self, changes: Mapping[str, int]) -> Applied:
+    def commit(self, prepared: Prepared) -> Applied:
         """Orders the changes, lets the reload time pass if one of them needs it, and reads back.
 
         Raises:
-            ApplyRefused: an unknown knob or a value outside its domain; nothing changed.
+            ApplyRefused: the simulator refuses; nothing changed.
             ApplyFailed: what was read back is not what was ordered.
             PlantGone: the simulator has ended.
         """
-        wanted = {name: self._validated(name, value) for name, value in changes.items()}
-        began_s = self.clock.now_s()
+        wanted, began_s = dict(prepared.changes), self.clock.now_s()
         try:
             self._link.ask({"type": "apply", "changes": wanted})
         except Refused as refused:
@@ -142,14 +138,6 @@ class Simulated:
     def undo_script(self) -> str:
         """A script that does nothing, because a simulated server leaves nothing behind."""
         return "#!/bin/sh\n# A simulated server ends with its run: there is nothing to undo.\nexit 0\n"
-
-    def _validated(self, name: str, value: int) -> int:
-        if name not in self._knobs:
-            raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(sorted(self._knobs))}")
-        try:
-            return self._knobs[name].validated(value)
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
 
 
 def _configuration(answer: Mapping[str, Any]) -> Configuration:

@@ -163,32 +163,36 @@ def predict(measured: Measured, sessions: Sessions, buffer: int | None = None) -
     )
 
 
-def calibrate(windows: Iterable[Window]) -> tuple[Measured, ...]:
+def calibrate(windows: Iterable[Window], knob: str) -> tuple[Measured, ...]:
     """ST_m, burst length and response time for each worker limit, as means weighted by the windows' requests.
 
     Args:
         windows: of a sweep; those that lack the readings or were aborted do not count.
+        knob: name of the worker limit in their configurations.
 
     Returns:
-        One entry for each `max_request_workers`, in increasing order.
+        One entry for each worker limit, in increasing order.
     """
     groups: dict[int, list[Window]] = {}
     needed = ("service_time_s", "burst_length", "response_time_s")
     for window in windows:
         if not window.aborted and all(name in window.readings for name in needed):
-            groups.setdefault(window.configuration["max_request_workers"], []).append(window)
+            groups.setdefault(window.configuration[knob], []).append(window)
     return tuple(Measured(servers, *(_mean(groups[servers], name) for name in needed)) for servers in sorted(groups))
 
 
-def fig6(windows: Iterable[Window], sessions: Sessions, buffer: int | None = None) -> tuple[Predicted, ...]:
+def fig6(
+    windows: Iterable[Window], knob: str, sessions: Sessions, buffer: int | None = None
+) -> tuple[Predicted, ...]:
     """Predicted beside measured response time for each worker limit of a sweep: Fig. 6.
 
     Args:
-        windows: of a sweep over `max_request_workers`.
+        windows: of a sweep over the worker limit.
+        knob: its name in their configurations.
         sessions: the traffic.
         buffer: K; None for infinite.
     """
-    return tuple(predict(measured, sessions, buffer) for measured in calibrate(windows))
+    return tuple(predict(measured, sessions, buffer) for measured in calibrate(windows, knob))
 
 
 def _mean(windows: Sequence[Window], name: str) -> float:

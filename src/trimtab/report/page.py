@@ -14,7 +14,7 @@ from trimtab import __version__
 from trimtab.core import metric as metric_of
 from trimtab.core import of_class
 from trimtab.core.knob import KEEP_ALIVE
-from trimtab.events import MoveState
+from trimtab.core.trial import MoveState
 from trimtab.gate.keep_alive import TRIAL_EVERY
 from trimtab.guarantee import DelayGuarantee
 from trimtab.records import StoredMove

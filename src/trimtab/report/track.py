@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from scipy import stats
 
 from trimtab.core import Window
-from trimtab.events import MoveState, Note
+from trimtab.core.trial import MoveState
+from trimtab.events import Note
 from trimtab.records import Run, StoredMove
 from trimtab.store import Store
 

@@ -114,7 +114,7 @@ def test_a_killed_run_is_gone_on_with_by_its_own_gains(guarantee: Trimtab, trimt
     guarantee("--gain", "0.2", "--zero", "0.1", "--duration", "5m")
     killed(store)
     plant = sys.modules["trimtab.plants.classy"].PLANT
-    plant.leftover, plant.undo_leftover = lambda self: "", lambda self: None
+    plant.lasting = True
     said = trimtab("runs", "resume", 1)
     assert (said.code, said.err) == (0, "")
     run = Store(store).run(1)

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
 from trimtab.core import Habits
-from trimtab.events import MoveState, Status
+from trimtab.core.trial import MoveState
+from trimtab.events import Status
 from trimtab.store import Store
 
 TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")

@@ -14,7 +14,7 @@ from trimtab.controllers._pi import Pi
 from trimtab.controllers.absolute_delay import AbsoluteDelay, allot
 from trimtab.controllers.hybrid_delay import HybridDelay
 from trimtab.controllers.relative_delay import RelativeDelay, floored, proportions, whole
-from trimtab.core import Move, Objective, of_class
+from trimtab.core import Move, Objective, Trial, of_class
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective("connection_delay_s@premium")
@@ -26,7 +26,7 @@ EVEN = {"premium": 64, "basic": 64}
 def first(controller: Any, readings: dict[str, float], budgets: dict[str, int] | None = None) -> Move:
     """The move after one window."""
     state = controller.start(budget_knobs(), 0)
-    move: Move = controller.step(state, class_window(budgets or EVEN, readings, 0, 128))[1]
+    move: Move = controller.step(state, Trial(class_window(budgets or EVEN, readings, 0, 128)))[1]
     return move
 
 
@@ -76,9 +76,9 @@ def test_a_delay_that_is_missed_for_want_of_processes_is_told_however_small_the_
 def test_what_a_guard_or_a_gate_allotted_is_where_the_controller_goes_on_from() -> None:
     state = ABSOLUTE.start(budget_knobs(), 0)
     seen = delays({"premium": 12.0, "basic": 30.0})
-    state, move = ABSOLUTE.step(state, class_window(EVEN, seen, 0, 128))
+    state, move = ABSOLUTE.step(state, Trial(class_window(EVEN, seen, 0, 128)))
     assert move.changes == {"process_budget@premium": 68, "process_budget@basic": 60}
-    state, move = ABSOLUTE.step(state, class_window({"premium": 50, "basic": 60}, seen, 1, 128))
+    state, move = ABSOLUTE.step(state, Trial(class_window({"premium": 50, "basic": 60}, seen, 1, 128)))
     assert move.changes["process_budget@premium"] == 54
 
 
@@ -86,10 +86,10 @@ def test_a_ratio_goes_on_from_the_budgets_in_force_too() -> None:
     """Asked for 78 and 50; 100 and 28 are in force. E = 0.3 after E = 2: U = 100 / 28 + 0.3 (0.3 - 0.05 * 2)."""
     state = RELATIVE.start(budget_knobs(), 0)
     window = class_window(EVEN, delays({"premium": 10.0, "basic": 10.0}), 0, 128)
-    state, move = RELATIVE.step(state, window)
+    state, move = RELATIVE.step(state, Trial(window))
     assert move.changes["process_budget@premium"] == 78
     window = class_window({"premium": 100, "basic": 28}, delays({"premium": 10.0, "basic": 27.0}), 1, 128)
-    state, move = RELATIVE.step(state, window)
+    state, move = RELATIVE.step(state, Trial(window))
     assert move.evidence["process_ratio@basic"] == pytest.approx(100 / 28 + 0.3 * (0.3 - 0.1))
 
 
@@ -97,7 +97,7 @@ def test_small_errors_add_up_although_budgets_are_whole() -> None:
     state, budgets = ABSOLUTE.start(budget_knobs(), 0), {"premium": 50, "basic": 50}
     for index in range(5):
         window = class_window(budgets, delays({"premium": 10.1, "basic": 30.0}), index, 128)
-        state, move = ABSOLUTE.step(state, window)
+        state, move = ABSOLUTE.step(state, Trial(window))
         budgets["premium"] = move.changes.get("process_budget@premium", budgets["premium"])
     assert budgets == {"premium": 51, "basic": 50}
 
@@ -107,7 +107,7 @@ def test_the_workers_are_those_in_force_or_given_or_the_sum_of_the_budgets() -> 
     for workers, given_, expected in ((100, 0, 99), (None, 0, 127), (100, 90, 89)):
         controller = AbsoluteDelay(OBJECTIVE, TWO, (10.0, 30.0), workers=given_, gain=-2.0, zero=0.0)
         state = controller.start(budget_knobs(), 0)
-        move = controller.step(state, class_window(EVEN, seen, 0, workers))[1]
+        move = controller.step(state, Trial(class_window(EVEN, seen, 0, workers)))[1]
         assert move.changes["process_budget@premium"] == expected
 
 
@@ -146,7 +146,7 @@ def test_an_error_from_before_a_gap_is_forgotten() -> None:
         window = class_window(
             {"premium": budget, "basic": 50}, delays({"premium": delay_s, "basic": 30.0}), index, 128
         )
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         budget = move.changes.get("process_budget@premium", budget)
     assert budget == 70
 
@@ -169,7 +169,7 @@ def test_one_window_with_a_delay_near_0_is_no_leap() -> None:
     """V counts for at most 4 times 3, so E is at least -9 and U = 3 - 0.3 * 9 * 0.95; V itself was 30,000."""
     state = RELATIVE.start(budget_knobs(), 0)
     seen = delays({"premium": 0.001, "basic": 30.0})
-    state, move = RELATIVE.step(state, class_window({"premium": 96, "basic": 32}, seen, 0, 128))
+    state, move = RELATIVE.step(state, Trial(class_window({"premium": 96, "basic": 32}, seen, 0, 128)))
     assert move.evidence["ratio@basic"] == 12.0
     assert move.changes["process_budget@premium"] == round(128 * (3 - 0.3 * 9 * 0.95) / (4 - 0.3 * 9 * 0.95))
 
@@ -190,11 +190,11 @@ def test_a_ratio_at_its_minimum_comes_back_at_once() -> None:
     state, budgets = controller.start(budget_knobs(), 0), dict(EVEN)
     for index in range(30):
         seen = delays({"premium": 10.0, "basic": 10.0})
-        state, move = controller.step(state, class_window(budgets, seen, index, 128))
+        state, move = controller.step(state, Trial(class_window(budgets, seen, index, 128)))
         budgets = {n: move.changes.get(of_class("process_budget", n), b) for n, b in budgets.items()}
     assert budgets == {"premium": 68, "basic": 60}
     seen = delays({"premium": 5.0, "basic": 30.0})
-    assert controller.step(state, class_window(budgets, seen, 30, 128))[1].changes["process_budget@basic"] > 60
+    assert controller.step(state, Trial(class_window(budgets, seen, 30, 128)))[1].changes["process_budget@basic"] > 60
 
 
 def test_the_number_of_processes_by_littles_law_by_hand() -> None:
@@ -229,7 +229,7 @@ def test_a_switch_of_the_hybrid_is_bumpless() -> None:
     state = controller.start(budget_knobs(), 0)
     budgets = {"premium": 90, "basic": 38}
     seen = delays({"premium": 14.0, "basic": 30.0})
-    _, move = controller.step(state, class_window(budgets, seen, 0, 128))
+    _, move = controller.step(state, Trial(class_window(budgets, seen, 0, 128)))
     assert move.reason.startswith("hybrid, to absolute because premium is 14 s, 10 s desired: absolute: ")
     assert move.changes == {"process_budget@premium": 92, "process_budget@basic": 36}
 

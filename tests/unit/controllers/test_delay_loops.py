@@ -12,7 +12,7 @@ from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.hybrid_delay import HybridDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
-from trimtab.core import Controller, Move, Objective, Window
+from trimtab.core import Controller, Move, Objective, Trial, Window
 
 PERIOD_S = 60.0
 OBJECTIVE = Objective("connection_delay_s@a")
@@ -29,7 +29,7 @@ def drive(controller: Controller, plant: ClassPlant, windows: int, steps: Step |
         sensor.begin()
         plant.clock.sleep(PERIOD_S)
         window = Window(index, index * PERIOD_S, PERIOD_S, plant.configuration(), sensor.read())
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         plant.apply(move.changes)
         rows.append(({name: window.readings.get(f"connection_delay_s@{name}") for name in plant.names}, move))
     return rows
@@ -95,12 +95,12 @@ def test_an_overload_that_goes_away_leaves_no_windup() -> None:
     for index in range(40):
         seen = {"connection_delay_s@a": 4.0, "connection_delay_s@b": 50.0}
         window = Window(index, index * PERIOD_S, PERIOD_S, plant.configuration(), seen)
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         plant.apply(move.changes)
         wanted.append(move.evidence["wanted@b"])
     assert max(wanted) < plant.workers + 0.5 * 42 + 1
     calm = {"connection_delay_s@a": 4.0, "connection_delay_s@b": 6.0}
-    _, move = controller.step(state, Window(40, 0.0, PERIOD_S, plant.configuration(), calm))
+    _, move = controller.step(state, Trial(Window(40, 0.0, PERIOD_S, plant.configuration(), calm)))
     assert move.changes["process_budget@b"] < plant.budgets["process_budget@b"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests._classes import budget_knob, budget_knobs, class_window
 from tests._curve import worker_knob
 from trimtab.controllers.excitation import Excitation
-from trimtab.core import Domain, How, Knob, Objective, Window
+from trimtab.core import Domain, How, Knob, Objective, Role, Trial, Window
 from trimtab.errors import UsageError
 from trimtab.identification.park_miller import binary
 
@@ -18,7 +18,7 @@ def budgets(controller: Excitation, seed: int, windows: int, start: tuple[int, i
     """The first budget after each window; nothing is ever measured."""
     state, now, seen = controller.start(budget_knobs(), seed), dict(zip(("premium", "basic"), start, strict=True)), []
     for index in range(windows):
-        state, move = controller.step(state, class_window(now, {}, index))
+        state, move = controller.step(state, Trial(class_window(now, {}, index)))
         now |= {name.partition("@")[2]: value for name, value in move.changes.items()}
         assert sum(now.values()) == sum(start), "other classes would be touched"
         seen.append(now["premium"])
@@ -49,12 +49,14 @@ def test_it_warms_up_at_the_low_configuration() -> None:
 
 
 def test_both_budgets_stay_in_their_domains() -> None:
-    lower = Knob("process_budget@basic", "b", "processes", Domain(50, 128), 64, How.LIVE, "", "")
+    lower = Knob(
+        "process_budget@basic", "b", "processes", Domain(50, 128), 64, How.LIVE, "", "", Role.PROCESS_BUDGET, "basic"
+    )
     controller = Excitation(OBJECTIVE)
     state = controller.start((budget_knob("premium"), lower), 3)
     now = {"premium": 64, "basic": 64}
     for index in range(30):
-        state, move = controller.step(state, class_window(now, {}, index))
+        state, move = controller.step(state, Trial(class_window(now, {}, index)))
         now |= {name.partition("@")[2]: value for name, value in move.changes.items()}
         assert now["basic"] >= 50
     assert sum(now.values()) == 128
@@ -63,7 +65,7 @@ def test_both_budgets_stay_in_their_domains() -> None:
 def test_it_holds_when_the_budgets_in_force_are_not_known() -> None:
     controller = Excitation(OBJECTIVE)
     state = controller.start(budget_knobs(), 3)
-    after, move = controller.step(state, Window(0, 0.0, 30.0, {"process_budget@premium": 64}, {}))
+    after, move = controller.step(state, Trial(Window(0, 0.0, 30.0, {"process_budget@premium": 64}, {})))
     assert after == state
     assert not move.changes
     assert "not known" in move.reason

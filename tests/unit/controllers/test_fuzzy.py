@@ -7,7 +7,7 @@ import pytest
 
 from tests._curve import NAME, Curve, Drive, seen, worker_knob
 from trimtab.controllers.fuzzy import Fuzzy
-from trimtab.core import Objective
+from trimtab.core import Objective, Trial
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective()
@@ -15,7 +15,7 @@ OBJECTIVE = Objective()
 
 def test_it_starts_with_an_exploratory_step_downward() -> None:
     fuzzy = Fuzzy(OBJECTIVE)
-    _, move = fuzzy.step(fuzzy.start((worker_knob(),), 0), seen(150, response_time_s=5.0))
+    _, move = fuzzy.step(fuzzy.start((worker_knob(),), 0), Trial(seen(150, response_time_s=5.0)))
     assert move.changes == {NAME: 90}
     assert move.phase == "explore"
 
@@ -39,8 +39,8 @@ def test_it_climbs_back_when_the_valley_moves_up() -> None:
 def test_a_change_that_did_not_happen_is_followed_by_one_the_other_way() -> None:
     fuzzy = Fuzzy(OBJECTIVE)
     state = fuzzy.start((worker_knob(),), 0)
-    state, down = fuzzy.step(state, seen(50, 0, response_time_s=1.0))
-    _, up = fuzzy.step(state, seen(50, 1, response_time_s=1.0))
+    state, down = fuzzy.step(state, Trial(seen(50, 0, response_time_s=1.0)))
+    _, up = fuzzy.step(state, Trial(seen(50, 1, response_time_s=1.0)))
     assert down.changes[NAME] < 50 < up.changes[NAME]
 
 
@@ -56,7 +56,7 @@ def test_what_is_maximised_is_climbed() -> None:
     state = fuzzy.start((worker_knob(),), 0)
     limit = 150
     for index in range(40):
-        state, move = fuzzy.step(state, seen(limit, index, request_rate_hz=1 / Curve().response_time_s(limit)))
+        state, move = fuzzy.step(state, Trial(seen(limit, index, request_rate_hz=1 / Curve().response_time_s(limit))))
         limit = move.changes.get(NAME, limit)
     assert Curve().response_time_s(limit) <= 1.25 * Curve().best_s()
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests._idle_periods import NAME, Loop, Mixture, time_knob, window_at
 from trimtab.controllers.keep_alive import BINS, KeepAlive, greatest_interval
-from trimtab.core import Move, Objective, Window
+from trimtab.core import Move, Objective, Trial, Window
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective()
@@ -17,7 +17,7 @@ def fed(controller: KeepAlive, *windows: Window, knob_from: int = 1) -> list[Mov
     """The moves after these windows."""
     state, moves = controller.start((time_knob(knob_from),), 0), []
     for window in windows:
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         moves.append(move)
     return moves
 
@@ -39,7 +39,7 @@ def test_the_time_is_kept_as_it_is_between_controls_and_rounded_only_for_the_kno
     controller = KeepAlive(OBJECTIVE, alpha=0.999)
     state, time_ms = controller.start((time_knob(),), 0), 1000
     for index in range(10):
-        state, move = controller.step(state, window_at(time_ms, {"intervals_50ms@0": 500.0}, index))
+        state, move = controller.step(state, Trial(window_at(time_ms, {"intervals_50ms@0": 500.0}, index)))
         time_ms = move.changes.get(NAME, time_ms)
     assert time_ms == round(50 + 950 * 0.999**10)
 

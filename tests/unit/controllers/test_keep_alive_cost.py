@@ -11,7 +11,7 @@ import pytest
 from tests._idle_periods import NAME, Loop, Mixture, bin_of, time_knob, window_at
 from trimtab.controllers._held_worker import Prices
 from trimtab.controllers.keep_alive_cost import KeepAliveCost
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Trial, Window
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective()
@@ -177,9 +177,10 @@ def test_without_a_measured_wait_nothing_is_made_of_scarcity() -> None:
         def start(self, knobs: tuple[Knob, ...], seed: int) -> Any:
             return build().start(knobs, seed)
 
-        def step(self, state: Any, window: Window) -> tuple[Any, Move]:
+        def step(self, state: Any, trial: Trial) -> tuple[Any, Move]:
+            window = trial.window
             rest = {name: value for name, value in window.readings.items() if name != "accept_queue_delay_s"}
-            return build().step(state, replace(window, readings=rest))
+            return build().step(state, Trial(replace(window, readings=rest)))
 
     loop = Loop(Unmeasured(), STANDARD, wait_s=room_for(50)).run(20)
     assert set(loop.times_ms) == {15_000}
@@ -210,7 +211,7 @@ def test_where_bursts_go_on_to_all_that_was_seen_it_tries_a_quarter_more() -> No
     }
     state = build().start((time_knob(),), 0)
     for index in range(2):
-        state, move = build().step(state, window_at(200, readings, index))
+        state, move = build().step(state, Trial(window_at(200, readings, index)))
     assert 245 <= move.changes[NAME] <= 275
 
 
@@ -316,14 +317,16 @@ def test_even_there_bursts_are_not_cut() -> None:
 def test_few_idle_periods_are_gathered_first() -> None:
     controller = build()
     state = controller.start((time_knob(),), 0)
-    _, move = controller.step(state, window_at(15_000, {"intervals@224": 50.0}))
+    _, move = controller.step(state, Trial(window_at(15_000, {"intervals@224": 50.0})))
     assert (move.phase, move.changes) == ("gather", {})
     assert "50 idle periods so far, 200 are needed" in move.reason
 
 
 def test_it_holds_when_the_time_in_force_is_not_known() -> None:
     controller = build()
-    _, move = controller.step(controller.start((time_knob(),), 0), Window(0, 0.0, 5.0, {}, {"intervals@224": 500.0}))
+    _, move = controller.step(
+        controller.start((time_knob(),), 0), Trial(Window(0, 0.0, 5.0, {}, {"intervals@224": 500.0}))
+    )
     assert "not known" in move.reason
 
 

@@ -4,12 +4,12 @@ import dataclasses
 
 from tests._curve import NAME, seen, window_of, worker_knob
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Objective
+from trimtab.core import Objective, Role
 
 
 def test_the_worker_limit_is_moved_where_there_is_one_and_else_the_first_knob() -> None:
-    keep_alive = dataclasses.replace(worker_knob(), name="keep_alive_timeout_ms")
-    other = dataclasses.replace(worker_knob(), name="other")
+    keep_alive = dataclasses.replace(worker_knob(), name="keep_alive_timeout_ms", role=Role.KEEP_ALIVE)
+    other = dataclasses.replace(worker_knob(), name="other", role=Role.OTHER)
     assert integer_knob((keep_alive, worker_knob()), "m").name == NAME
     assert integer_knob((keep_alive, other), "m") is keep_alive
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests._curve import NAME, Curve, Drive, seen, worker_knob
 from trimtab.controllers.newton import Newton
-from trimtab.core import Move, Objective
+from trimtab.core import Move, Objective, Trial
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective()
@@ -16,7 +16,7 @@ def fed(newton: Newton, *points: tuple[int, float], maximum: int = 256) -> Move:
     """Newton's move after windows at these worker limits, wherever it asked to be."""
     state, move = newton.start((worker_knob(1, maximum),), 0), Move.hold("")
     for index, (limit, response_s) in enumerate(points):
-        state, move = newton.step(state, seen(limit, index, response_time_s=response_s))
+        state, move = newton.step(state, Trial(seen(limit, index, response_time_s=response_s)))
     return move
 
 
@@ -50,7 +50,7 @@ def test_probes_are_taken_inwards_at_the_end_of_the_domain() -> None:
     visited, limit = [], 100
     for index in range(3):
         visited.append(limit)
-        state, move = newton.step(state, seen(limit, index, response_time_s=0.002 * (limit - 70) ** 2 + 1))
+        state, move = newton.step(state, Trial(seen(limit, index, response_time_s=0.002 * (limit - 70) ** 2 + 1)))
         limit = move.changes[NAME]
     assert visited == [100, 80, 60]
     assert limit == 70
@@ -65,9 +65,9 @@ def test_when_a_guard_moved_its_probes_together_it_steps_downhill_by_what_it_kno
 def test_a_domain_of_two_values_is_said_to_have_no_third() -> None:
     newton = Newton(OBJECTIVE)
     state = newton.start((worker_knob(1, 2),), 0)
-    state, move = newton.step(state, seen(1, 0, response_time_s=1.0))
+    state, move = newton.step(state, Trial(seen(1, 0, response_time_s=1.0)))
     assert move.changes == {NAME: 2}
-    _, move = newton.step(state, seen(2, 1, response_time_s=1.0))
+    _, move = newton.step(state, Trial(seen(2, 1, response_time_s=1.0)))
     assert not move.changes
     assert "no third value" in move.reason
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests._curve import NAME, Curve, Drive, seen, window_of, worker_knob
 from trimtab.controllers.saturation import Saturation, existing_workers
-from trimtab.core import Move, Objective, Window
+from trimtab.core import Move, Objective, Trial, Window
 from trimtab.errors import UsageError
 
 OBJECTIVE = Objective()
@@ -12,7 +12,7 @@ OBJECTIVE = Objective()
 
 def first(window: Window, maximum: int = 1024) -> Move:
     saturation = Saturation(OBJECTIVE)
-    return saturation.step(saturation.start((worker_knob(1, maximum),), 0), window)[1]
+    return saturation.step(saturation.start((worker_knob(1, maximum),), 0), Trial(window))[1]
 
 
 def test_it_is_where_it_stays_after_one_move() -> None:
@@ -61,7 +61,7 @@ def test_noise_below_the_threshold_is_not_a_changed_workload() -> None:
     limit, moves = 20, 0
     for index in range(50):
         cpu = 0.9 + (0.07 if index % 2 else -0.07)
-        state, move = saturation.step(state, seen(limit, index, response_time_s=1.0, cpu_ratio=cpu))
+        state, move = saturation.step(state, Trial(seen(limit, index, response_time_s=1.0, cpu_ratio=cpu)))
         limit = move.changes.get(NAME, limit)
         moves += bool(move.changes)
     assert moves == 1

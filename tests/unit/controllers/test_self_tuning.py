@@ -14,7 +14,7 @@ from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
 from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState
-from trimtab.core import Controller, Move, Objective, Window
+from trimtab.core import Controller, Move, Objective, Trial, Window
 from trimtab.design.pi import judged
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError
@@ -41,7 +41,7 @@ def windows_of(
         (sensor,) = plant.sensors()
         readings = sensor.read()
         window = Window(index, 30.0 * index, 30.0, dict(plant.values), readings)
-        state, move = controller.step(state, window)
+        state, move = controller.step(state, Trial(window))
         plant.apply(move.changes)
         moves.append(move)
         if len(readings) == 2:
@@ -107,10 +107,10 @@ def test_a_redesign_is_no_jump_of_the_budgets() -> None:
         (sensor,) = plant.sensors()
         window = Window(index, 30.0 * index, 30.0, dict(plant.values), sensor.read())
         before = state
-        state, move = TUNING.step(state, window)
+        state, move = TUNING.step(state, Trial(window))
         if move.phase == "redesign":
             assert isinstance(state.inner, RelativeDelay) and isinstance(before.inside, RelativeState)
-            assert state.inner.step(before.inside, window)[1].changes == move.changes
+            assert state.inner.step(before.inside, Trial(window))[1].changes == move.changes
             return
         plant.apply(move.changes)
     raise AssertionError("it was never redesigned")

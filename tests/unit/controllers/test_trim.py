@@ -12,7 +12,7 @@ import pytest
 from tests._curve import MIB, NAME, seen, window_of, worker_knob
 from tests._valley import DYNAMIC, STATIC, Course, Valley, without
 from trimtab.controllers.trim import Trim
-from trimtab.core import Move, Objective, Window
+from trimtab.core import Move, Objective, Trial, Window
 from trimtab.guard import review_all, standard
 
 OBJECTIVE = Objective()
@@ -40,7 +40,7 @@ def fed(*windows: Window, trim: Trim = TRIM) -> list[Move]:
     state: Any = trim.start((worker_knob(maximum=1000),), 0)
     moves = []
     for window in windows:
-        state, move = trim.step(state, window)
+        state, move = trim.step(state, Trial(window))
         moves.append(move)
     return moves
 
@@ -97,22 +97,22 @@ def test_a_limit_a_tenth_beyond_what_fits_is_taken_down_at_the_edge() -> None:
 
 def test_what_fits_is_a_member_of_the_domain() -> None:
     knob = worker_knob(minimum=25, maximum=1000, step=25)
-    _, move = TRIM.step(TRIM.start((knob,), 0), DYNAMIC.window(0, 150, 0))
+    _, move = TRIM.step(TRIM.start((knob,), 0), Trial(DYNAMIC.window(0, 150, 0)))
     assert move.changes == {NAME: 25}
 
 
 def test_workers_that_are_leaving_do_not_change_what_fits() -> None:
     """After a reload 60 workers existed on average and 100 at the end: no base of 160 MiB comes of that."""
     mixed = {**DYNAMIC.readings(60), "memory_bytes": (20 + 4 * 100) * MIB, "memory_ratio": 2.1}
-    state, first = TRIM.step(TRIM.start((worker_knob(),), 0), DYNAMIC.window(0, 150, 0))
-    _, second = TRIM.step(state, window_of(100, mixed))
+    state, first = TRIM.step(TRIM.start((worker_knob(),), 0), Trial(DYNAMIC.window(0, 150, 0)))
+    _, second = TRIM.step(state, Trial(window_of(100, mixed)))
     assert first.changes[NAME] == second.changes[NAME] == DYNAMIC_FIT
 
 
 def test_fresh_workers_that_look_small_do_not_make_room_at_once() -> None:
-    state, _ = TRIM.step(TRIM.start((worker_knob(),), 0), DYNAMIC.window(0, 150, 0))
+    state, _ = TRIM.step(TRIM.start((worker_knob(),), 0), Trial(DYNAMIC.window(0, 150, 0)))
     young = {**DYNAMIC.readings(100), "worker_memory_bytes": 1.0 * MIB, "memory_ratio": 1.2}
-    _, move = TRIM.step(state, window_of(100, young))
+    _, move = TRIM.step(state, Trial(window_of(100, young)))
     assert move.changes[NAME] <= DYNAMIC_FIT / TRIM.forget
 
 
@@ -240,10 +240,10 @@ def test_better_means_by_the_standard_errors_of_the_noise_that_was_seen() -> Non
         reasons = []
         for _ in range(3):  # the noise is learned before the workload changes its cost
             for window in noisy * 4:
-                state, _ = TRIM.step(state, replace(window, configuration={NAME: 20}))
+                state, _ = TRIM.step(state, Trial(replace(window, configuration={NAME: 20})))
             state = replace(state, phase="settle", previous=None, skip=False)
         for window in [*UNTIL_PROBE, RELOADED, *[calm(PROBED, 0.085)] * 3]:
-            state, move = TRIM.step(state, window)
+            state, move = TRIM.step(state, Trial(window))
             reasons.append(move.reason)
         return any("kept" in reason for reason in reasons)
 
@@ -407,7 +407,7 @@ def test_memory_past_its_limit_needs_no_completed_request() -> None:
 
 def test_a_limit_of_unknown_value_is_held() -> None:
     state = TRIM.start((worker_knob(),), 0)
-    after, move = TRIM.step(state, Window(0, 0.0, 2.0, {}, DYNAMIC.readings(150), 300))
+    after, move = TRIM.step(state, Trial(Window(0, 0.0, 2.0, {}, DYNAMIC.readings(150), 300)))
     assert not move.changes
     assert "max_request_workers in force is not known" in move.reason
     assert after == state
@@ -429,7 +429,7 @@ def test_a_guard_that_shortens_a_jump_does_not_confuse_it() -> None:
         m = start
         for index in range(30):
             window = DYNAMIC.window(index, m, 0)
-            state, move = TRIM.step(state, window)
+            state, move = TRIM.step(state, Trial(window))
             states, move = review_all(guards, states, window, move)
             m = move.changes.get(NAME, m)
         assert DYNAMIC.response_time_s(m) <= 1.15 * DYNAMIC.best_s(), (start, m)

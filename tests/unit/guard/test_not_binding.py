@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests._curve import NAME, seen
+from tests._curve import NAME, seen, worker_knob
 from trimtab.core import Move, Window
 from trimtab.guard.not_binding import NotBinding
 
 
 def reviewed(window: Window, wanted: int) -> Move:
-    return NotBinding().review(None, window, Move({NAME: wanted, "keep_alive": 5}, "why"))[1]
+    guard = NotBinding()
+    return guard.review(guard.start((worker_knob(),)), window, Move({NAME: wanted, "keep_alive": 5}, "why"))[1]
 
 
 def test_an_increase_of_a_limit_that_does_not_bind_is_held_and_the_rest_passes() -> None:

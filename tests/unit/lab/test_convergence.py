@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests._stored_runs import At, always, track_of
-from trimtab.events import MoveState
+from trimtab.core.trial import MoveState
 from trimtab.lab._convergence import SMOOTHED, reached, score
 from trimtab.report.track import Track
 from trimtab.store import Store

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests._stored_runs import always, whole, write_run
+from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
-from trimtab.events import MoveState
 from trimtab.lab import Context
 from trimtab.lab._arm import FIXED
 from trimtab.lab._liu2003_summary import write

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests._stored_runs import track_of
+from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
-from trimtab.events import MoveState
 from trimtab.lab._results import new_folder, write_raw
 from trimtab.store import Store
 

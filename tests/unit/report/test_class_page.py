@@ -10,7 +10,7 @@ import pytest
 from tests._class_runs import write_guarantee
 from tests._stored_runs import always, whole, write_run
 from tests.unit.report.test_page import check, pictures
-from trimtab.events import MoveState
+from trimtab.core.trial import MoveState
 from trimtab.report.page import render
 from trimtab.store import Store
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests._stored_runs import always, whole, write_run
-from trimtab.events import MoveState
+from trimtab.core.trial import MoveState
 from trimtab.report.page import PaperRow, Plot, render
 from trimtab.store import Store
 

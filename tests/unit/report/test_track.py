@@ -9,8 +9,8 @@ from scipy import stats
 
 from tests._curve import NAME
 from tests._stored_runs import track_of
+from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
-from trimtab.events import MoveState
 from trimtab.report.track import estimate, ratio, tracks
 from trimtab.store import Store
 

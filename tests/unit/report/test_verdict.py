@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests._stored_runs import always, track_of
-from trimtab.events import MoveState
+from trimtab.core.trial import MoveState
 from trimtab.report.track import Track
 from trimtab.report.verdict import Verdict, compare, interval, shown
 from trimtab.store import Store

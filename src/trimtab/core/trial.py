@@ -1,0 +1,84 @@
+"""A trial: a window, what became of the last move, and what the referee says of the change that is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from trimtab.core.window import Configuration, Window
+
+
+class MoveState(StrEnum):
+    """What became of a move; `OPEN` is written before it is applied, every other one after."""
+
+    HELD = "held"
+    ADVISED = "advised"
+    DECLINED = "declined"
+    OPEN = "open"
+    APPLIED = "applied"
+    REFUSED = "refused"
+    FAILED = "failed"
+    STOOD_DOWN = "stood-down"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a move.
+
+    Args:
+        state: applied, refused, failed, declined, stood down, held.
+        changes: what it was to change, after the guards.
+        detail: why it was refused or failed; may be empty.
+    """
+
+    state: MoveState
+    changes: Mapping[str, int] = field(default_factory=dict)
+    detail: str = ""
+
+
+class Verdict(StrEnum):
+    """What an experiment on a live server ends in."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    OPEN = "not told apart"
+    UNMEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the referee says of the change in force.
+
+    Args:
+        verdict: the verdict, or that there is none yet.
+        against: the configuration that it is compared with.
+        effect: logarithm of the cost's ratio, after to before, at equal load; None when it could not be estimated.
+        error: standard error of the effect; None when it could not be estimated.
+        windows: windows after the change that were counted.
+        why: the same in one line, for the operator.
+    """
+
+    verdict: Verdict
+    against: Configuration
+    effect: float | None
+    error: float | None
+    windows: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a controller's step sees.
+
+    Args:
+        window: what was seen.
+        fate: what became of the last move that wanted to change something; None before there was one.
+        judgement: what the referee says of the change in force; None while there is nothing to judge.
+    """
+
+    window: Window
+    fate: Fate | None = None
+    judgement: Judgement | None = None

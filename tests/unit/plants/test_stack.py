@@ -1,0 +1,128 @@
+"""Several plants change as one, or not at all: also when the second refuses, fails or dies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests._memory_plant import FakeSensor, MemoryPlant
+from trimtab.core import Applied, Knob, Plant, Prepared
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.plants._stack import Stack
+
+
+class Part(MemoryPlant):
+    """A plant in memory whose knobs carry its name, and whose commit can fail once, after the change or before."""
+
+    def __init__(self, name: str, *sensors: FakeSensor) -> None:
+        super().__init__(*sensors)
+        self.name = name
+        self.fails: TrimtabError | None = None
+        self.stuck = False
+
+    def knobs(self) -> tuple[Knob, ...]:
+        return tuple(replace(knob, name=f"{self.name}_{knob.name}") for knob in super().knobs())
+
+    def configuration(self) -> dict[str, int]:
+        return {f"{self.name}_{name}": value for name, value in super().configuration().items()}
+
+    def commit(self, prepared: Prepared) -> Applied:
+        if self.stuck:
+            raise ApplyFailed("does not answer")
+        if self.fails is not None:
+            error, self.fails = self.fails, None
+            raise error
+        return super().commit(Prepared({n.partition("_")[2]: v for n, v in prepared.changes.items()}, {}))
+
+
+BOTH = {"one_workers": 20, "two_workers": 30}
+
+
+def stacked() -> tuple[Part, Part, Stack]:
+    one, two = Part("one"), Part("two")
+    return one, two, Stack(one, two)
+
+
+def test_both_change_and_what_is_in_force_is_read_back() -> None:
+    one, two, stack = stacked()
+    applied = stack.apply(BOTH)
+    assert (one.values["workers"], two.values["workers"]) == (20, 30)
+    assert applied.configuration == {"one_workers": 20, "one_timeout": 100, "two_workers": 30, "two_timeout": 100}
+
+
+def test_a_part_that_is_not_to_change_is_left_alone() -> None:
+    one, two, stack = stacked()
+    stack.apply({"two_timeout": 5})
+    assert (one.applied, two.applied) == ([], [{"timeout": 5}])
+
+
+def test_what_the_second_refuses_touches_neither() -> None:
+    one, two, stack = stacked()
+    with pytest.raises(ApplyRefused, match=r"two_workers 500 is outside 1\.\.100"):
+        stack.apply({"one_workers": 20, "two_workers": 500})
+    two.objection = lambda configuration: "too many"  # type: ignore[method-assign]
+    with pytest.raises(ApplyRefused, match="too many"):
+        stack.apply(BOTH)
+    assert (one.applied, two.applied) == ([], [])
+
+
+def test_the_first_is_put_back_when_the_second_does_not_take() -> None:
+    one, two, stack = stacked()
+    two.fails = ApplyFailed("did not take")
+    with pytest.raises(ApplyFailed, match="two: did not take; no part is changed"):
+        stack.apply(BOTH)
+    assert (one.values["workers"], two.values["workers"]) == (10, 10)
+
+
+def test_the_first_is_put_back_when_the_second_dies() -> None:
+    one, two, stack = stacked()
+    two.fails = PlantGone("has ended")
+    with pytest.raises(PlantGone, match="two: has ended"):
+        stack.apply(BOTH)
+    assert one.values["workers"] == 10
+
+
+def test_an_operators_edit_that_comes_between_the_phases_puts_the_first_back_and_keeps_its_knob() -> None:
+    one, two, stack = stacked()
+    two.fails = OperatorEdit("two_workers", "is 7 now")
+    with pytest.raises(OperatorEdit) as caught:
+        stack.apply(BOTH)
+    assert (caught.value.knob, one.values["workers"]) == ("two_workers", 10)
+
+
+def test_a_part_that_cannot_be_put_back_is_named() -> None:
+    one, two, stack = stacked()
+
+    def jams(prepared: Prepared) -> Applied:
+        one.stuck = True
+        raise ApplyFailed("did not take")
+
+    two.commit = jams  # type: ignore[method-assign]
+    with pytest.raises(ApplyFailed, match="two: did not take; one could not be put back: does not answer"):
+        stack.apply(BOTH)
+
+
+def test_all_parts_are_restored_also_when_one_cannot_be() -> None:
+    one, two, stack = stacked()
+    two.restore_error = ApplyFailed("is stuck")
+    with pytest.raises(ApplyFailed, match="two: is stuck"):
+        stack.restore()
+    assert one.restored == 1
+
+
+def test_two_parts_with_a_knob_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="memory and memory both have a knob workers"):
+        Stack(MemoryPlant(), MemoryPlant())
+
+
+def test_more_sensors_stand_before_and_after_the_plants_own() -> None:
+    def says(**readings: float) -> FakeSensor:
+        return FakeSensor(lambda: readings)
+
+    own = says(busy_workers=2.0, service_time_s=0.2)
+    before, after = says(busy_workers=1.0, idle_workers=7.0), says(service_time_s=0.3)
+    whole: Plant = Stack(Part("bare", own), before=(before,), after=(after,))
+    readings = {name: value for sensor in whole.sensors() for name, value in sensor.read().items()}
+    assert readings == {"busy_workers": 2.0, "idle_workers": 7.0, "service_time_s": 0.3}
+    assert whole.name == "bare"
