@@ -116,7 +116,7 @@ def dumps(value: Any) -> str:
 
 def move_json(move: Move) -> str:
     """A move as JSON."""
-    return dumps([dict(move.changes), move.reason, dict(move.evidence), move.phase])
+    return dumps([dict(move.changes), move.reason, dict(move.evidence), move.phase, move.gain, move.capacity])
 
 
 def move_from(text: str) -> Move:

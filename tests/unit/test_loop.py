@@ -10,6 +10,7 @@ import pytest
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
 from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
 from trimtab.core.trial import MoveState
+from trimtab.decision import Oversight
 from trimtab.errors import (
     ApplyFailed,
     ApplyRefused,
@@ -24,6 +25,7 @@ from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, Win
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
+from trimtab.referee import Judge
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store
 
@@ -37,6 +39,7 @@ class Run:
         knobs: tuple[Knob, ...] = (WORKERS,),
         guards: tuple[Guard, ...] = (),
         approve: Callable[[Move], bool] = lambda move: False,
+        judge: Judge | None = None,
         **settings: Any,
     ) -> None:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
@@ -46,7 +49,15 @@ class Run:
         self.recorder = self.store.begin(plan)
         controller = Climber(Objective())
         self.loop = Loop(
-            plant, knobs, controller, guards, self.recorder, chosen, self.stop, self.events.append, approve
+            plant,
+            knobs,
+            controller,
+            Oversight(guards, judge),
+            self.recorder,
+            chosen,
+            self.stop,
+            self.events.append,
+            approve,
         )
 
     def go(self) -> Outcome:

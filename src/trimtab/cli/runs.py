@@ -28,9 +28,9 @@ from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
 from trimtab.core.objective import Objective
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
-from trimtab.guard import of_knobs
 from trimtab.records import Run
 from trimtab.replay import Difference, Replay
 from trimtab.store import Store, default_path
@@ -149,7 +149,8 @@ def _replay(store: Store, run: Run) -> int:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
     objective: Objective = plan.settings.objective
     controller = stored_controller(plan.controller, objective, plan.controller_options)
-    replay = Replay(controller, of_knobs(objective, plan.knobs), plan.knobs, plan.settings.seed)
+    oversight = Oversight.of(controller, objective, plan.knobs)
+    replay = Replay(controller, oversight, plan.knobs, plan.settings.seed)
     result = replay.through(store.windows(run.id), moves, store.notes(run.id))
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed

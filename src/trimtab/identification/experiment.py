@@ -17,6 +17,7 @@ from trimtab.core.metric import of_class
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.core.window import Window
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Status
 from trimtab.guard.domain import Domain
@@ -33,7 +34,7 @@ from trimtab.store import Store
 _LEASED_PERIODS = 3.0
 """The gate keeps to budgets for this many sampling periods after the last order of the loop."""
 
-_GUARDS = (Domain(),)
+_OVERSIGHT = Oversight((Domain(),))
 """Only the domains: the other guards would answer the white noise, and the input would no longer be white."""
 
 
@@ -191,6 +192,6 @@ def _run(
         group="identification",
     )
     writer = store.begin(plan)
-    loop = Loop(plant, knobs, controller, _GUARDS, writer, settings, stop, on_event)
+    loop = Loop(plant, knobs, controller, _OVERSIGHT, writer, settings, stop, on_event)
     outcome = loop.run()
     return writer.run_id, outcome.status, outcome.detail

@@ -16,6 +16,7 @@ from pathlib import Path
 from trimtab import discovery
 from trimtab.core import Objective
 from trimtab.core.knob import KEEP_ALIVE
+from trimtab.decision import Oversight
 from trimtab.errors import UsageError
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context, chosen
@@ -129,7 +130,15 @@ def run_case(case: Case, context: Context) -> int:
             facts = {**case.facts(), "confinement": bed.confinement}
             method = (case.method, controller)
             return stored_loop(
-                context, plant, method, keep_alive.knobs(), settings, (Domain(),), case.part, case.label, facts
+                context,
+                plant,
+                method,
+                keep_alive.knobs(),
+                settings,
+                Oversight((Domain(),)),
+                case.part,
+                case.label,
+                facts,
             )
 
 
