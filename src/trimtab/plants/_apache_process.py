@@ -8,10 +8,8 @@ parent's listening sockets; the helper process of mod_cgid does not.
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
-import signal
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from trimtab.errors import PlantGone, UsageError
+from trimtab.testbed.processes import Process
 from trimtab.trust import printable
 
 NAMES = frozenset({"apache2", "httpd", "httpd.prefork", "httpd.worker", "httpd.event"})
@@ -90,30 +89,17 @@ class Parent:
             PlantGone: it has ended.
         """
         try:
-            # Opened before the look, so that it means what was looked at, whatever becomes of the id.
-            process = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            raise PlantGone(f"Apache (pid {self.pid}) has ended") from None
-        try:
-            self.check()
-            signal.pidfd_send_signal(process, number)
-        except ProcessLookupError:
-            raise PlantGone(f"Apache (pid {self.pid}) has ended") from None
+            sent = Process(self.pid, self.started).send(number)
         except PermissionError:
             raise not_permitted(self.pid) from None
-        finally:
-            os.close(process)
+        if not sent:
+            raise PlantGone(f"Apache (pid {self.pid}) has ended")
 
     def signal_child(self, pid: int, number: int) -> None:
         """Sends a signal to a process, if that is still its child."""
-        with contextlib.suppress(ProcessLookupError):
-            process = os.pidfd_open(pid)
-            try:
-                found = stat_of(pid)
-                if found is not None and found[1] == self.pid:
-                    signal.pidfd_send_signal(process, number)
-            finally:
-                os.close(process)
+        found = stat_of(pid)
+        if found is not None and found[1] == self.pid:
+            Process(pid, found[2]).send(number)
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,6 @@ class Leftover:
     text: str
     before: str | None
 
-    def first(self) -> str | None:
-        """What was there before the first of several that followed each other; None for nothing."""
-        earlier = None if self.before is None else leftover(self.before)
-        return self.before if earlier is None else earlier.first()
-
 
 def compose(values: Mapping[str, int], before: str | None, start_servers: int | None = None) -> str:
     """The text of the file.
@@ -72,6 +67,17 @@ def leftover(text: str) -> Leftover | None:
     if not (before is None or isinstance(before, str)) or state["sha256"] != _checksum(before, parts[2]):
         return None
     return Leftover(text, before)
+
+
+def before_all(text: str | None) -> str | None:
+    """What was there before the first of trimtab's own files that stand in one another.
+
+    Args:
+        text: what is there now; None for nothing.
+    """
+    while text is not None and (found := leftover(text)) is not None:
+        text = found.before
+    return text
 
 
 def read(path: Path) -> str | None:

@@ -210,10 +210,10 @@ class Apache:
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
-        if found is None or self._written is not None:
-            return
-        self._change(path, found.first()).undo()
+        text = _apache_snippet.read(path)
+        before = _apache_snippet.before_all(text)
+        if before != text and self._written is None:
+            self._change(path, before).undo()
 
     def close(self) -> None:
         """Gives back the sensors, without changing the server; may be called twice."""
@@ -224,11 +224,10 @@ class Apache:
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-            text = _apache_snippet.read(path)
+            now = _apache_snippet.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
-        found = _apache_snippet.leftover(text or "") if self._written is None else None
-        before = self._original if self._written is not None else text if found is None else found.first()
+        before = _apache_snippet.before_all(now) if self._written is None else self._original
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _validated(self, changes: Mapping[str, int]) -> dict[str, int]:
