@@ -20,6 +20,7 @@ from trimtab.core.plant import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Outcome, Status
+from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
 from trimtab.host import facts
 from trimtab.loop import Loop
@@ -148,7 +149,7 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
     report = args.report if outcome.windows else None
     if report is not None:
         page = importlib.import_module("trimtab.report.page")
-        report.write_text(page.render(store, [run_id]), encoding="utf-8")
+        write_whole(report, page.render(store, [run_id]))
     if args.json:
         end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
         print(json.dumps(end), flush=True)

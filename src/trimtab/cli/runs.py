@@ -31,6 +31,7 @@ from trimtab.core.objective import Objective
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
+from trimtab.files import write_whole
 from trimtab.records import Run
 from trimtab.replay import Difference, Replay
 from trimtab.store import Store, default_path
@@ -221,6 +222,6 @@ def _report(store: Store, ids: Sequence[int], out: Path) -> int:
     for run_id in ids:
         store.run(run_id)
     writable(out, "the report")
-    out.write_text(importlib.import_module("trimtab.report.page").render(store, ids), encoding="utf-8")
+    write_whole(out, importlib.import_module("trimtab.report.page").render(store, ids))
     print(f"report: {out}")
     return 0

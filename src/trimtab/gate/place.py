@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.files import write_whole
 from trimtab.testbed.processes import Process, identify
 
 DEFAULT_NAME = "default"
@@ -103,7 +104,7 @@ class Place:
 
     def write_start_line(self, line: dict[str, Any]) -> None:
         """Keeps the start line of its gate."""
-        _write(self.directory / "gate.json", json.dumps(line), 0o600)
+        write_whole(self.directory / "gate.json", json.dumps(line), 0o600)
 
     def owner(self) -> Process | None:
         """The `trimtab run` that it belongs to, if that still runs."""
@@ -214,7 +215,7 @@ def claim(name: str) -> Place:
         mine.directory.chmod(0o711)
         me = identify(os.getpid())
         assert me is not None
-        _write(mine.pid_file, f"{me.pid} {me.start_ticks}\n", 0o644)
+        write_whole(mine.pid_file, f"{me.pid} {me.start_ticks}\n", 0o644)
     return mine
 
 
@@ -239,12 +240,3 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Writes a file of ours, whole or not at all, with its mode from the start."""
-    fresh = path.with_suffix(".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)

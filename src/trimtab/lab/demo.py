@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.errors import UsageError
+from trimtab.files import write_whole
 from trimtab.lab import Context, chosen
 from trimtab.lab._arm import Arm, run_arm, through_loop
 from trimtab.plants.simulated import Simulated
@@ -63,7 +64,7 @@ class Demo:
 
         if context.report is None:
             raise UsageError("demo writes a report: name it with '--report FILE'")
-        context.report.write_text(page(context.store, run_ids), encoding="utf-8")
+        write_whole(context.report, page(context.store, run_ids))
         context.say(f"report: {context.report}")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests._planted import BEFORE, planted, share, verdicts
 
+from tests._planted import BEFORE, planted, share, verdicts
 from trimtab.core import Verdict
 from trimtab.referee.estimate import Noise, Seen, effect, queue_noise, windows_needed
 
