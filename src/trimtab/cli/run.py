@@ -36,7 +36,7 @@ from trimtab.gate.place import DEFAULT_NAME, Place, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.sensors import _shared_file
-from trimtab.testbed.processes import Process
+from trimtab.testbed.processes import Process, identify
 
 PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
@@ -120,7 +120,7 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
 def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None
-    left: list[Process] = []
+    first, left = identify(server), list[Process]()
     while True:
         got = signal.sigtimedwait(signals, TICK_S)
         for one in watched:
@@ -129,7 +129,7 @@ def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals
         if code is None:
             code = ended(server)
             if code is None:
-                _pass_on(got, server)
+                _pass_on(got, first)
                 continue
             left = processes_of(place)
             if left:
@@ -137,19 +137,17 @@ def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals
         left = [one for one in left if one.alive()] or processes_of(place)
         if not left:
             return code
-        _pass_on(got, left[0].pid)
+        _pass_on(got, left[0])
 
 
-def _pass_on(got: signal.struct_siginfo | None, pid: int) -> None:
+def _pass_on(got: signal.struct_siginfo | None, to: Process | None) -> None:
     """Gives a signal to the server, but not that a terminal has another size, at which Apache ends."""
     if got is None or got.si_signo == signal.SIGCHLD:
         return
     if got.si_signo == signal.SIGWINCH and got.si_code == _FROM_KERNEL:
         return
-    try:
-        os.kill(pid, got.si_signo)
-    except ProcessLookupError:
-        return
+    if to is not None:
+        to.send(got.si_signo)
 
 
 def _ports(text: str | None) -> tuple[int, ...]:
