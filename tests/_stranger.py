@@ -28,3 +28,15 @@ def his_directory() -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory)
+
+
+def plant_modules(directory: Path) -> Path:
+    """Puts modules there that root might load by mistake, and gives the file that they make when he does."""
+    marker = directory / "loaded"
+    for name in ("trimtab/__init__", "trimtab/__main__", "json", "sitecustomize", "evil"):
+        path = directory / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"open({os.fspath(marker)!r}, 'a').write(__name__)\n")
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, STRANGER, STRANGER)
+    return marker

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 
+from trimtab import own
 from trimtab.core.plant import Clock
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
@@ -92,7 +92,7 @@ class Auto:
 
     def _command(self) -> list[str]:
         """The controller's command line."""
-        what = [sys.executable, "-m", "trimtab", "tune", "keep-alive", "--name", self._place.name]
+        what = [*own.TRIMTAB, "tune", "keep-alive", "--name", self._place.name]
         where = ["--store", os.fspath(self._place.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
         return [*what, "--duration", _FOREVER, *where]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests._idle_file import a_run
+from tests._stranger import his_directory, needs_root, plant_modules
+from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -128,10 +130,27 @@ def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.Monk
     assert gone(pid)
 
 
+@needs_root
+def test_no_module_of_the_working_directory_is_loaded_into_it(
+    place: Place, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto = Auto(place, SystemClock(), said.append)
+    with his_directory() as his:
+        marker = plant_modules(his)
+        monkeypatch.chdir(his)
+        monkeypatch.setenv("PYTHONPATH", "")
+        auto.begin(LEARNED)
+        auto.watch()
+        waited(auto)
+        auto.stop()
+        assert not marker.exists()
+    assert "no run is named 'web'" in place.tuning_log.read_text(), "it did not come to its own code"
+
+
 def test_its_command_is_one_of_trimtabs_own(place: Place) -> None:
     auto = Auto(place, SystemClock(), print)
     command = auto._command()
-    assert command[:5] == [sys.executable, "-m", "trimtab", "tune", "keep-alive"]
+    assert command[:6] == [*own.TRIMTAB, "tune", "keep-alive"]
     assert command[command.index("--name") + 1] == "web"
     assert command[command.index("--store") + 1] == str(place.tuning_store)
     auto.stop()
