@@ -178,7 +178,6 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
         controller_options=options_in_force(job.controller),
         settings=job.settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,

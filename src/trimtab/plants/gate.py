@@ -181,7 +181,7 @@ class Gate:
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        return script(self.place.control, self._original)
+        return script(self.place.control, self._original if self._set else self._at_start)
 
     def _validated(self, name: str, value: int) -> int:
         if name not in self._knobs:
