@@ -109,7 +109,7 @@ class Store:
 
         Args:
             plan: what is known of it.
-            keep: keeps only about so many of its windows and their moves, the last ones; None to keep all.
+            keep: keeps only about so many of its windows with their moves and notes, the last ones; None to keep all.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         run_id = self.execute(
@@ -119,8 +119,13 @@ class Store:
         )
         return RunWriter(self, run_id, keep)
 
-    def resume(self, run_id: int) -> RunWriter:
-        """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed."""
+    def resume(self, run_id: int, keep: int | None = None) -> RunWriter:
+        """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed.
+
+        Args:
+            run_id: the run's number.
+            keep: as of `begin`.
+        """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         self.execute(
             "UPDATE runs SET status = ?, finished = NULL, pid = ?, pid_started = ? WHERE id = ?",
@@ -130,7 +135,7 @@ class Store:
             "UPDATE moves SET state = ?, detail = ? WHERE run = ? AND state = ?",
             (MoveState.FAILED, "trimtab was killed while it was applied", run_id, MoveState.OPEN),
         )
-        return RunWriter(self, run_id)
+        return RunWriter(self, run_id, keep)
 
     def runs(self, group: str | None = None) -> list[Run]:
         """The runs, oldest first; only those of a group when one is given."""
@@ -275,9 +280,13 @@ class RunWriter:
         self.store.finish(self.run_id, outcome)
 
     def _forget(self, first: int) -> None:
-        """Removes the windows before this one, and the moves that followed from them."""
+        """Removes the windows before this one, the moves that followed from them, and the notes of their time."""
         for table in ("moves", "windows"):
             self.store.execute(f"DELETE FROM {table} WHERE run = ? AND idx < ?", (self.run_id, first))
+        self.store.execute(
+            "DELETE FROM notes WHERE run = ?1 AND at_s < (SELECT min(start_s) FROM windows WHERE run = ?1)",
+            (self.run_id,),
+        )
 
 
 @contextlib.contextmanager

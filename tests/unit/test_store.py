@@ -257,9 +257,11 @@ def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(p
     for index in range(200):
         writer.window(Window(index, 2.0 * index, 1.5, {}, {}))
         writer.move(index, MOVE, MOVE, MoveState.HELD)
+        writer.note(Note(2.0 * index + 1.5, NoteKind.PLANT, "said again"))
         most = max(most, len(store.windows(writer.run_id)))
     indices = [window.index for window in store.windows(writer.run_id)]
     assert indices == list(range(indices[0], 200))
     assert 32 <= len(indices) <= most <= 32 + 2
     assert [move.index for move in store.moves(writer.run_id)] == indices
+    assert len(indices) <= len(store.notes(writer.run_id)) <= len(indices) + 2
     assert store.windows(whole.run_id) == [WINDOW]

@@ -94,7 +94,7 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         past = past_of(store, killed, job.controller, guards)
-        writer = store.resume(killed.id)
+        writer = store.resume(killed.id, job.keep_windows)
     tell = _teller(args, writer.run_id, plant, job, stop)
     loop = Loop(plant, job.knobs, job.controller, guards, writer, settings, stop, tell, approve, past)
     outcome = loop.run()

@@ -8,6 +8,7 @@
 | gate.json    | 0600 | the gate's start line                                                         |
 | tuning.sqlite | 0600 | what the controller of the keep-alive time did of late, when `trimtab run` keeps one going |
 | tuning.log   | 0600 | what that controller complained of                                            |
+| *.old        | 0600 | what these two held before they grew too large                                |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
 The directory may be entered by everyone, because the server's workers have given up their rights when they meet the

@@ -147,6 +147,43 @@ def test_no_module_of_the_working_directory_is_loaded_into_it(
     assert "no run is named 'web'" in place.tuning_log.read_text(), "it did not come to its own code"
 
 
+def test_its_log_is_bounded_and_keeps_the_newest(auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.gate.auto.MOST_LOG_BYTES", 100)
+    complains = "import os, signal; os.write(2, b'x' * 200 + b'last'); signal.pause()"
+    monkeypatch.setattr(auto, "_command", lambda: [sys.executable, "-I", "-S", "-c", complains])
+    auto.begin(LEARNED)
+    auto.watch()
+    log, old = place.tuning_log, place.directory / "tuning.log.old"
+    while log.stat().st_size == 0:
+        os.sched_yield()
+    auto.watch()
+    assert (log.read_text(), old.read_text()) == ("", "x" * 96 + "last")
+    assert old.stat().st_mode & 0o777 == 0o600
+    os.kill(auto.pid, signal.SIGKILL)
+    waited(auto)
+    monkeypatch.setattr(auto, "_command", lambda: COMPLAINS)
+    auto.watch()
+    waited(auto)
+    assert log.read_text() == "no way\n", "who writes goes on at its beginning"
+
+
+def test_its_store_is_bounded_when_it_is_started_anew(
+    auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.gate.auto.MOST_STORE_BYTES", 100)
+    store, wal = place.tuning_store, place.directory / "tuning.sqlite-wal"
+    for text in ("a", "b"):
+        store.write_text(text * 200)
+        wal.write_text(text)
+        auto._bound_store()
+        assert not store.exists() and not wal.exists()
+        assert (place.directory / "tuning.sqlite.old").read_text() == text * 200
+        assert (place.directory / "tuning.sqlite.old-wal").read_text() == text
+    store.write_text("c")
+    auto._bound_store()
+    assert store.read_text() == "c"
+
+
 def test_its_command_is_one_of_trimtabs_own(place: Place) -> None:
     auto = Auto(place, SystemClock(), print)
     command = auto._command()
