@@ -35,6 +35,7 @@ from trimtab.gate.pair import Pair
 from trimtab.gate.place import DEFAULT_NAME, Place, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
+from trimtab.installation import require_trusted_as_root
 from trimtab.sensors import _shared_file
 from trimtab.testbed.processes import Process, identify
 
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     """Runs a server and gives its exit code.
 
     Raises:
-        UsageError: an argument is wrong, the name is in use, or the shim cannot be loaded; nothing was started.
+        UsageError: an argument is wrong, the name is in use, or the shim cannot be loaded or, as root, be trusted;
+            nothing was started.
         TrimtabError: the gate did not start.
     """
     if not args.server:
@@ -80,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
     ports = _ports(args.ports) if wanted is None else wanted.listen
     server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
     program.require_allowed(ports)
-    shim = loadable(native.shim_path())
+    shim = loadable(require_trusted_as_root(native.shim_path(), "the shim"))
+    if wanted is not None:
+        require_trusted_as_root(native.program(), "the native program")
     place, pair, auto = claim(args.name), None, None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
