@@ -15,8 +15,9 @@ from pathlib import Path
 from trimtab.trust import untrusted
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-TRIMTAB = (sys.executable, "-I", "-m", "trimtab")
-"""trimtab itself as a child; -I keeps Python from loading it, or anything else, from the working directory."""
+TRIMTAB = (sys.executable, "-I" if os.geteuid() == 0 else "-P", "-m", "trimtab")
+"""trimtab itself as a child. Python looks for nothing in the working directory; for root not where PYTHONPATH or a
+home's own packages are either, which an ordinary user may have it from."""
 
 
 def program(name: str) -> str | None:

@@ -62,8 +62,9 @@ def test_a_home_that_sudo_kept_is_not_roots(monkeypatch: pytest.MonkeyPatch, tmp
 def test_trimtab_as_a_child_finds_itself_and_nothing_in_the_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    planted = plant_modules(tmp_path) if os.geteuid() == 0 else tmp_path / "loaded"
-    environment = {**os.environ, "PYTHONPATH": os.fspath(tmp_path)}
+    planted, environment = tmp_path / "loaded", dict(os.environ)
+    if os.geteuid() == 0:
+        planted, environment["PYTHONPATH"] = plant_modules(tmp_path), os.fspath(tmp_path)
     command = [*own.TRIMTAB, "--version"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"trimtab {__version__}\n", "")
