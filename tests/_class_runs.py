@@ -65,7 +65,6 @@ def write_guarantee(
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
-        undo="",
         label=label,
         guarantee=guarantee or guaranteed(kind, desired),
     )

@@ -270,9 +270,11 @@ def test_what_a_killed_run_left_is_recognised_and_undone(bed: Bed) -> None:
     apache.apply({"max_request_workers": 5 * bed.threads})
     apache.restore()
     assert apache.configuration()["max_request_workers"] == 4 * bed.threads, "as it was before this run"
+    script = apache.undo_script()
     apache.undo_leftover()
     assert apache.configuration()["max_request_workers"] == 8 * bed.threads
     assert apache.leftover() == ""
+    assert f"rm -f {bed.snippet}" in script, "the script goes back to before the run that was killed"
     assert not bed.snippet.exists()
 
 

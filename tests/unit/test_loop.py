@@ -46,7 +46,7 @@ class Run:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
         self.store = Store(None)
         chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values), plant.undo_script())
+        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values))
         self.recorder = self.store.begin(plan)
         controller = Climber(Objective())
         self.loop = Loop(

@@ -25,7 +25,7 @@ OBJECTIVE = Objective()
 def recorded(plant: MemoryPlant, knobs: tuple[Knob, ...], duration_s: float = 60.0) -> RunWriter:
     settings = Settings(10.0, duration_s, settle_s=0.0)
     store = Store(None)
-    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}, ""))
+    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}))
     Loop(plant, knobs, Climber(OBJECTIVE), Oversight(standard(OBJECTIVE)), writer, settings, Stop()).run()
     return writer
 

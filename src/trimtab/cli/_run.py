@@ -92,7 +92,7 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         past = past_of(store, killed, job)
-        writer = store.resume(killed.id)
+        writer = store.resume(killed.id, job.keep_windows)
     tell = _teller(args, writer.run_id, plant, job, stop)
     loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
     outcome = loop.run()
@@ -176,7 +176,6 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
         controller_options=options_in_force(job.controller),
         settings=job.settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,

@@ -16,7 +16,6 @@ import argparse
 import datetime
 import importlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         UsageError: there is no such run, or this cannot be done with it.
         TrimtabError: it could not be done.
     """
-    args.store = (args.store or default_path()).absolute()  # a run's own command is read in its own directory
+    args.store = args.store or default_path()
     store = Store(args.store, create=False)
     try:
         if args.action == "list":
@@ -187,14 +186,14 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         UsageError: it still runs, or its plant cannot be attached to.
         TrimtabError: the plant refused.
     """
-    if args.script:
-        print(run.plan.undo, end="")
-        return 0
-    if run.status is Status.RUNNING and run.alive:
+    if not args.script and run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
     with attached(_command(run)[1]) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
+        if args.script:
+            print(plant.undo_script(), end="")
+            return 0
         if not plant.leftover():
             print(f"run {run.id}: nothing is left to undo")
             return 0
@@ -206,15 +205,18 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
 
 
 def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
-    """The verb of a run and its parsed command line, in its working directory.
+    """The verb of a run and its parsed command line, in which paths start where they started then.
 
     Raises:
         UsageError: it was not started from the command line.
     """
     if run.plan.command[:1] not in _RESUMED:
         raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
-    os.chdir(run.plan.directory)
-    return cli.parsed(run.plan.command)
+    verb, args = cli.parsed(run.plan.command)
+    for name, value in vars(args).items():
+        if isinstance(value, Path):
+            setattr(args, name, Path(run.plan.directory) / value)
+    return verb, args
 
 
 def _report(store: Store, ids: Sequence[int], out: Path) -> int:

@@ -8,6 +8,7 @@
 | gate.json    | 0600 | the gate's start line                                                         |
 | tuning.sqlite | 0600 | what the controller of the keep-alive time did of late, when `trimtab run` keeps one going |
 | tuning.log   | 0600 | what that controller complained of                                            |
+| *.old        | 0600 | what these two held before they grew too large                                |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
 The directory may be entered by everyone, because the server's workers have given up their rights when they meet the
@@ -32,6 +33,7 @@ from typing import Any
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import write_whole
 from trimtab.testbed.processes import Process, identify
+from trimtab.trust import require_trusted, untrusted
 
 DEFAULT_NAME = "default"
 SHARED_VARIABLE = "TRIMTAB_SHARED"
@@ -156,12 +158,12 @@ def place(name: str) -> Place:
 
 
 def known() -> list[Place]:
-    """The runs of this user that have a directory, dead ones too, by name."""
+    """The runs of this user that have a directory, dead ones too, by name; none where others could have made it."""
     try:
         entries = sorted(entry.name for entry in os.scandir(base()) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    return [Place(name, base() / name) for name in entries]
+    return [] if untrusted(base()) else [Place(name, base() / name) for name in entries]
 
 
 def running() -> list[Place]:
@@ -224,13 +226,11 @@ def _locked(directory: Path) -> Iterator[None]:
     """Holds the lock of all names of this user, in a directory that nobody else can write.
 
     Raises:
-        UsageError: it cannot be made, or belongs to somebody else.
+        UsageError: it cannot be made, or others can change it.
     """
     try:
         directory.mkdir(mode=0o711, exist_ok=True)
-        status = directory.lstat()
-        if status.st_uid != os.geteuid() or directory.is_symlink():
-            raise UsageError(f"{directory} does not belong to this user: remove it")
+        require_trusted(directory)
         directory.chmod(0o711)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

@@ -186,7 +186,6 @@ def _run(
         controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},
         settings=settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host=facts(),
         label=f"{label}, seed {seed}",
         group="identification",

@@ -191,7 +191,6 @@ def stored_loop(
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host={**host.facts(), **facts},
         label=label,
         group=group,

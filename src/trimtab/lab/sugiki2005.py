@@ -8,12 +8,11 @@ told nothing. The same is done on the event MPM and on nginx, which the paper ha
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trimtab import discovery
+from trimtab import discovery, own
 from trimtab.core import Objective
 from trimtab.core.knob import KEEP_ALIVE
 from trimtab.decision import Oversight
@@ -56,7 +55,7 @@ class Sugiki2005:
         if context.report is not None:
             raise UsageError("sugiki2005 writes no report: '--results FOLDER' has its figures and summary")
         for program in ("apache2", *(("nginx",) if "nginx" in wanted else ())):
-            if not shutil.which(program):
+            if not own.program(program):
                 raise UsageError(
                     f"no {program} on this machine: install what packages.txt lists (make setup, as root)"
                 )

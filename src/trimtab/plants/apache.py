@@ -83,7 +83,10 @@ class Apache(Plant):
 
     @staticmethod
     def attach(
-        clock: Clock, pid: int | None = None, status_url: str | None = None, snippet_directory: str | None = None
+        clock: Clock,
+        pid: int | None = None,
+        status_url: str | None = None,
+        snippet_directory: Path | str | None = None,
     ) -> Apache:
         """Finds a running Apache and reads what it is.
 
@@ -275,6 +278,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
     parser.add_argument(
         "--snippet-directory",
+        type=Path,
         metavar="DIR",
         help="included directory for trimtab's own file (default: the last that its configuration includes)",
     )
