@@ -18,6 +18,8 @@ mod entry;
 mod gate;
 mod guardian;
 mod head;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod hostile;
 mod lanes;
 mod ledger;
 mod line;
