@@ -75,8 +75,8 @@ unsafe fn pieces(parts: &[iovec], count: isize) -> impl Iterator<Item = &[u8]> +
     parts.iter().map_while(move |part| {
         let length = part.iov_len.min(left);
         left -= length;
-        // SAFETY: as the caller promises.
         let is_there = length > 0 && !part.iov_base.is_null();
+        // SAFETY: as the caller promises.
         is_there.then(|| unsafe { std::slice::from_raw_parts(part.iov_base.cast(), length) })
     })
 }
