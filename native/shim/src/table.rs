@@ -211,6 +211,13 @@ impl Entry {
     }
 }
 
+/// The numbers from one to another of which something is known, with their kinds.
+pub fn known(first: c_int, last: c_int) -> impl Iterator<Item = (c_int, u8)> {
+    (first.max(0)..=last.min(NUMBERS as c_int - 1))
+        .map(|fd| (fd, kind(fd)))
+        .filter(|&(_, kind)| kind != UNKNOWN)
+}
+
 /// The connections of this process with their numbers.
 pub fn connections() -> impl Iterator<Item = (c_int, &'static Entry)> {
     (0..HOT.connections_below.load(Ordering::Relaxed)).filter_map(|fd| Some((fd, connection(fd)?)))
