@@ -28,7 +28,7 @@ CALLS = {
     "close_range": "os.read(fd, 99); os.write(fd, answer); assert libc.close_range(fd, fd, 0) == 0",
     "fcntl": "copy = libc.fcntl(fd, 0, 100); assert copy >= 100; os.read(fd, 99); os.write(fd, answer); os.close(fd)",
     "dup": "copy = libc.dup(fd); os.read(fd, 99); os.write(fd, answer); os.close(copy); os.close(fd)",
-    "recv into nothing": "os.read(fd, 5); assert libc.recv(fd, None, 13, 32) == 13; os.write(fd, answer); os.close(fd)",
+    "recv nowhere": "os.read(fd, 5); assert libc.recv(fd, None, 13, 32) == 13; os.write(fd, answer); os.close(fd)",
 }
 
 
@@ -38,7 +38,7 @@ def test_a_request_is_counted_once_whatever_call_the_server_makes(tmp_path: Path
     _shared_file.create(shared)
     with contextlib.closing(SharedFile(shared, write=True)) as file:
         # Only then the shim looks at bytes, and only here at those that are not there.
-        if call == "recv into nothing":
+        if call == "recv nowhere":
             file.set_keep_alive(KeepAlive(time_ns=10**12, trial_ns=0, trial_every=0, mode=MODE_FIXED))
     shim = str(native.shim_path())
     done = subprocess.run(
