@@ -59,7 +59,7 @@ def leftover(text: str) -> Leftover | None:
         return None
     try:
         state = json.loads(parts[1].removeprefix(_STATE))
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None
     if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
         return None
