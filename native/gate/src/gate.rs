@@ -1,7 +1,7 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
 //! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
-//! `lanes` (what the workers accept for themselves), `refuse`, `server` (processes of the server), `talks` (control and
+//! `lanes` (what the workers accept for themselves), `refuse`, `strangers` (who comes to the hand-off socket), `server` (processes of the server), `talks` (control and
 //! metrics), `recover` (after another gate).
 
 use std::collections::HashMap;
@@ -22,6 +22,7 @@ use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
 use crate::slots::Slots;
+use crate::strangers::Stranger;
 use crate::talks::Talk;
 
 /// Events taken at once.
@@ -74,8 +75,10 @@ pub struct Gate<'a> {
     pub(crate) listeners: Vec<Listener>,
     /// Pid to the descriptor of its conversation.
     pub(crate) workers: HashMap<u32, u32>,
-    /// Conversations that have not begun, oldest first, and when they must have.
-    pub(crate) strangers: Vec<(u32, u64)>,
+    /// Conversations that have not begun, oldest first.
+    pub(crate) strangers: Vec<Stranger>,
+    /// Sockets of the run directory that are not waited at, because descriptors ran out.
+    pub(crate) paused_doors: Vec<u32>,
     pub(crate) talks: HashMap<u32, Talk>,
     pub(crate) asked: HashMap<u32, Asked>,
     /// Connections that a killed gate was about to send.
@@ -122,6 +125,7 @@ impl<'a> Gate<'a> {
             listeners: Vec::new(),
             workers: HashMap::new(),
             strangers: Vec::new(),
+            paused_doors: Vec::new(),
             talks: HashMap::new(),
             asked: HashMap::new(),
             unsure: Vec::new(),

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod ancestors;
 mod arrivals;
 mod budgets;
 mod chain;
@@ -33,6 +34,7 @@ mod server;
 mod signals;
 mod slots;
 mod sockets;
+mod strangers;
 mod talks;
 mod tally;
 

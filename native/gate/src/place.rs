@@ -13,6 +13,8 @@ use rustix::net::{
 use trimtab_wire::gate::Start;
 use trimtab_wire::shared::Shared;
 
+use crate::sockets;
+
 const BACKLOG: i32 = 1024;
 
 /// The mapped file and the sockets that are waited on.
@@ -45,9 +47,17 @@ impl Place {
             .with_context(|| format!("another gate runs in {}", directory.display()))?;
         let shared = directory.join("shared");
         let shared = Shared::create(&shared).with_context(|| format!("{}", shared.display()))?;
-        // Whoever connects must show the token of the mapped file, which only its owner can read.
-        let handoff = unix(directory, "handoff.sock", SocketType::SEQPACKET, 0o666)?;
-        let control = unix(directory, "control.sock", SocketType::STREAM, 0o600)?;
+        // Only who can read the mapped file, which is its owner's alone, knows the name, and the token that must be shown there.
+        let name = trimtab_wire::handoff::name(shared.token());
+        let handoff = unix(directory, "handoff", &name, SocketType::SEQPACKET, 0o666)?;
+        sockets::take_descriptors(handoff.as_fd(), false);
+        let control = unix(
+            directory,
+            "control",
+            "control.sock",
+            SocketType::STREAM,
+            0o600,
+        )?;
         let metrics = start.metrics.map(|address| {
             let listener =
                 TcpListener::bind(address).with_context(|| format!("metrics on {address}"))?;
@@ -70,10 +80,18 @@ impl Place {
 }
 
 /// A listening socket under its name from the moment on that it can be connected to.
-fn unix(directory: &Path, name: &str, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
+///
+/// It is bound under another one, which /proc/net/unix shows everybody for ever, and there its owner alone may connect.
+fn unix(
+    directory: &Path,
+    shown: &str,
+    name: &str,
+    kind: SocketType,
+    mode: u32,
+) -> anyhow::Result<OwnedFd> {
     let path = directory.join(name);
     let made = || -> anyhow::Result<OwnedFd> {
-        let new = directory.join(format!("{name}.new"));
+        let new = directory.join(format!("{shown}.new"));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
         match std::fs::remove_file(&new) {
@@ -81,10 +99,11 @@ fn unix(directory: &Path, name: &str, kind: SocketType, mode: u32) -> anyhow::Re
             _ => {}
         }
         bind(socket.as_fd(), &SocketAddrUnix::new(&new)?)?;
-        chmod(&new, Mode::from_raw_mode(mode))?;
+        chmod(&new, Mode::from_raw_mode(0o600))?;
         listen(socket.as_fd(), BACKLOG)?;
         std::fs::rename(&new, &path)?;
+        chmod(&path, Mode::from_raw_mode(mode))?;
         Ok(socket)
     };
-    made().with_context(|| format!("{}", path.display()))
+    made().with_context(|| format!("{shown} socket in {}", directory.display()))
 }

@@ -99,15 +99,16 @@ fn a_dead_process_gives_its_slots_back() {
     let bench = Bench::start("dead", two_classes());
     let server = Server::start(&bench);
     let _users: Vec<_> = (0..4).map(|_| client(REST, server.address)).collect();
-    let other = bench.hello(77_777_777, None);
+    let mut other = bench.other_process();
     let held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
     for held in &held {
         let slot = bench.shared.slot(held.slot).unwrap();
         slot.pid
-            .store(77_777_777, std::sync::atomic::Ordering::Relaxed);
+            .store(other.id(), std::sync::atomic::Ordering::Relaxed);
     }
     assert!(server.takes_nothing(&bench));
-    drop(other);
+    drop(other.stdin.take());
+    other.wait().unwrap();
     server.take(&bench);
     server.take(&bench);
     assert_eq!(bench.class(1)["in_service"], 2);
@@ -131,7 +132,7 @@ fn a_connection_that_was_received_and_never_held_gives_its_slot_back() {
 fn processes_that_show_the_same_listener_share_one_dispatch_pair() {
     let bench = Bench::start("share", two_classes());
     let server = Server::start(&bench);
-    let again = register(&bench, &server.listener, std::process::id());
+    let again = register(&bench, &server.listener);
     let _user = client(REST, server.address);
     let mut bytes = [0; trimtab_wire::handoff::LONGEST];
     let flags = rustix::net::RecvFlags::empty();
@@ -161,21 +162,4 @@ fn the_pair_ends_by_itself_when_nobody_is_there_any_more() {
     let mut bench = Bench::start("alone", two_classes());
     bench.close_stdin();
     assert_eq!(bench.exit_code(), Some(0));
-}
-
-#[test]
-fn who_does_not_show_the_token_is_not_spoken_to() {
-    let bench = Bench::start("token", two_classes());
-    let server = Server::start(&bench);
-    let word = &bench.shared.header.token[0];
-    let right = word.load(std::sync::atomic::Ordering::Relaxed);
-    word.store(!right, std::sync::atomic::Ordering::Relaxed);
-    let wrong = bench.shared.token();
-    word.store(right, std::sync::atomic::Ordering::Relaxed);
-    assert_ne!(wrong, bench.shared.token());
-    let stranger = bench.stranger(wrong, &server.listener);
-    let mut bytes = [0; trimtab_wire::handoff::LONGEST];
-    let flags = rustix::net::RecvFlags::empty();
-    let received = trimtab_wire::handoff::receive(stranger.as_fd(), &mut bytes, flags);
-    assert!(matches!(received, Ok((0, None)) | Err(_)));
 }
