@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,10 @@ import pytest
 
 from trimtab.clock import SystemClock
 from trimtab.gate.link import Link
+from trimtab.testbed._private import worker_user
 
 from . import _stranger
-from ._under_gate import UnderGate, under_gate
+from ._under_gate import UnderGate, gate_processes, under_gate, until
 
 pytestmark = [
     pytest.mark.server,
@@ -39,6 +42,36 @@ def test_a_local_user_finds_no_way_to_the_hand_off_socket(bed: UnderGate) -> Non
         with contextlib.closing(link):
             link.apply({})
         assert reached == []
+
+
+def test_gate_and_guardian_have_a_user_of_their_own_and_no_rights(bed: UnderGate) -> None:
+    both, workers = gate_processes(bed), worker_user()
+    assert len(both) == 2 and workers is not None
+    for pid in both:
+        of = status(pid)
+        uids, gids = set(of["Uid"]), set(of["Gid"])
+        assert len(uids) == len(gids) == 1
+        assert not uids & {"0", str(pwd.getpwnam("nobody").pw_uid), str(pwd.getpwnam(workers[0]).pw_uid)}
+        assert of["Groups"] == []
+        assert {int(of[name][0], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {0}
+        assert (of["NoNewPrivs"], of["Seccomp"]) == (["1"], ["2"])
+
+
+def test_a_gate_that_has_stopped_is_replaced_and_requests_go_on(bed: UnderGate) -> None:
+    stopped = gate_processes(bed)[1]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        until(lambda: stopped not in gate_processes(bed), "the gate is not replaced", patience_s=20)
+        bed.pages("127.0.0.1", number=3)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stopped, signal.SIGCONT)
+
+
+def status(pid: int) -> dict[str, list[str]]:
+    """What /proc says of a process, word by word."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
 
 
 @contextlib.contextmanager

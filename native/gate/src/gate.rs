@@ -17,7 +17,7 @@ use trimtab_wire::shared::now_ns;
 use crate::budgets::Budgets;
 use crate::chain::Chain;
 use crate::lanes::{self, Lanes};
-use crate::ledger::{Kind, Ledger};
+use crate::ledger::{add, Kind, Ledger};
 use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
@@ -152,6 +152,7 @@ impl<'a> Gate<'a> {
         self.listen()?;
         let mut events = Vec::with_capacity(BATCH);
         loop {
+            self.beat();
             self.now_ns = now_ns();
             if self.is_due() {
                 self.tick();
@@ -179,10 +180,16 @@ impl<'a> Gate<'a> {
                 Err(error) => return Err(error).context("epoll"),
             }
             for event in &events {
+                self.beat();
                 let epoll::Event { flags, data } = *event;
                 self.on_event(data.u64(), flags);
             }
         }
+    }
+
+    /// Tells the guardian that the gate gets on.
+    pub(crate) fn beat(&self) {
+        add(&self.ledger.settings().beats, 1);
     }
 
     /// Waits on a descriptor that the ledger keeps.

@@ -34,6 +34,8 @@ pub struct Settings {
     pub uses: AtomicU32,
     /// When the controller's lease runs out; 0: there is none.
     pub lease_ends_ns: AtomicU64,
+    /// Steps of all gates so far: stands still when a gate does.
+    pub beats: AtomicU64,
 }
 
 /// Counters of one class.
@@ -180,7 +182,8 @@ pub fn add(counter: &AtomicU64, more: u64) {
 /// `/proc` cannot be read.
 pub fn open_descriptors() -> std::io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    let directory = rustix::fs::open(
+    let directory = rustix::fs::openat(
+        rustix::fs::CWD,
         "/proc/self/fd",
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),

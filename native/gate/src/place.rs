@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -16,6 +16,9 @@ use trimtab_wire::shared::Shared;
 use crate::sockets;
 
 const BACKLOG: i32 = 1024;
+/// Dispatch pairs that are made in advance, because only root may give them large buffers; a server seldom has more listeners. Those of
+/// further ones have what the system allows everybody.
+const PAIRS: usize = 8;
 
 /// The mapped file and the sockets that are waited on.
 pub struct Place {
@@ -27,6 +30,8 @@ pub struct Place {
     pub control: u32,
     /// Where Prometheus comes.
     pub metrics: Option<u32>,
+    /// Dispatch pairs for the first listeners, the gate's end and the workers'; the ledger says which are still unused.
+    pub pairs: Vec<(u32, u32)>,
     _held: Vec<OwnedFd>,
 }
 
@@ -65,12 +70,20 @@ impl Place {
             anyhow::Ok(OwnedFd::from(listener))
         });
         let metrics = metrics.transpose()?;
+        let pairs = (0..PAIRS).map(|_| {
+            let (gate, workers) = sockets::pair()?;
+            Ok((gate.into_raw_fd() as u32, workers.into_raw_fd() as u32))
+        });
+        let pairs = pairs
+            .collect::<rustix::io::Result<_>>()
+            .context("sockets")?;
         let number = |fd: &OwnedFd| fd.as_raw_fd() as u32;
         Ok(Self {
             shared,
             handoff: number(&handoff),
             control: number(&control),
             metrics: metrics.as_ref().map(number),
+            pairs,
             _held: [handoff, control, lock.into()]
                 .into_iter()
                 .chain(metrics)

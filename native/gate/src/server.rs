@@ -1,6 +1,6 @@
 //! The processes of the server and their listeners: they take connections, and die. Who may say that he is one: `strangers`.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustix::event::epoll::EventFlags;
@@ -98,12 +98,12 @@ impl Gate<'_> {
         if self.listeners.len() >= LISTENERS {
             return None;
         }
-        let (gate_end, worker_end) = sockets::pair().ok()?;
         if !listens || rustix::io::ioctl_fionbio(socket.as_fd(), true).is_err() {
             return None;
         }
-        let worker_end = self.ledger.keep(worker_end, Kind::WorkerEnd, owner);
-        let gate_end = self.ledger.keep(gate_end, Kind::GateEnd, worker_end);
+        let (gate_end, worker_end) = self.pair().ok()?;
+        self.ledger.describe(worker_end, Kind::WorkerEnd, owner);
+        self.ledger.describe(gate_end, Kind::GateEnd, worker_end);
         let number = self.ledger.keep(socket, Kind::Listener, gate_end);
         let listener = Listener {
             number,
@@ -117,6 +117,16 @@ impl Gate<'_> {
         };
         self.serve_listener(listener).ok()?;
         Some(self.listeners.len() - 1)
+    }
+
+    /// A dispatch pair: one of those made in advance while there are any.
+    fn pair(&self) -> rustix::io::Result<(u32, u32)> {
+        let unused = |&&(gate, _): &&(u32, u32)| self.ledger.entry(gate).kind() == Kind::Lasting;
+        if let Some(&pair) = self.place.pairs.iter().find(unused) {
+            return Ok(pair);
+        }
+        let (gate, workers) = sockets::pair()?;
+        Ok((gate.into_raw_fd() as u32, workers.into_raw_fd() as u32))
     }
 
     /// The server of a listener is gone: nobody will serve what came to it.

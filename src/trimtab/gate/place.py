@@ -10,9 +10,9 @@
 | tuning.log   | 0600 | what that controller complained of                                            |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
-The directory may be entered by everyone, because the server's workers have given up their rights when they meet the
-gate, and listed by its owner alone, so that others cannot find the socket where they do. Root's is under /run: workers
-may not enter a login session's directory.
+Everyone may enter the directory, because the server's workers have given up their rights when they meet the gate; its
+owner alone may list it, so that others do not find the socket where they do. Root's is under /run: workers may not
+enter a login session's directory.
 """
 
 from __future__ import annotations
