@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import ipaddress
 import json
 import os
 import pwd
 import signal
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +21,7 @@ from trimtab.gate.link import Link
 from trimtab.testbed._private import worker_user
 
 from . import _stranger
-from ._under_gate import UnderGate, gate_processes, under_gate, until
+from ._under_gate import UnderGate, fetched, gate_processes, under_gate, until
 
 pytestmark = [
     pytest.mark.server,
@@ -66,6 +69,13 @@ def test_a_gate_that_has_stopped_is_replaced_and_requests_go_on(bed: UnderGate) 
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(stopped, signal.SIGCONT)
+
+
+def test_nobody_is_served_outside_the_budgets_from_the_address_that_wakes_workers(bed: UnderGate) -> None:
+    _, _, wake_source, _ = struct.unpack_from("<4I", bed.place.shared.read_bytes(), 40)
+    client = bed.client(str(ipaddress.ip_address(wake_source)))
+    with contextlib.closing(client), pytest.raises((http.client.HTTPException, OSError)):
+        fetched(client)
 
 
 def status(pid: int) -> dict[str, list[str]]:

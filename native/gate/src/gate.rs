@@ -22,6 +22,7 @@ use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
 use crate::slots::Slots;
+use crate::sources::Sources;
 use crate::strangers::Stranger;
 use crate::talks::Talk;
 
@@ -69,6 +70,8 @@ pub struct Gate<'a> {
     pub(crate) budgets: Budgets,
     pub(crate) queues: Vec<Chain>,
     pub(crate) peeking: Chain,
+    /// The same connections by where they come from.
+    pub(crate) sources: Sources,
     pub(crate) refused: Chain,
     pub(crate) slots: Slots,
     pub(crate) lanes: Lanes,
@@ -119,6 +122,7 @@ impl<'a> Gate<'a> {
             budgets: Budgets::new(start.limit, start.borrow, classes),
             queues: vec![Chain::default(); start.classes.len()],
             peeking: Chain::default(),
+            sources: Sources::default(),
             refused: Chain::default(),
             slots: Slots::find(&place.shared),
             lanes: Lanes::default(),

@@ -110,6 +110,11 @@ impl Ledger {
         &self.fixed.cells[class]
     }
 
+    /// How many descriptors it has room for.
+    pub fn descriptors(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The entry of a descriptor.
     ///
     /// # Panics

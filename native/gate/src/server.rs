@@ -148,7 +148,7 @@ impl Gate<'_> {
         }
         for number in self.peeking.members(&self.ledger) {
             if from(self, number) {
-                self.peeking.remove(&self.ledger, number);
+                self.end_peek(number);
                 self.close(number);
             }
         }

@@ -47,7 +47,7 @@ pub struct Rule {
     /// Host of the request without its port, compared without case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What the path of the request begins with, byte for byte.
+    /// What the path of the request begins with, once it is resolved as servers do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_prefix: Option<String>,
     /// A cookie by `name` or by `name=value`.

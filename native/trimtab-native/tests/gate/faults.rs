@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
 
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::{kill_process, prlimit, Pid, Resource, Rlimit, Signal};
 use serde_json::json;
 
 use crate::bench::{client, register, two_classes, until, Bench, Server};
@@ -162,4 +162,60 @@ fn the_pair_ends_by_itself_when_nobody_is_there_any_more() {
     let mut bench = Bench::start("alone", two_classes());
     bench.close_stdin();
     assert_eq!(bench.exit_code(), Some(0));
+}
+
+#[test]
+fn a_gate_that_stands_still_is_replaced() {
+    let bench = Bench::start("stopped", two_classes());
+    let server = Server::start(&bench);
+    let stopped = bench.gate_pid();
+    kill_process(Pid::from_raw(stopped as i32).unwrap(), Signal::STOP).unwrap();
+    let _user = client(REST, server.address);
+    until("another gate works", || bench.gate_pid() != stopped);
+    server.take(&bench);
+}
+
+#[test]
+fn a_gate_without_free_descriptors_waits_for_one_and_does_not_spin() {
+    let bench = Bench::start("no-descriptors", two_classes());
+    let pid = Pid::from_raw(bench.gate_pid() as i32).unwrap();
+    let none = Rlimit {
+        current: Some(3),
+        maximum: None,
+    };
+    let before = prlimit(Some(pid), Resource::Nofile, none_of(pid, none)).unwrap();
+    let mut control = bench.control();
+    let began = (cpu_s(pid), std::time::Instant::now());
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let share = (cpu_s(pid) - began.0) / began.1.elapsed().as_secs_f64();
+    assert!(share < 0.4, "it took {share} of a core");
+    prlimit(Some(pid), Resource::Nofile, before).unwrap();
+    assert_eq!(control.ask(&json!({"type": "read"}))["type"], "readings");
+}
+
+/// The limit with the hard one of a process left as it is.
+fn none_of(pid: Pid, limit: Rlimit) -> Rlimit {
+    let text = std::fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files"));
+    let hard = line.unwrap().split_whitespace().nth(4).unwrap();
+    Rlimit {
+        maximum: hard.parse().ok(),
+        ..limit
+    }
+}
+
+/// CPU time of a process.
+fn cpu_s(pid: Pid) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let words: Vec<_> = text
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks: u64 = words[11..13]
+        .iter()
+        .map(|word| word.parse::<u64>().unwrap())
+        .sum();
+    ticks as f64 / 100.0
 }
