@@ -20,6 +20,9 @@ use trimtab_wire::shared::{Shared, DISPATCHED, HELD, IDLE, NO_SLOT};
 /// Longest wait for what must come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The program of the gate.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_trimtab-native");
+
 /// A gate.
 pub struct Bench {
     pub directory: PathBuf,
@@ -51,13 +54,18 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 impl Bench {
-    pub fn start(name: &str, mut start: Value) -> Self {
+    pub fn start(name: &str, start: Value) -> Self {
+        Self::start_by(name, start, || Command::new(PROGRAM))
+    }
+
+    /// As `start`, by another command.
+    pub fn start_by(name: &str, mut start: Value, command: impl FnOnce() -> Command) -> Self {
         let name = format!("trimtab-gate-{}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).unwrap();
         start["directory"] = json!(directory);
-        let guardian = Self::guardian(&start);
+        let guardian = Self::guardian(command(), &start);
         let control = directory.join("control.sock");
         until("the gate answers", || UnixStream::connect(&control).is_ok());
         let shared = Shared::open(&directory.join("shared")).unwrap();
@@ -71,12 +79,8 @@ impl Bench {
         }
     }
 
-    fn guardian(start: &Value) -> Child {
-        let mut guardian = Command::new(env!("CARGO_BIN_EXE_trimtab-native"))
-            .arg("gate")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+    fn guardian(mut command: Command, start: &Value) -> Child {
+        let mut guardian = command.arg("gate").stdin(Stdio::piped()).spawn().unwrap();
         writeln!(guardian.stdin.as_mut().unwrap(), "{start}").unwrap();
         guardian
     }

@@ -2,11 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::process::Command;
 
 use rustix::process::{kill_process, prlimit, Pid, Resource, Rlimit, Signal};
 use serde_json::json;
 
-use crate::bench::{client, register, two_classes, until, Bench, Server};
+use crate::bench::{client, register, two_classes, until, Bench, Server, PROGRAM};
 
 const REST: [u8; 4] = [127, 0, 2, 1];
 
@@ -191,6 +192,19 @@ fn a_gate_without_free_descriptors_waits_for_one_and_does_not_spin() {
     assert!(share < 0.4, "it took {share} of a core");
     prlimit(Some(pid), Resource::Nofile, before).unwrap();
     assert_eq!(control.ask(&json!({"type": "read"}))["type"], "readings");
+}
+
+#[test]
+fn descriptors_that_it_was_started_with_beyond_its_limit_do_not_end_the_gate() {
+    let bench = Bench::start_by("inherited", two_classes(), || {
+        let mut bash = Command::new("bash");
+        let text = "exec 500</dev/null; ulimit -n 128; exec \"$0\"";
+        bash.args(["-c", &format!("{text} gate"), PROGRAM]);
+        bash
+    });
+    let open = format!("/proc/{}/fd/500", bench.gate_pid());
+    assert!(std::fs::symlink_metadata(open).is_err());
+    assert_eq!(bench.class(0)["arrivals"], 0);
 }
 
 /// The limit with the hard one of a process left as it is.
