@@ -18,15 +18,13 @@ GAPS_S = (0.12, 0.32, 0.12)
 
 
 def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
-    """A request, and one after each gap; what lay between them in all, as the client sees it."""
+    """A request, and one after each gap; what all of it took, in which the idle periods between them lie."""
+    start = time.monotonic()
     page(connection, PAGE)
-    between_s = 0.0
     for gap_s in gaps_s:
-        start = time.monotonic()
         time.sleep(gap_s)
-        between_s += time.monotonic() - start
         page(connection, PAGE)
-    return between_s
+    return time.monotonic() - start
 
 
 def over(bed: Kept, number: int) -> bool:
@@ -38,15 +36,17 @@ def over(bed: Kept, number: int) -> bool:
 @ALL
 def test_each_request_interval_is_counted_once_and_with_its_length(server: Server) -> None:
     with kept(server) as bed:
+        start = time.monotonic()
         with contextlib.closing(bed.connect()) as client:
-            between_s = ask(client, GAPS_S)
+            asked_s = ask(client, GAPS_S)
             time.sleep(0.2)
         until(lambda: over(bed, 1), "the client's end was not seen")
-        idle = bed.idle()
+        all_s, idle = time.monotonic() - start, bed.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired) == (3, 1, 0, 0)
-        assert idle.interval_ns / 1e9 == pytest.approx(between_s, abs=0.15)
-        assert idle.idle_ns / 1e9 == pytest.approx(between_s + 0.2, abs=0.2)
-        assert sum(bed.steps().values()) == 3 and min(bed.steps()) == 2
+        # The server may see a gap begin some moments after the client, and sees none longer than there was.
+        assert 0.7 * sum(GAPS_S) <= idle.interval_ns / 1e9 <= asked_s
+        assert idle.interval_ns / 1e9 + 0.1 <= idle.idle_ns / 1e9 <= all_s
+        assert sum(bed.steps().values()) == 3 and 1 <= min(bed.steps()) <= asked_s / 0.05
         assert bed.ended() == (0, 1)
         assert idle.held_ns == (idle.idle_ns if server in POLLING else 0)
         assert idle.firsts == 1 and idle.first_service_ns > 0
@@ -55,12 +55,13 @@ def test_each_request_interval_is_counted_once_and_with_its_length(server: Serve
 @ALL
 def test_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
     with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect()) as client:
+        start = time.monotonic()
         page(client, PAGE)
         assert client.recv(1) == b""
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired, idle.spared) == (0, 0, 0, 1, 0)
-        assert 0.9 <= idle.idle_ns / 1e9 <= 3
+        assert 0.9 <= idle.idle_ns / 1e9 <= time.monotonic() - start
         assert bed.ended() == (1, 0)
         assert idle.server_ms == (1000 if server in POLLING else 0)
 
@@ -85,12 +86,12 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
     with kept(server) as bed:
         with contextlib.closing(bed.connect_tls()) as client:
             time.sleep(1.5)
-            between_s = ask(client, (0.12,) * 5)
+            asked_s = ask(client, (0.12,) * 5)
         until(lambda: over(bed, 1), "the client's end was not seen")
         steps, idle = bed.steps(), bed.idle()
-        assert min(steps) >= 2 and sum(steps.values()) in (4, 5), steps
-        # The wait after the handshake is longer than what may be missed.
-        assert idle.interval_ns / 1e9 < between_s + 0.5
+        assert min(steps) >= 1 and sum(steps.values()) in (4, 5), steps
+        # The wait after the handshake is none of them.
+        assert idle.interval_ns / 1e9 <= asked_s
         assert (idle.left, idle.expired, idle.firsts) == (1, 0, 1)
         with contextlib.closing(bed.connect_tls()):
             time.sleep(0.2)
@@ -103,9 +104,10 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
 @ALL
 def test_over_tls_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
     with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect_tls()) as client:
+        start = time.monotonic()
         ask(client, (0.05,) * 4)
         assert client.recv(1) == b""
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.left, idle.cut, idle.expired) == (0, 0, 1)
-        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= 3
+        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= time.monotonic() - start
