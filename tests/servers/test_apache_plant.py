@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_apache import MPMS, Bed, private
+from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
@@ -42,8 +42,7 @@ def bed(shared: Bed) -> Iterator[Bed]:
         path.unlink()
     apache = shared.attach()
     if left or apache.configuration()["max_request_workers"] != 8 * shared.threads:
-        os.kill(apache.pid, signal.SIGUSR1)
-        until(lambda: exactly(shared, 8 * shared.threads), "the server did not reload")
+        reload(apache.pid)
     apache.close()
 
 
@@ -52,11 +51,6 @@ def running_limit(bed: Bed, limit: int) -> bool:
     board = _apache_status.scoreboard(bed.testbed.status_url, 2.0)
     assert board is not None
     return _apache_status.agrees(board, limit)
-
-
-def exactly(bed: Bed, limit: int) -> bool:
-    """Whether the server shows this limit, and not one process more."""
-    return running_limit(bed, limit) and not running_limit(bed, limit + bed.threads)
 
 
 def busy(bed: Bed) -> int:
@@ -89,7 +83,7 @@ def test_a_change_is_in_force_in_the_running_server_and_restore_undoes_it(bed: B
     assert apache.configuration() == applied.configuration
     assert running_limit(bed, limit)
     # Threads of the old processes fill places beyond the limit for a moment.
-    until(lambda: exactly(bed, limit), "places beyond the limit stay in use")
+    until(lambda: not running_limit(bed, limit + bed.threads), "places beyond the limit stay in use")
     apache.restore()
     assert apache.configuration() == before
     assert running_limit(bed, 8 * bed.threads)
@@ -169,8 +163,7 @@ def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
         f"<Macro Mine>\nMaxRequestWorkers {bed.threads * 12}\n</Macro>\n",
     )
     bed.write("zzz.conf", "Use Mine\n")
-    os.kill(bed.testbed.pid, signal.SIGUSR1)
-    until(lambda: exactly(bed, 12 * bed.threads), "the server did not reload")
+    reload(bed.testbed.pid)
     apache = bed.attach()
     assert any("macro" in note for note in apache.notes)
     with pytest.raises(ApplyFailed, match=f"after the reload, not {5 * bed.threads}"):
@@ -283,10 +276,11 @@ def test_what_a_killed_run_left_is_recognised_and_undone(bed: Bed) -> None:
 def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     apache = bed.attach()
     apache.apply({"max_request_workers": 12 * bed.threads})
-    ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
+    with renewed(apache.pid):
+        ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert not bed.snippet.exists()
-    until(lambda: exactly(bed, 8 * bed.threads), "the server did not reload")
+    assert running_limit(bed, 8 * bed.threads)
 
 
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:

@@ -10,11 +10,11 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from tests._noise import Noise, agree, noisy
+from tests.servers._private_apache import children, reload
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.window import Readings
@@ -44,11 +44,6 @@ def status(apache: ApacheTestbed) -> Iterator[ServerStatus]:
     sensor = ServerStatus(apache.status_url.partition("?")[0], SystemClock())
     yield sensor
     sensor.close()
-
-
-def children(apache: ApacheTestbed) -> set[int]:
-    """Its child processes."""
-    return {int(pid) for pid in Path(f"/proc/{apache.pid}/task/{apache.pid}/children").read_text().split()}
 
 
 def get(apache: ApacheTestbed, count: int, path: str = "/cgi-bin/service.cgi?service_ms=50") -> float:
@@ -162,9 +157,7 @@ def test_a_graceful_restart_keeps_the_counters(mpm: Mpm) -> None:
         status.begin()
         began_s = time.monotonic()
         get(apache, 8)
-        before = children(apache)
-        os.kill(apache.pid, signal.SIGUSR1)
-        until(lambda: bool(children(apache) - before), "the server did not reload")
+        reload(apache.pid)
         # These may wait: prefork starts its new children one by one.
         get(apache, 8)
         elapsed_s = time.monotonic() - began_s
@@ -184,10 +177,10 @@ def test_a_full_restart_is_not_taken_for_negative_work() -> None:
     ):
         status.begin()
         get(apache, 4)
-        before = children(apache)
+        before = children(apache.pid)
         time.sleep(1.0)  # The page tells restarts apart by the second.
         os.kill(apache.pid, signal.SIGHUP)
-        until(lambda: bool(children(apache)) and not children(apache) & before, "the server did not restart")
+        until(lambda: bool(now := children(apache.pid)) and not now & before, "the server did not restart")
         with pytest.raises(NotMeasured, match="restarted"):
             status.read()
         readings, elapsed_s = measured(status, apache, 4)
