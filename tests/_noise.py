@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import pytest
+
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 class Noise(AssertionError):
     """Two measurements differ more than they should on a quiet machine."""
 
 
-def noisy(why: str) -> pytest.MarkDecorator:
-    """The mark of one test that may be tried three times, for a Noise alone: any other failure counts at once.
+def noisy(why: str) -> Callable[[Test], Test]:
+    """Marks one test that runs alone and may be tried three times, for a Noise only: all else counts at once.
 
     Args:
         why: what it is that other programs can spoil; they hardly ever make a wrong comparison right.
     """
     assert why
-    return pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])
+
+    def marked(test: Test) -> Test:
+        for mark in (pytest.mark.alone, pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])):
+            test = mark(test)
+        return test
+
+    return marked
 
 
 def agree(found: float, expected: float, rel: float, what: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.servers._asking import page
 from tests.servers._kept import PAGE, POLLING, SERVERS, Kept, Server, kept
 from tests.servers._under_gate import until
+from trimtab.sensors._shared_file import Idle
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 ALL = pytest.mark.parametrize("server", SERVERS)
@@ -25,6 +26,11 @@ def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
         time.sleep(gap_s)
         page(connection, PAGE)
     return time.monotonic() - start
+
+
+def firsts(idle: Idle, server: Server, number: int) -> bool:
+    """Whether so many connections had a first answer; Apache wakes its listeners with requests that have one too."""
+    return idle.firsts == number if server == "nginx" else idle.firsts >= number
 
 
 def over(bed: Kept, number: int) -> bool:
@@ -49,7 +55,7 @@ def test_each_request_interval_is_counted_once_and_with_its_length(server: Serve
         assert sum(bed.steps().values()) == 3 and 1 <= min(bed.steps()) <= asked_s / 0.05
         assert bed.ended() == (0, 1)
         assert idle.held_ns == (idle.idle_ns if server in POLLING else 0)
-        assert idle.firsts == 1 and idle.first_service_ns > 0
+        assert firsts(idle, server, 1) and idle.first_service_ns > 0
 
 
 @ALL
@@ -77,7 +83,8 @@ def test_a_connection_that_is_closed_after_its_answer_was_never_idle(server: Ser
             ask(client, GAPS_S[:1])
         until(lambda: over(bed, 1), "the client's end was not seen")
         idle = bed.idle()
-        assert (idle.intervals, idle.left, idle.expired, idle.firsts) == (1, 1, 0, 4)
+        assert (idle.intervals, idle.left, idle.expired) == (1, 1, 0)
+        assert firsts(idle, server, 4)
 
 
 @ALL
@@ -92,7 +99,8 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
         assert min(steps) >= 1 and sum(steps.values()) in (4, 5), steps
         # The wait after the handshake is none of them.
         assert idle.interval_ns / 1e9 <= asked_s
-        assert (idle.left, idle.expired, idle.firsts) == (1, 0, 1)
+        assert (idle.left, idle.expired) == (1, 0)
+        assert firsts(idle, server, 1)
         with contextlib.closing(bed.connect_tls()):
             time.sleep(0.2)
         with contextlib.closing(bed.connect()) as client:

@@ -95,19 +95,6 @@ def test_without_any_gate_the_workers_accept_and_return_to_the_next_one(mpm: Mpm
         assert clients.failed == {} and clients.answered > 0
 
 
-def test_the_slots_of_a_worker_that_is_killed_come_back() -> None:
-    with under_gate("prefork", workers=4) as bed, contextlib.ExitStack() as stack:
-        for _ in range(2):
-            kept = stack.enter_context(contextlib.closing(bed.client("127.0.0.1")))
-            kept.connect()
-            page(kept.sock, PAGE)
-        until(lambda: len(slots(bed, IDLE)) == 2, "the connections are not idle")
-        assert in_service(bed) == 2
-        os.kill(slots(bed, IDLE)[0], signal.SIGKILL)
-        until(lambda: in_service(bed) == 1, "the slot of a dead process is still in service")
-        assert pages(bed.port, PAGE)() == 1
-
-
 @ALL
 def test_a_kept_connection_is_idle_between_its_requests_and_held_during_one(mpm: Mpm) -> None:
     with under_gate(mpm, workers=4) as bed, contextlib.closing(bed.client("127.0.0.1")) as client:
