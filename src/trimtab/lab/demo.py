@@ -1,6 +1,6 @@
 """trimtab's main job in five minutes: a private Apache under load, untuned and tuned in turn, side by side.
 
-The untuned one starts all of its 150 workers at once. Debian's pool starts 5 and grows: on this load it does well by itself.
+The untuned one starts all of its 150 workers at once. Debian's pool starts 5 and grows, and does well on this load.
 
 On the real testbed where this machine allows its limits; else the same loop on the simulated plant, and it says so.
 """
