@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._asking import Asking, asking, page, pages
-from tests.servers._under_gate import PAGE, UnderGate, gate_processes, under_gate, until
+from tests.servers._under_gate import PAGE, UnderGate, gate_processes, kill_together, under_gate, until
 from trimtab.gate.server import processes_of
 from trimtab.sensors._shared_file import HEADER_BYTES, SLOT_BYTES, Counters, SharedFile
 from trimtab.testbed.apache_config import Mpm
@@ -84,8 +84,7 @@ def test_without_any_gate_the_workers_accept_and_return_to_the_next_one(mpm: Mpm
         kept.connect()
         page(kept.sock, PAGE)
         first = gate_processes(bed)
-        for pid in first:
-            os.kill(pid, signal.SIGKILL)
+        kill_together(first)
         page(kept.sock, PAGE)
         # What the gate held died with it; from here on every request must be answered.
         clients = Asking(pages(bed.port, PAGE, 2), 4)

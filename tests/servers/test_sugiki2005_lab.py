@@ -38,8 +38,7 @@ def test_a_fixed_time_is_in_force_and_the_clients_are_served_without_errors(serv
     (point,) = points([track])
     assert point.errors_hz == 0
     assert point.requests_hz > CLIENTS / 3, "a client asks once a second"
-    new = [w.readings["client_connection_rate_hz"] / w.readings["client_request_rate_hz"] for w in track.windows]
-    assert point.response_s >= 0.1 * (1 + min(new)), "a round trip, and another for a new connection"
+    assert point.reply_s is not None and point.reply_s >= 0.1, "a round trip"
     ended_hz = [w.readings["connections_cut_rate_hz"] for w in track.windows]
     assert sum(ended_hz) > 0, "thoughts outlast 400 ms"
 
