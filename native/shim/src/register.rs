@@ -81,7 +81,13 @@ pub fn as_listener(
 ) -> Option<(OwnedFd, u32)> {
     let conversation = talk(environment, Role::Listener, port)?;
     let socket = conversation.as_fd();
-    send(socket, &LISTENER, Some(listener.as_fd()), SendFlags::empty()).ok()?;
+    send(
+        socket,
+        &LISTENER,
+        Some(listener.as_fd()),
+        SendFlags::empty(),
+    )
+    .ok()?;
     let mut bytes = [0; LONGEST];
     let (length, worker) = receive(socket, &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
     let welcome = Welcome::decode(bytes.get(..length)?)?;
