@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
+from trimtab.core import Applied, Clock, Finding, Habits, Knob, Plant, Readings, Role, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
@@ -29,6 +29,9 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
 from trimtab.trust import printable
+
+HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
+"""A time that a client would recognise, and the lever that the evidence points at."""
 
 
 class Apache(Plant):
@@ -234,7 +237,7 @@ class Apache(Plant):
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
-        """Processes that the reload shall start at once: as many as run now, or all where the limit holds them back.
+        """Processes that the reload shall start at once: as many as run now, if the limit allows them.
 
         Apache starts StartServers processes after a reload (5 on a shipped prefork), then for ten seconds one each
         (server/mpm/prefork/prefork.c, hold_off_on_exponential_spawning): a loaded server would be short of workers
@@ -244,7 +247,7 @@ class Apache(Plant):
         running = len(_apache_process.generations(self._apache.parent, frozenset()).workers)
         allowed = self._apache.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
-        return max(1, wanted if running >= allowed else min(running, wanted))
+        return max(1, min(running, wanted))
 
     def _place(self) -> Path:
         """Where our file is, or is to be."""
