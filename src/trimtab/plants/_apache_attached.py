@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.errors import UsageError
 from trimtab.plants import _apache_process, _apache_status
 from trimtab.plants._apache_config import Configuration, evaluate
 from trimtab.plants._apache_limits import limits
 from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program
+from trimtab.plants._apache_program import Program, Verdict
+from trimtab.plants._apache_vetted import same_files, vet
 
 STATUS_PATIENCE_S = 2.0
 
@@ -39,10 +39,13 @@ class Attached:
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.parent = parent
-        self.program = Program.of(parent)
-        self.origin = self.program.origin(_cwd(parent))
-        _same_files(parent, self.origin.config_file)
+        vet(parent)
+        self.program = Program.of(parent, _cwd(parent))
+        vet(parent)
+        self.origin = self.program.origin()
+        same_files(parent, [self.origin.config_file])
         self._config = evaluate(self.origin)
+        same_files(parent, self._config.files)
         self.limits = limits(self._config)
         self.listeners = _apache_process.listeners(parent.pid)
         known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
@@ -60,6 +63,17 @@ class Attached:
         if not self._config.unchanged():
             self._config = evaluate(self.origin)
         return self._config
+
+    def test(self) -> Verdict:
+        """Has Apache check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.parent)
+        self._config = evaluate(self.origin)
+        return self.program.test(self._config.variables)
 
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
@@ -120,20 +134,3 @@ def _cwd(parent: Parent) -> Path:
         return Path(os.readlink(f"/proc/{parent.pid}/cwd"))
     except OSError:
         return Path("/")
-
-
-def _same_files(parent: Parent, config_file: Path) -> None:
-    """Makes sure that Apache and trimtab see the same files.
-
-    Raises:
-        UsageError: Apache is in a container, or the file cannot be read.
-    """
-    try:
-        its = os.stat(f"/proc/{parent.pid}/root{config_file}")
-        ours = config_file.stat()
-    except PermissionError:
-        raise _apache_process.not_permitted(parent.pid) from None
-    except OSError as error:
-        raise UsageError(f"cannot read Apache's configuration {config_file}: {error.strerror}") from None
-    if (its.st_dev, its.st_ino) != (ours.st_dev, ours.st_ino):
-        raise UsageError(f"Apache (pid {parent.pid}) sees other files, as in a container: run trimtab in there")

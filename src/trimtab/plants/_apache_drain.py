@@ -17,7 +17,6 @@ as long as the last of them takes.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from pathlib import Path
@@ -83,8 +82,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
                     keep.add(child)
                     continue
             if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGUSR1)
+                parent.signal_child(child, signal.SIGUSR1)
         left = running - keep - helpers
         if not left or now_s > deadline:
             return len(left)

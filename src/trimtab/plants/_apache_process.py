@@ -8,8 +8,10 @@ parent's listening sockets; the helper process of mod_cgid does not.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
+import signal
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from trimtab.errors import PlantGone, UsageError
+from trimtab.trust import printable
 
 NAMES = frozenset({"apache2", "httpd", "httpd.prefork", "httpd.worker", "httpd.event"})
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
@@ -34,13 +37,24 @@ class Parent:
         pid: its process id.
         started: its start time in clock ticks since boot, which tells it from a later process with the same id.
         exe: path of its program.
-        argv: its command line.
+        argv: its command line; empty where somebody else runs it.
+        user: who runs it; None where it has the rights of several users.
     """
 
     pid: int
     started: int
     exe: Path
     argv: tuple[str, ...]
+    user: int | None
+
+    def __str__(self) -> str:
+        words = printable(" ".join(self.argv)) if self.argv else f"run by uid {self.user}"
+        return f"pid {self.pid}: {words}"
+
+    @property
+    def own(self) -> bool:
+        """Whether this user runs it."""
+        return self.user == os.geteuid()
 
     def check(self) -> None:
         """Makes sure that it still runs.
@@ -56,13 +70,50 @@ class Parent:
 
         Raises:
             UsageError: not permitted.
+            PlantGone: it has ended.
         """
         try:
             raw = Path(f"/proc/{self.pid}/environ").read_bytes()
         except PermissionError:
             raise not_permitted(self.pid) from None
+        except OSError:
+            raise PlantGone(f"Apache (pid {self.pid}) has ended") from None
+        self.check()
         pairs = (item.decode(errors="surrogateescape").partition("=") for item in raw.split(b"\0") if b"=" in item)
         return {name: value for name, _, value in pairs}
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal; 0 only asks whether that is permitted.
+
+        Raises:
+            UsageError: not permitted.
+            PlantGone: it has ended.
+        """
+        try:
+            # Opened before the look, so that it means what was looked at, whatever becomes of the id.
+            process = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            raise PlantGone(f"Apache (pid {self.pid}) has ended") from None
+        try:
+            self.check()
+            signal.pidfd_send_signal(process, number)
+        except ProcessLookupError:
+            raise PlantGone(f"Apache (pid {self.pid}) has ended") from None
+        except PermissionError:
+            raise not_permitted(self.pid) from None
+        finally:
+            os.close(process)
+
+    def signal_child(self, pid: int, number: int) -> None:
+        """Sends a signal to a process, if that is still its child."""
+        with contextlib.suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            try:
+                found = stat_of(pid)
+                if found is not None and found[1] == self.pid:
+                    signal.pidfd_send_signal(process, number)
+            finally:
+                os.close(process)
 
 
 @dataclass(frozen=True)
@@ -99,6 +150,16 @@ def start_of(pid: int) -> int | None:
     return None if found is None or found[0] in "ZX" else found[2]
 
 
+def user_of(pid: int) -> int | None:
+    """The user with whose rights a process runs; None when it has ended, or real, effective and saved differ."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None
+    users = {user for line in text.splitlines() if line.startswith("Uid:") for user in line.split()[1:]}
+    return int(users.pop()) if len(users) == 1 else None
+
+
 def program_of(pid: int) -> Path | None:
     """The program of a process, by its executable or, where that may not be read, by its name."""
     try:
@@ -125,6 +186,11 @@ def parents() -> list[Parent]:
         stat = stat_of(pid)
         if stat is None or stat[0] in "ZX" or stat[1] in found:
             continue
+        user = user_of(pid)
+        if user != os.geteuid():
+            # Its command line is not read: whoever runs it can have that wait for ever (a FUSE file in its memory).
+            running.append(Parent(pid, stat[2], program, (), user))
+            continue
         try:
             raw = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
@@ -132,7 +198,7 @@ def parents() -> list[Parent]:
         argv = tuple(part.decode(errors="surrogateescape") for part in raw.split(b"\0") if part)
         commands = [after for word, after in pairwise(argv) if word == "-k"]
         if _ONE_SHOT.isdisjoint(argv) and commands in ([], ["start"]):
-            running.append(Parent(pid, stat[2], program, argv))
+            running.append(Parent(pid, stat[2], program, argv, user))
     return running
 
 
@@ -140,13 +206,13 @@ def find(pid: int | None) -> Parent:
     """The running Apache that is meant.
 
     Args:
-        pid: the process id of its parent process; None when there is only one.
+        pid: the process id of its parent process; None when there is only one, or this user runs only one.
 
     Raises:
         UsageError: there is none, or there are several and none was named.
     """
     running = parents()
-    listed = "; ".join(f"pid {p.pid}: {' '.join(p.argv)}" for p in running)
+    listed = "; ".join(map(str, running))
     if pid is not None:
         for parent in running:
             if parent.pid == pid:
@@ -156,9 +222,10 @@ def find(pid: int | None) -> Parent:
         )
     if not running:
         raise UsageError("no running Apache found (no process named apache2 or httpd)")
-    if len(running) > 1:
-        raise UsageError(f"several Apaches run, choose one with --pid: {listed}")
-    return running[0]
+    choice = [parent for parent in running if parent.own] or running
+    if len(choice) > 1:
+        raise UsageError(f"several Apaches run, choose one with --pid: {'; '.join(map(str, choice))}")
+    return choice[0]
 
 
 def descriptors(pid: int, kind: str) -> frozenset[str]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.errors import UsageError
+from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants._apache_limits import written
+from trimtab.trust import require_trusted
 
 NAME = "zz-trimtab.conf"
 """Sorts after what an operator is likely to have there: the last directive wins."""
@@ -33,6 +35,11 @@ class Leftover:
 
     text: str
     before: str | None
+
+    def first(self) -> str | None:
+        """What was there before the first of several that followed each other; None for nothing."""
+        earlier = None if self.before is None else leftover(self.before)
+        return self.before if earlier is None else earlier.first()
 
 
 def compose(values: Mapping[str, int], before: str | None, start_servers: int | None = None) -> str:
@@ -68,42 +75,33 @@ def leftover(text: str) -> Leftover | None:
 
 
 def read(path: Path) -> str | None:
-    """What a file holds; None when there is none."""
+    """What our file holds; None when there is none.
+
+    Raises:
+        UsageError: something else is in its place, such as a link, or it cannot be read.
+    """
     try:
-        return path.read_text(errors="surrogateescape")
-    except FileNotFoundError:
-        return None
+        return read_regular(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 
 def write(path: Path, text: str | None) -> None:
-    """Puts a text in a file's place in one step, and on disk before it returns.
+    """Puts a text in our file's place in one step, and on disk before it returns.
 
     Args:
-        path: the file.
+        path: our file, in a directory that nobody else can change.
         text: what it shall hold; None to have it gone.
 
     Raises:
+        UsageError: others could change what is written, or something else is in its place.
         OSError: it could not be done; what was there before still is.
     """
+    require_trusted(path.parent)
     if text is None:
-        path.unlink(missing_ok=True)
+        remove(path)
     else:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            with os.fdopen(descriptor, "w", errors="surrogateescape") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        write_whole(path, text, 0o644)
 
 
 def _checksum(before: str | None, body: str) -> str:

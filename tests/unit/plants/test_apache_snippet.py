@@ -90,7 +90,7 @@ def test_the_undo_script_is_a_shell_script_that_puts_the_file_back(tmp_path: Pat
     path = tmp_path / "it's a dir" / "zz-trimtab.conf"
     path.parent.mkdir()
     path.write_text("ours")
-    parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",))
+    parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",), 0)
     program = Program(Path("/bin/true"), (("f", "a b"),), {"APACHE_RUN_DIR": "/x y", "SECRET": "1"})
     text = script(parent, program, path, before)
     assert "SECRET" not in text
