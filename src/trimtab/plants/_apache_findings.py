@@ -10,7 +10,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_snippet, _apache_status
+from trimtab.plants import _apache_status, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_limits import knobs
 from trimtab.plants._apache_place import place
@@ -88,6 +88,6 @@ def writable(path: Path, written: str | None) -> None:
     require_trusted(path.parent)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
-    text = _apache_snippet.read(path)
-    if text is not None and text != written and _apache_snippet.leftover(text) is None:
+    text = _own_file.read(path)
+    if text is not None and text != written and _own_file.leftover(text) is None:
         raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")

@@ -16,7 +16,7 @@ from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
 from trimtab.plants._apache_findings import findings, permitted, writable
@@ -169,7 +169,7 @@ class Apache(Plant):
                 return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
             self.check_permissions()
             path = self._place()
-            before = _apache_snippet.read(path) if self._written is None else self._original
+            before = _own_file.read(path) if self._written is None else self._original
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
@@ -198,7 +198,7 @@ class Apache(Plant):
         """What an earlier trimtab left behind, in one line; empty when nothing."""
         try:
             path = self._place()
-            found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+            found = _own_file.leftover(_own_file.read(path) or "")
         except UsageError:
             return ""
         return f"{path} is left from an earlier run" if found and self._written is None else ""
@@ -210,7 +210,7 @@ class Apache(Plant):
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+        found = _own_file.leftover(_own_file.read(path) or "")
         if found is None or self._written is not None:
             return
         self._change(path, found.first()).undo()
@@ -224,10 +224,10 @@ class Apache(Plant):
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-            text = _apache_snippet.read(path)
+            text = _own_file.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
-        found = _apache_snippet.leftover(text or "") if self._written is None else None
+        found = _own_file.leftover(text or "") if self._written is None else None
         before = self._original if self._written is not None else text if found is None else found.first()
         return script(self._apache.parent, self._apache.program, path, before)
 
@@ -257,10 +257,10 @@ class Apache(Plant):
     def _edit(self, path: Path, *ours: str | None) -> str:
         """What somebody else has done to our file; empty when it holds one of our texts."""
         try:
-            text = _apache_snippet.read(path)
+            text = _own_file.read(path)
         except UsageError as error:
             return f"{error}; trimtab leaves it alone now"
-        return "" if text in ours else _apache_edits.taken_over(path, text)
+        return "" if text in ours else _own_file.taken_over(path, text)
 
     def _look_for_edits(self, knobs: Iterable[str]) -> None:
         """Stands down the knobs that somebody else has set."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_process, _apache_status, _master
 from trimtab.plants._apache_config import Origin, evaluate
 from trimtab.plants._apache_process import Parent, find
 from trimtab.plants._apache_program import _options
@@ -52,8 +52,8 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert _apache_process._address("0100007F") == "127.0.0.1"
-    assert _apache_process._address("00000000000000000000000001000000") == "::1"
+    assert _master._address("0100007F") == "127.0.0.1"
+    assert _master._address("00000000000000000000000001000000") == "::1"
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:
