@@ -7,6 +7,7 @@ return is all that happens.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
 from trimtab.core.trial import Fate, MoveState, Trial
 from trimtab.core.window import Configuration, Window
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
 from trimtab.guard import review_all
 from trimtab.observer import Observer, Stop
@@ -262,17 +263,20 @@ class Loop:
 
     def _note(self, kind: NoteKind, text: str, knob: str = "") -> None:
         note = Note(self._observer.now_s(), kind, text, knob)
-        self._recorder.note(note)
-        self._on_event(note)
+        try:
+            self._recorder.note(note)
+        finally:
+            self._on_event(note)
 
     def _restore(self) -> bool:
         """Puts back what was in force before the run; True when that is so now."""
         if not self._touched:
             return False
+        text, restored = "the configuration from before the run is in force again", True
         try:
             self._plant.restore()
-        except TrimtabError as error:
-            self._note(NoteKind.RESTORE, f"could not restore the configuration: {error}")
-            return False
-        self._note(NoteKind.RESTORE, "the configuration from before the run is in force again")
-        return True
+        except (TrimtabError, OSError) as error:
+            text, restored = f"could not restore the configuration: {error}", False
+        with contextlib.suppress(StoreError):  # the outcome, which is stored next, meets the same and says so
+            self._note(NoteKind.RESTORE, text)
+        return restored

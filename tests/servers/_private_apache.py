@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,8 +50,8 @@ class Bed:
 
 
 @contextmanager
-def private(mpm: Mpm, **fields: object) -> Iterator[Bed]:
-    """A small private Apache: 8 processes in force, 16 possible."""
+def private(mpm: Mpm, environ: Mapping[str, str] | None = None, **fields: object) -> Iterator[Bed]:
+    """A small private Apache: 8 processes in force, 16 possible; `environ` is added to its environment."""
     threads = 1 if mpm == "prefork" else 4
     spec = ApacheSpec(
         mpm,
@@ -60,5 +60,6 @@ def private(mpm: Mpm, **fields: object) -> Iterator[Bed]:
         threads_per_child=max(4, threads),
         keep_alive_timeout_ms=300,
     )
-    with ApacheTestbed(replace(spec, **fields)) as testbed:  # type: ignore[arg-type]
+    more = environ or {}
+    with ApacheTestbed(replace(spec, **fields), environment=lambda port: more) as testbed:  # type: ignore[arg-type]
         yield Bed(testbed, threads)

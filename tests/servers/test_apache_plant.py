@@ -18,7 +18,7 @@ import pytest
 from tests.servers._private_apache import MPMS, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_process, _apache_status, _master
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants.apache import Apache, probe
@@ -59,7 +59,7 @@ def busy(bed: Bed) -> int:
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
     workers = _apache_process.generations(_apache_process.find(bed.testbed.pid), frozenset()).workers
-    return sum(len(held & _apache_process.descriptors(worker, "socket")) for worker in workers)
+    return sum(len(held & _master.descriptors(worker, "socket")) for worker in workers)
 
 
 def test_it_is_found_and_read(bed: Bed) -> None:
@@ -342,7 +342,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
         apache.apply({"max_request_workers": 4 * bed.threads})
         os.kill(apache.pid, signal.SIGTERM)
         deadline = time.monotonic() + 5
-        while _apache_process.start_of(apache.pid) is not None and time.monotonic() < deadline:
+        while _master.start_of(apache.pid) is not None and time.monotonic() < deadline:
             time.sleep(0.02)
         with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
             apache.configuration()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.errors import UsageError
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_status, _master
 from trimtab.plants._apache_config import Configuration, evaluate
 from trimtab.plants._apache_limits import limits
 from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program
+from trimtab.plants._apache_program import Program, Verdict
+from trimtab.plants._vetted import same_files, vet
 
 STATUS_PATIENCE_S = 2.0
 
@@ -39,15 +39,18 @@ class Attached:
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.parent = parent
-        self.program = Program.of(parent)
-        self.origin = self.program.origin(_cwd(parent))
-        _same_files(parent, self.origin.config_file)
+        vet(parent)
+        self.program = Program.of(parent, _cwd(parent))
+        vet(parent)
+        self.origin = self.program.origin()
+        same_files(parent, [self.origin.config_file])
         self._config = evaluate(self.origin)
+        same_files(parent, self._config.files)
         self.limits = limits(self._config)
-        self.listeners = _apache_process.listeners(parent.pid)
+        self.listeners = _master.listeners(parent.pid)
         known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
         self.status_url = _apache_status.find(known, STATUS_PATIENCE_S)
-        self._pipes = _apache_process.descriptors(parent.pid, "pipe")
+        self._pipes = _master.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
         self.notes: list[str] = []
@@ -61,10 +64,21 @@ class Attached:
             self._config = evaluate(self.origin)
         return self._config
 
+    def test(self) -> Verdict:
+        """Has Apache check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.parent)
+        self._config = evaluate(self.origin)
+        return self.program.test(self._config.variables)
+
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
-        self._pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        self._pipes = _master.descriptors(self.parent.pid, "pipe")
         self.board = _apache_status.scoreboard(self.status_url, STATUS_PATIENCE_S)
         filed = values["max_request_workers"]
         if self.board is not None and not _apache_status.agrees(self.board, filed):
@@ -82,7 +96,7 @@ class Attached:
             PlantGone: it has ended.
         """
         self.parent.check()
-        pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        pipes = _master.descriptors(self.parent.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 
@@ -120,20 +134,3 @@ def _cwd(parent: Parent) -> Path:
         return Path(os.readlink(f"/proc/{parent.pid}/cwd"))
     except OSError:
         return Path("/")
-
-
-def _same_files(parent: Parent, config_file: Path) -> None:
-    """Makes sure that Apache and trimtab see the same files.
-
-    Raises:
-        UsageError: Apache is in a container, or the file cannot be read.
-    """
-    try:
-        its = os.stat(f"/proc/{parent.pid}/root{config_file}")
-        ours = config_file.stat()
-    except PermissionError:
-        raise _apache_process.not_permitted(parent.pid) from None
-    except OSError as error:
-        raise UsageError(f"cannot read Apache's configuration {config_file}: {error.strerror}") from None
-    if (its.st_dev, its.st_ino) != (ours.st_dev, ours.st_ino):
-        raise UsageError(f"Apache (pid {parent.pid}) sees other files, as in a container: run trimtab in there")

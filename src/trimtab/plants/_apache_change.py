@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants import _apache_status
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_drain import drain
 from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Generations, children
+from trimtab.plants._apache_process import Generations
 from trimtab.plants._apache_reload import Patience, reload
-from trimtab.plants._apache_snippet import read, write
+from trimtab.plants._master import children
+from trimtab.plants._own_file import read, write
 
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
@@ -52,54 +53,84 @@ class Change:
             ApplyFailed: it did not take; the file and the running configuration are as they were.
             PlantGone: Apache ended; the file is as it was.
         """
-        previous = read(self.path)
         try:
+            previous = read(self.path)
             write(self.path, self.text)
         except OSError as error:
             raise ApplyRefused(f"cannot write {self.path}: {error.strerror}") from None
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
         try:
             self._test()
-        except BaseException:
-            write(self.path, previous)
+        except BaseException as error:
+            self._put_back(previous, error)
             raise
         try:
             stuck = self._make_room(limits(self.apache.config).max_request_workers)
             seen = reload(self.apache.parent, self.clock, self.patience)
             return (*self._verify(seen, expected), *stuck)
-        except PlantGone:
-            write(self.path, previous)
+        except PlantGone as error:
+            self._put_back(previous, error)
             raise
         except BaseException as error:
             try:
                 replace(self, text=previous).undo()
             except ApplyFailed as second:
                 raise ApplyFailed(f"{error}; {second}") from error
+            if isinstance(error, OSError | UsageError):
+                raise ApplyFailed(str(error)) from error
             raise
 
     def undo(self) -> None:
         """Puts the text in the file's place even where Apache then refuses its configuration, which is said.
 
         Raises:
-            ApplyFailed: the file is as wanted, but Apache was not or could not be reloaded.
+            ApplyFailed: the file could not be put there, as on a full disk, or it is as wanted, but Apache was not or
+                could not be reloaded; the message says which.
         """
-        write(self.path, self.text)
-        verdict = self.apache.program.test()
-        if not verdict.valid:
-            raise ApplyFailed(
-                f"{self.path} is as it was, but Apache was not reloaded, because it refuses its configuration: "
-                f"{verdict.message}"
-            )
+        self._put(self.text)
         try:
+            verdict = self.apache.test()
+            if not verdict.valid:
+                raise ApplyFailed(f"Apache refuses its configuration: {verdict.message}")
             self._make_room(limits(self.apache.config).max_request_workers)
             reload(self.apache.parent, self.clock, self.patience)
             self.apache.read_running()
-        except ApplyFailed as error:
-            raise ApplyFailed(f"{self.path} is as it was, but the reload to it failed: {error}") from None
+        except (ApplyFailed, UsageError, OSError) as error:
+            raise ApplyFailed(f"{self.path} is as it was, but Apache was not reloaded to it: {error}") from None
         except PlantGone:
             return
 
+    def _put(self, text: str | None) -> None:
+        """Puts a text in the file's place.
+
+        Raises:
+            ApplyFailed: it could not be done; the file is as it is.
+        """
+        try:
+            write(self.path, text)
+        except (UsageError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ApplyFailed(
+                f"{self.path} could not be put back: {why}; 'trimtab runs undo' does it later"
+            ) from None
+
+    def _put_back(self, text: str | None, why: BaseException) -> None:
+        """Puts back what was there, after `why`.
+
+        Raises:
+            ApplyFailed: that failed too.
+        """
+        try:
+            self._put(text)
+        except ApplyFailed as error:
+            raise ApplyFailed(f"{why}; {error}") from why
+
     def _test(self) -> None:
-        verdict = self.apache.program.test()
+        try:
+            verdict = self.apache.test()
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
         if not verdict.valid:
             raise ApplyRefused(f"Apache refuses the configuration: {verdict.message}")
         if self.text is not None and self.path not in verdict.files:

@@ -15,13 +15,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.files import read_text
 from trimtab.plants._apache_syntax import Directive, identifier, lines, source_name, version_holds, words
+from trimtab.trust import open_trusted, printable, require_trusted
 
 Overlay = Mapping[Path, str | None]
 """Files to imagine: their text, or None for a file to be taken as absent."""
 
 Stamp = tuple[int, int, int]
-"""Inode, size in bytes and time of the last change in nanoseconds; zeros for a path that does not exist."""
+"""Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too); zeros for a path that does
+not exist."""
 
 _MAX_DEPTH = 128
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
@@ -39,6 +42,8 @@ class Configuration:
     modules: set[str] = field(default_factory=set)
     """Identifiers (`status_module`) and source names (`mod_status.c`)."""
     uncertain: list[str] = field(default_factory=list)
+    variables: frozenset[str] = frozenset()
+    """Names of the variables that it takes from the environment."""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
 
     def named(self, *names: str) -> list[Directive]:
@@ -81,7 +86,7 @@ def stamp(path: Path) -> Stamp:
         status = path.stat()
     except OSError:
         return (0, 0, 0)
-    return (status.st_ino, status.st_size, status.st_mtime_ns)
+    return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:
@@ -92,7 +97,7 @@ def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:
         overlay: files to imagine, or to leave out.
 
     Raises:
-        UsageError: a file cannot be read, or includes nest without end.
+        UsageError: a file cannot be read, somebody else could change what is read, or includes nest without end.
     """
     return _Reader(origin, overlay or {}).run()
 
@@ -121,9 +126,10 @@ class _Reader:
         text = self._overlay.get(path)
         if text is None:
             try:
-                text = path.read_text(errors="surrogateescape")
+                text = read_text(open_trusted(path), path)
             except OSError as error:
-                raise UsageError(f"cannot read Apache's configuration: {path}: {error.strerror}") from None
+                why = f"{printable(str(path))}: {error.strerror}"
+                raise UsageError(f"cannot read Apache's configuration: {why}") from None
         self._out.stamps[path] = stamp(path)
         self._out.files.append(path)
         self._text(text, path, context, depth)
@@ -169,9 +175,13 @@ class _Reader:
         elif found.name == "undefine" and args:
             self._variables.pop(args[0], None)
         elif found.name == "serverroot" and args:
-            self._root = Path(args[0])
+            self._root = Path("/", args[0])
         elif found.name == "loadmodule" and len(args) > 1:
+            require_trusted(self._root / args[1])
             self._out.modules |= {args[0], source_name(args[0])}
+        elif found.name == "loadfile":
+            for file in args:
+                require_trusted(self._root / file)
         elif found.name == "use":
             self._out.uncertain.append(f"macro at {found.where}")
         self._out.directives.append(found)
@@ -199,7 +209,8 @@ class _Reader:
         return [file for path in found for file in self._tree(path)]
 
     def _tree(self, path: Path) -> Iterator[Path]:
-        """The file itself, or all files of a directory and those below it."""
+        """The file, or all files of a directory and those below it; where there is none, others may add none."""
+        require_trusted(path)
         if path.is_dir():
             for name in self._names(path):
                 yield from self._tree(path / name)
@@ -212,6 +223,7 @@ class _Reader:
 
     def _names(self, directory: Path) -> list[str]:
         """What a directory holds, as the overlay has it, sorted by bytes as Apache does."""
+        require_trusted(directory)
         self._out.stamps[directory] = stamp(directory)
         try:
             names = set(os.listdir(directory))
@@ -227,6 +239,8 @@ class _Reader:
 
         def value(match: re.Match[str]) -> str:
             name = match[1]
+            if not self._variables.get(name) and name in self._origin.environ:
+                self._out.variables |= {name}
             return self._variables.get(name) or self._origin.environ.get(name) or match[0]
 
         return _VARIABLE.sub(value, text)

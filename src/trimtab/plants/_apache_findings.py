@@ -10,12 +10,13 @@ from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_process, _apache_snippet, _apache_status
+from trimtab.plants import _apache_status, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_limits import knobs
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_process import Parent
 from trimtab.sensors import accept_queue, resources, server_status, shim
+from trimtab.trust import require_trusted
 
 
 def findings(parent: Parent) -> tuple[Finding, ...]:
@@ -71,13 +72,7 @@ def permitted(apache: Attached) -> None:
         UsageError: not by us.
         PlantGone: it has ended.
     """
-    apache.parent.check()
-    try:
-        os.kill(apache.parent.pid, 0)
-    except PermissionError:
-        raise _apache_process.not_permitted(apache.parent.pid) from None
-    except ProcessLookupError:
-        raise PlantGone(f"Apache (pid {apache.parent.pid}) has ended") from None
+    apache.parent.signal(0)
 
 
 def writable(path: Path, written: str | None) -> None:
@@ -90,8 +85,9 @@ def writable(path: Path, written: str | None) -> None:
     Raises:
         UsageError: it may not, or is not ours.
     """
+    require_trusted(path.parent)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
-    text = _apache_snippet.read(path)
-    if text is not None and text != written and _apache_snippet.leftover(text) is None:
+    text = _own_file.read(path)
+    if text is not None and text != written and _own_file.leftover(text) is None:
         raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")

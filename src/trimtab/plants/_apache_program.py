@@ -11,10 +11,15 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.plants._apache_config import Origin
 from trimtab.plants._apache_process import Parent
+from trimtab.trust import printable
 
 _WITH_VALUE = "DCcdfkEe"
 _KEPT = "DCcdf"
-_NOT_FOR_A_TEST = frozenset({"LD_PRELOAD", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID"})
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED = re.compile(r"LANG|TZ|LC_\w+|APACHE_\w+")
+"""What the program gets of the environment, beside the variables that the configuration names."""
+_NEVER = re.compile(r"LD_.*|GLIBC_TUNABLES|PATH")
+"""What the loader would act upon, also where the configuration names it."""
 _PATIENCE_S = 60.0
 
 
@@ -40,7 +45,7 @@ class Program:
     Args:
         exe: path of the program.
         options: option letter to values, in order, of those that shape the configuration.
-        environ: the environment.
+        environ: the environment, all of it.
     """
 
     exe: Path
@@ -48,25 +53,29 @@ class Program:
     environ: Mapping[str, str]
 
     @staticmethod
-    def of(parent: Parent) -> Program:
+    def of(parent: Parent, cwd: Path) -> Program:
         """The program of a running Apache.
+
+        Args:
+            parent: its parent process.
+            cwd: where Apache was started, for a relative -d.
 
         Raises:
             UsageError: its environment may not be read.
+            PlantGone: it has ended.
         """
-        kept = {name: value for name, value in parent.environ().items() if name not in _NOT_FOR_A_TEST}
-        return Program(parent.exe, tuple(_options(parent.argv[1:])), kept)
+        options = [
+            (letter, str(cwd / value) if letter == "d" else value) for letter, value in _options(parent.argv[1:])
+        ]
+        return Program(parent.exe, tuple(options), parent.environ())
 
     @property
     def argv(self) -> list[str]:
         """The program and its options, to which a question is added."""
         return [str(self.exe), *(part for letter, value in self.options for part in (f"-{letter}", value))]
 
-    def origin(self, cwd: Path) -> Origin:
+    def origin(self) -> Origin:
         """Where the evaluation of the configuration starts.
-
-        Args:
-            cwd: where Apache was started, for a relative -d.
 
         Raises:
             UsageError: the program does not answer as Apache does.
@@ -76,9 +85,9 @@ class Program:
         root = re.search(r'-D HTTPD_ROOT="([^"]*)"', said)
         main = re.search(r'-D SERVER_CONFIG_FILE="([^"]*)"', said)
         if version is None or root is None or main is None:
-            raise UsageError(f"{self.exe} -V does not answer as Apache does")
+            raise UsageError(f"{printable(str(self.exe))} -V does not answer as Apache does")
         chosen = dict(self.options)
-        server_root = cwd / chosen.get("d", root[1])
+        server_root = Path("/", chosen.get("d", root[1]))
         return Origin(
             server_root / chosen.get("f", main[1]),
             server_root,
@@ -90,26 +99,40 @@ class Program:
             tuple(int(part) for part in version[1].split(".")),
         )
 
-    def test(self) -> Verdict:
+    def test(self, named: frozenset[str]) -> Verdict:
         """Has Apache check its configuration as it is on disk now.
+
+        Args:
+            named: the variables of the environment that the configuration names.
 
         Raises:
             UsageError: the program cannot be run.
         """
-        answer = self._run(["-t", "-D", "DUMP_INCLUDES"])
+        answer = self._run(["-t", "-D", "DUMP_INCLUDES"], named)
         files = re.findall(r"^\s+\(\S+\) (/.*)$", answer.stdout, re.MULTILINE)
         told = [line.strip() for line in answer.stderr.splitlines() if line.strip() and line.strip() != "Syntax OK"]
         return Verdict(answer.returncode == 0, " ".join(told), frozenset(Path(file) for file in files))
 
     def _ask(self, question: str) -> str:
-        return self._run([question]).stdout
+        return self._run([question], frozenset()).stdout
 
-    def _run(self, question: list[str]) -> subprocess.CompletedProcess[str]:
+    def passed(self, named: frozenset[str]) -> dict[str, str]:
+        """The environment in which it is run: never what the loader would act upon.
+
+        Args:
+            named: the variables that the configuration names.
+        """
+        kept = (name for name in self.environ if _PASSED.fullmatch(name) or name in named)
+        return {"PATH": _PATH} | {name: self.environ[name] for name in kept if not _NEVER.fullmatch(name)}
+
+    def _run(self, question: list[str], named: frozenset[str]) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 [*self.argv, *question],
-                env=dict(self.environ),
+                env=self.passed(named),
+                cwd="/",
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,
                 capture_output=True,
                 text=True,
                 errors="replace",

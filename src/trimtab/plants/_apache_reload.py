@@ -6,13 +6,13 @@ configuration again and starts a new generation of children; those of the old on
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, PlantGone
-from trimtab.plants._apache_process import Generations, Parent, descriptors, generations, not_permitted
+from trimtab.errors import ApplyFailed
+from trimtab.plants._apache_process import Generations, Parent, generations
+from trimtab.plants._master import descriptors
 
 _POLL_S = 0.02
 _QUIET_S = 5.0
@@ -50,12 +50,7 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
     """
     parent.check()
     before = _quiet(parent, clock)
-    try:
-        os.kill(parent.pid, signal.SIGUSR1)
-    except ProcessLookupError:
-        raise PlantGone(f"Apache (pid {parent.pid}) has ended") from None
-    except PermissionError:
-        raise not_permitted(parent.pid) from None
+    parent.signal(signal.SIGUSR1)
     fresh = _new_pipes(parent, before, clock, patience.reload_s)
     deadline = clock.now_s() + patience.serve_s
     while True:

@@ -18,13 +18,15 @@ def script(parent: Parent, program: Program, path: Path, before: str | None) -> 
         path: our file.
         before: what was there before; None for nothing.
     """
-    file, temporary = shlex.quote(str(path)), shlex.quote(str(path.with_name(f".{path.name}.undo")))
+    file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
     if before is None:
         back = f"rm -f {file}"
     else:
-        back = f"printf '%s' {shlex.quote(before)} > {temporary}\nmv {temporary} {file}"
-    environ = [f"{name}={value}" for name, value in sorted(program.environ.items()) if name.startswith("APACHE_")]
-    test = shlex.join(["env", *environ, *program.argv, "-t"])
+        # mktemp makes a file that was not there, whatever name somebody has put a link under.
+        back = f'fresh=$(mktemp {fresh})\nprintf \'%s\' {shlex.quote(before)} > "$fresh"\nchmod 644 "$fresh"\n'
+        back += f'mv -f "$fresh" {file}'
+    environ = [f"{name}={value}" for name, value in sorted(program.passed(frozenset()).items())]
+    test = "cd / && " + shlex.join(["env", "-i", *environ, *program.argv, "-t"])
     return "\n".join(
         (
             "#!/bin/sh",

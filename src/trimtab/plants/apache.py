@@ -16,7 +16,7 @@ from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
 from trimtab.plants._apache_findings import findings, permitted, writable
@@ -28,6 +28,7 @@ from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
+from trimtab.trust import printable
 
 
 class Apache(Plant):
@@ -157,20 +158,20 @@ class Apache(Plant):
             PlantGone: Apache has ended.
         """
         wanted = self.validated(changes)
-        self._apache.refresh()
-        self._look_for_edits({*wanted, *self._set})
-        for knob in wanted:
-            if knob in self._down:
-                self._told.add(knob)
-                raise OperatorEdit(knob, self._down[knob])
-        if all(self._apache.in_force[knob] == value for knob, value in wanted.items()):
-            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
         try:
+            self._apache.refresh()
+            self._look_for_edits({*wanted, *self._set})
+            for knob in wanted:
+                if knob in self._down:
+                    self._told.add(knob)
+                    raise OperatorEdit(knob, self._down[knob])
+            if all(self._apache.in_force[knob] == value for knob, value in wanted.items()):
+                return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
             self.check_permissions()
+            path = self._place()
+            before = _own_file.read(path) if self._written is None else self._original
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
-        path, first = self._place(), self._written is None
-        before = _apache_snippet.read(path) if first else self._original
         values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
         text = _apache_snippet.compose(values, before, self._start_servers(values))
         started_s = self.clock.now_s()
@@ -188,9 +189,8 @@ class Apache(Plant):
         if self._written is None:
             return
         path = self._place()
-        text = _apache_snippet.read(path)
-        if text not in (self._written, self._original):
-            raise OperatorEdit(min(self._set), _apache_edits.taken_over(path, text))
+        if edit := self._edit(path, self._written, self._original):
+            raise OperatorEdit(min(self._set), edit)
         self._change(path, self._original).undo()
         self._written, self._original, self._set = None, None, {}
 
@@ -198,9 +198,9 @@ class Apache(Plant):
         """What an earlier trimtab left behind, in one line; empty when nothing."""
         try:
             path = self._place()
+            found = _own_file.leftover(_own_file.read(path) or "")
         except UsageError:
             return ""
-        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
         return f"{path} is left from an earlier run" if found and self._written is None else ""
 
     def undo_leftover(self) -> None:
@@ -210,13 +210,10 @@ class Apache(Plant):
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+        found = _own_file.leftover(_own_file.read(path) or "")
         if found is None or self._written is not None:
             return
-        while found is not None:
-            before = found.before
-            found = None if before is None else _apache_snippet.leftover(before)
-        self._change(path, before).undo()
+        self._change(path, found.first()).undo()
 
     def close(self) -> None:
         """Gives back the sensors, without changing the server; may be called twice."""
@@ -224,12 +221,14 @@ class Apache(Plant):
             sensor.close()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-        except UsageError:
-            return "#!/bin/sh\n# trimtab has no place in this configuration, so there is nothing to undo.\nexit 0\n"
-        before = _apache_snippet.read(path) if self._written is None else self._original
+            text = _own_file.read(path)
+        except UsageError as error:
+            return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
+        found = _own_file.leftover(text or "") if self._written is None else None
+        before = self._original if self._written is not None else text if found is None else found.first()
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
@@ -255,14 +254,19 @@ class Apache(Plant):
     def _change(self, path: Path, text: str | None) -> Change:
         return Change(self._apache, self.clock, self._patience, path, text)
 
+    def _edit(self, path: Path, *ours: str | None) -> str:
+        """What somebody else has done to our file; empty when it holds one of our texts."""
+        try:
+            text = _own_file.read(path)
+        except UsageError as error:
+            return f"{error}; trimtab leaves it alone now"
+        return "" if text in ours else _own_file.taken_over(path, text)
+
     def _look_for_edits(self, knobs: Iterable[str]) -> None:
         """Stands down the knobs that somebody else has set."""
-        if self._written is not None:
-            path = self._place()
-            text = _apache_snippet.read(path)
-            if text != self._written:
-                self._down |= dict.fromkeys(self._knobs, _apache_edits.taken_over(path, text))
-                return
+        if self._written is not None and (edit := self._edit(self._place(), self._written)):
+            self._down |= dict.fromkeys(self._knobs, edit)
+            return
         self._down |= _apache_edits.edits(self._apache.config, self._settings, knobs, self._set)
 
 

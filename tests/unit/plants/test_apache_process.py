@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_process, _apache_status, _master
 from trimtab.plants._apache_config import Origin, evaluate
 from trimtab.plants._apache_process import Parent, find
 from trimtab.plants._apache_program import _options
 
-ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"))
-TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"))
+ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
+TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"), os.geteuid())
 
 
 def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
@@ -42,7 +43,7 @@ def test_of_several_one_must_be_chosen_from_a_list(monkeypatch: pytest.MonkeyPat
 
 def test_a_parent_that_has_ended_is_gone() -> None:
     with pytest.raises(PlantGone, match=f"pid {1 << 30}"):
-        Parent(1 << 30, 1, Path("/x"), ()).check()
+        Parent(1 << 30, 1, Path("/x"), (), 0).check()
 
 
 def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
@@ -51,8 +52,8 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert _apache_process._address("0100007F") == "127.0.0.1"
-    assert _apache_process._address("00000000000000000000000001000000") == "::1"
+    assert _master._address("0100007F") == "127.0.0.1"
+    assert _master._address("00000000000000000000000001000000") == "::1"
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:

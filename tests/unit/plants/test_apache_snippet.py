@@ -10,8 +10,9 @@ import pytest
 
 from trimtab.plants._apache_process import Parent
 from trimtab.plants._apache_program import Program
-from trimtab.plants._apache_snippet import compose, leftover, read, write
+from trimtab.plants._apache_snippet import compose
 from trimtab.plants._apache_undo import script
+from trimtab.plants._own_file import leftover, read, write
 
 VALUES = {"max_request_workers": 40, "keep_alive_timeout_ms": 700}
 
@@ -90,7 +91,7 @@ def test_the_undo_script_is_a_shell_script_that_puts_the_file_back(tmp_path: Pat
     path = tmp_path / "it's a dir" / "zz-trimtab.conf"
     path.parent.mkdir()
     path.write_text("ours")
-    parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",))
+    parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",), 0)
     program = Program(Path("/bin/true"), (("f", "a b"),), {"APACHE_RUN_DIR": "/x y", "SECRET": "1"})
     text = script(parent, program, path, before)
     assert "SECRET" not in text

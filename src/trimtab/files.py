@@ -1,0 +1,125 @@
+"""Writes files whole or not at all and reads them within bounds, also where others may write in the directory.
+
+No link that somebody has put in a file's place is followed, and no name can be guessed beforehand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.trust import printable
+
+MOST_BYTES = 16 << 20
+"""More than any text that trimtab reads: what is longer is not read at all."""
+
+
+def read_text(fd: int, name: str | os.PathLike[str]) -> str:
+    """The text of an open file, which is closed.
+
+    Args:
+        fd: its descriptor.
+        name: what it is called in messages.
+
+    Raises:
+        UsageError: it is not a regular file, or too long.
+        OSError: it cannot be read.
+    """
+    with os.fdopen(fd, encoding="utf-8", errors="surrogateescape") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise UsageError(f"{printable(os.fspath(name))} is not a regular file")
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise UsageError(f"{printable(os.fspath(name))} is longer than {MOST_BYTES} bytes")
+    return text
+
+
+def read_regular(path: Path) -> str | None:
+    """The text of a file; None when there is none.
+
+    Raises:
+        UsageError: there is something else, such as a link, or it is too long.
+        OSError: it cannot be read.
+    """
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{printable(os.fspath(path))} is not a regular file")
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    return read_text(fd, path)
+
+
+def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
+    """Puts a text in a file's place in one step, and on disk before it returns.
+
+    A file that is there keeps its owner, as far as we may give it away, and its mode.
+
+    Args:
+        path: the file.
+        text: what it shall hold; bytes that are not UTF-8 as Python writes them (surrogateescape).
+        mode: of a new file, less the umask.
+
+    Raises:
+        UsageError: what is there is not a regular file; it is left alone.
+        OSError: it could not be done; what was there before still is.
+    """
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        before = _present(path, directory)
+        fresh = f".{path.name}.{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(fresh, flags, mode if before is None else 0o600, dir_fd=directory)
+        try:
+            with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text)
+                file.flush()
+                if before is not None:
+                    _keep(fd, before)
+                os.fsync(fd)
+            os.rename(fresh, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(fresh, dir_fd=directory)
+            raise
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def remove(path: Path) -> None:
+    """Takes a file away, if it is there, and is on disk before it returns.
+
+    Raises:
+        OSError: it could not be done.
+    """
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=directory)
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _present(path: Path, directory: int) -> os.stat_result | None:
+    """What is in a file's place; None for nothing."""
+    try:
+        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{printable(os.fspath(path))} is not a regular file: choose another name")
+    return found
+
+
+def _keep(fd: int, before: os.stat_result) -> None:
+    """Gives a new file the owner and the mode of the one whose place it takes."""
+    with contextlib.suppress(PermissionError):
+        os.fchown(fd, before.st_uid, before.st_gid)
+    os.fchmod(fd, before.st_mode & 0o777)

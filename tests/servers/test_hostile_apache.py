@@ -1,0 +1,284 @@
+"""Nothing of a stranger's is run, read, signalled or waited for because his process is named as Apache's are.
+
+trimtab runs as root here, and the stranger as uid 65534. What root ran would leave a marker.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_apache import Bed, private
+from trimtab.clock import SystemClock
+from trimtab.core import Finding
+from trimtab.errors import ApplyRefused, UsageError
+from trimtab.plants import _apache_process, _master
+from trimtab.plants._apache_findings import findings
+from trimtab.plants.apache import Apache
+from trimtab.testbed._private import free_ports
+from trimtab.testbed.apache import module_directory, program
+
+pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
+
+STRANGER = 65534
+AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
+PATIENCE_S = 10.0
+MODULE = """
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void run(void) { if (geteuid() == 0) creat(MARKER, 0600); }
+unsigned la_version(unsigned version) { return version; }
+"""
+
+
+@pytest.fixture
+def his(tmp_path: Path) -> Path:
+    """A directory of the stranger's, in one that is root's."""
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        above.chmod(0o755)
+    directory = tmp_path / "his"
+    directory.mkdir()
+    os.chown(directory, STRANGER, STRANGER)
+    return directory
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """What would be there if root had run something of the stranger's."""
+    return tmp_path / "root-was-here"
+
+
+def evil_library(his: Path, marker: Path) -> Path:
+    """A library that makes the marker when root loads it, as a module or as what LD_AUDIT names."""
+    source, library = his / "evil.c", his / "evil.so"
+    source.write_text(MODULE)
+    subprocess.run(["cc", "-shared", "-fPIC", f'-DMARKER="{marker}"', "-o", library, source], check=True)
+    os.chown(library, STRANGER, STRANGER)
+    return library
+
+
+def script(marker: Path) -> str:
+    """Makes the marker when root runs it; else waits until its input ends."""
+    return f'[ "$(/usr/bin/id -u)" = 0 ] && : > {marker}; read wait'
+
+
+@contextmanager
+def running(*command: str | Path) -> Iterator[int]:
+    """A process that is named as Apache's are; ended with its children when the block ends."""
+    before = {parent.pid for parent in _apache_process.parents()}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while process.pid not in {parent.pid for parent in _apache_process.parents()} - before:
+            assert process.poll() is None and time.monotonic() < deadline, f"{command} did not start"
+            time.sleep(0.02)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@contextmanager
+def real_apache(his: Path, *lines: str, variable: str = "NONE=") -> Iterator[int]:
+    """A real Apache that the stranger runs with a configuration and a variable of his own."""
+    (port,) = free_ports(1)
+    modules = [
+        f"LoadModule {name}_module {module_directory()}/mod_{name}.so"
+        for name in ("mpm_event", "authz_core", "status")
+    ]
+    own = [f"ServerRoot {his}", f"PidFile {his}/pid", f"ErrorLog {his}/log", f"Listen 127.0.0.1:{port}"]
+    config = his / "evil.conf"
+    config.write_text("\n".join([*own, *modules, *lines, ""]))
+    with running(*AS_STRANGER, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
+        deadline = time.monotonic() + PATIENCE_S
+        while not _master.listeners(pid):
+            assert time.monotonic() < deadline, (his / "log").read_text()
+            time.sleep(0.02)
+        yield pid
+
+
+def doctor(pid: int) -> tuple[Finding, ...]:
+    """What the doctor says of one process."""
+    return next(findings(parent) for parent in _apache_process.parents() if parent.pid == pid)
+
+
+def refusal(pid: int, marker: Path) -> str:
+    """What trimtab says when it shall attach to a process; it has run nothing of it."""
+    with pytest.raises(UsageError) as refused:
+        Apache.attach(SystemClock(), pid)
+    assert not marker.exists(), "root has run it"
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def assert_left_to_its_user(pid: int, marker: Path) -> None:
+    """Doctor and plant run nothing of it, and both say in one line who runs it and what to do."""
+    (found,) = doctor(pid)
+    for said in (refusal(pid, marker), found.detail):
+        assert f"pid {pid}" in said and f"uid {STRANGER}" in said and "run trimtab as that user" in said, said
+    assert not found.usable
+
+
+def test_a_strangers_program_that_is_named_apache2_is_not_run(his: Path, marker: Path) -> None:
+    shutil.copy("/bin/dash", his / "apache2")
+    with running(*AS_STRANGER, his / "apache2", "-c", script(marker)) as pid:
+        assert_left_to_its_user(pid, marker)
+
+
+def test_a_strangers_module_is_not_loaded_by_a_real_apache(his: Path, marker: Path) -> None:
+    library = evil_library(his, marker)
+    with real_apache(his, f"LoadFile {library}") as pid:
+        assert_left_to_its_user(pid, marker)
+
+
+@pytest.mark.parametrize("variable", ["LD_AUDIT", "LD_PRELOAD"])
+def test_what_a_strangers_environment_names_is_not_loaded(his: Path, marker: Path, variable: str) -> None:
+    library = evil_library(his, marker)
+    with real_apache(his, variable=f"{variable}={library}") as pid:
+        assert_left_to_its_user(pid, marker)
+
+
+@pytest.mark.parametrize("variable", ["LD_AUDIT", "LD_PRELOAD"])
+def test_what_the_environment_of_roots_own_apache_has_loaded_is_not_loaded_into_its_test(
+    tmp_path: Path, variable: str
+) -> None:
+    marker = tmp_path / "marker"
+    library = evil_library(tmp_path, marker)
+    os.chown(library, 0, 0)
+    with private("event", environ={variable: str(library)}) as bed:
+        marker.unlink()
+        apache = bed.attach()
+        apache.apply({"max_request_workers": 5 * bed.threads})
+        apache.restore()
+        apache.close()
+    assert not marker.exists()
+
+
+def test_a_file_that_a_stranger_made_into_a_fifo_does_not_hang_the_doctor(his: Path) -> None:
+    with real_apache(his) as pid:
+        (his / "evil.conf").unlink()
+        os.mkfifo(his / "evil.conf")
+        command = [sys.executable, "-m", "trimtab", "doctor"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        assert f"pid {pid}" in said
+
+
+def test_the_command_line_of_a_stranger_is_not_read_because_its_pages_may_never_come(his: Path) -> None:
+    shutil.copy("/bin/dash", his / "apache2")
+    with running(*AS_STRANGER, his / "apache2", "-c", "read wait \x1b[2J") as pid:
+        found = next(parent for parent in _apache_process.parents() if parent.pid == pid)
+        assert found.argv == ()
+
+
+def test_a_stranger_cannot_keep_root_from_finding_its_own_apache(his: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy("/bin/dash", his / "apache2")
+    with private("event") as bed, running(*AS_STRANGER, his / "apache2", "-c", "read wait") as pid:
+        real = _apache_process.parents
+        monkeypatch.setattr(
+            _apache_process, "parents", lambda: [one for one in real() if one.pid in (bed.testbed.pid, pid)]
+        )
+        assert _apache_process.find(None).pid == bed.testbed.pid
+
+
+def test_what_runs_in_another_mount_namespace_is_compared_before_it_is_run(tmp_path: Path, marker: Path) -> None:
+    for name in ("apache2", "another"):
+        shutil.copy("/bin/dash", tmp_path / name)
+    there = f'mount --bind {tmp_path}/another {tmp_path}/apache2 && exec {tmp_path}/apache2 -c "$0"'
+    # The one that runs is the other's; what would be run here is ours of the same name.
+    with running("unshare", "--mount", "sh", "-c", there, f"read wait || : > {marker}") as pid:
+        assert re.search("sees other files.*run trimtab in there", refusal(pid, marker))
+
+
+def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marker: Path) -> None:
+    shutil.copy("/bin/dash", tmp_path / "apache2")
+    inside = ("unshare", "--pid", "--fork", "--kill-child", tmp_path / "apache2", "-c", f"read wait || : > {marker}")
+    process = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (child := [p for p in _apache_process.parents() if p.exe == tmp_path / "apache2"]):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert re.search("pid namespace.*run trimtab in there", refusal(child[0].pid, marker))
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _give_file(bed: Bed) -> Path:
+    os.chown(bed.testbed.config_file, STRANGER, -1)
+    return bed.testbed.config_file
+
+
+def _open_directory(bed: Bed) -> Path:
+    bed.testbed.snippet_directory.chmod(0o777)
+    return bed.testbed.snippet_directory
+
+
+def _open_included_file(bed: Bed) -> Path:
+    bed.write("more.conf", "# nothing\n")
+    path = bed.testbed.snippet_directory / "more.conf"
+    path.chmod(0o664)
+    os.chown(path, -1, STRANGER)
+    return path
+
+
+def _give_link(bed: Bed) -> Path:
+    path = bed.testbed.snippet_directory / "link.conf"
+    path.symlink_to("/etc/shadow")
+    os.chown(path, STRANGER, -1, follow_symlinks=False)
+    return path
+
+
+def _give_module(bed: Bed) -> Path:
+    path = bed.testbed.directory / "mod_env.so"
+    shutil.copy(Path(module_directory()) / "mod_env.so", path)
+    os.chown(path, STRANGER, -1)
+    bed.write("module.conf", f"LoadModule env_module {path}\n")
+    return path
+
+
+def _miss_in_tmp(bed: Bed) -> Path:
+    path = Path(f"/tmp/trimtab-{bed.testbed.directory.name}.conf")
+    bed.write("tmp.conf", f"IncludeOptional {path}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "spoil", [_give_file, _open_directory, _open_included_file, _give_link, _give_module, _miss_in_tmp]
+)
+def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
+    with private("event") as bed:
+        apache = bed.attach()
+        path = spoil(bed)
+        with pytest.raises(UsageError, match=str(path)):
+            bed.attach()
+        (found,) = doctor(bed.testbed.pid)
+        assert not found.usable and str(path) in found.detail
+        with pytest.raises((UsageError, ApplyRefused), match=str(path)):
+            apache.apply({"max_request_workers": 5 * bed.threads})
+        assert not bed.snippet.exists()
+
+
+def test_a_program_that_others_can_change_is_refused(tmp_path: Path, marker: Path) -> None:
+    shutil.copy("/bin/dash", tmp_path / "apache2")
+    os.chown(tmp_path / "apache2", STRANGER, -1)
+    with running(tmp_path / "apache2", "-c", f"read wait || : > {marker}") as pid:
+        assert re.search(f"{tmp_path}/apache2 belongs to uid {STRANGER}: chown", refusal(pid, marker))
+
+
+def test_a_program_that_was_replaced_since_it_was_started_is_not_run(tmp_path: Path, marker: Path) -> None:
+    shutil.copy("/bin/dash", tmp_path / "apache2")
+    with running(tmp_path / "apache2", "-c", f"read wait || : > {marker}") as pid:
+        (tmp_path / "apache2").unlink()
+        shutil.copy("/bin/dash", tmp_path / "apache2")
+        assert re.search("replaced since.*restart", refusal(pid, marker))
