@@ -47,6 +47,11 @@ METRICS: dict[str, Metric] = {
         Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
         Metric("busy_workers", "workers", "workers that hold a connection or a request"),
         Metric("idle_workers", "workers", "workers that wait for work"),
+        Metric("open_connections", "connections", "time average of client connections that the server holds"),
+        Metric("requests_under_way", "requests", "time average of requests begun and not yet answered"),
+        Metric(
+            "connections_dropped_rate_hz", "Hz", "connections per second accepted and closed at once for want of room"
+        ),
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),

@@ -1,0 +1,264 @@
+"""nginx as a plant: the user's own or a private one.
+
+It is steered by files of trimtab's own where nginx includes a directory, by one value in the operator's file where
+he allows it (`places`), and by reloads, in which new processes take over and the old ones finish their requests. A
+change is read back: the configuration test names the files, the master has started as many new processes as it was
+told to, and a short keep-alive time is seen on a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants import _own_file
+from trimtab.plants.nginx import edits, process
+from trimtab.plants.nginx.attached import Attached, word_now
+from trimtab.plants.nginx.change import Change
+from trimtab.plants.nginx.edits import Texts
+from trimtab.plants.nginx.findings import permitted
+from trimtab.plants.nginx.knobs import value_of
+from trimtab.plants.nginx.places import chosen
+from trimtab.plants.nginx.reload import Patience
+from trimtab.plants.nginx.stub_status import StubStatus
+from trimtab.plants.nginx.undo import script
+from trimtab.sensors._eq1 import eq1
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.resources import Resources
+from trimtab.sensors.shim import Shim
+
+
+class Nginx(Plant):
+    """A running nginx.
+
+    Args:
+        clock: for the waits of a reload.
+        attached: the running nginx.
+        patience: how long a reload may take.
+
+    Attributes:
+        clock: as given.
+        pid: process id of the master.
+        listeners: addresses and ports on which it listens.
+    """
+
+    name = "nginx"
+
+    def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
+        self.clock = clock
+        self.pid = attached.master.pid
+        self.listeners = attached.listeners
+        self._nginx = attached
+        self._patience = patience or Patience()
+        self._places = chosen(attached.possible)
+        self._before: Texts = {}
+        self._written: Texts = {}
+        self._set: dict[str, int] = {}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        config = attached.config
+        self._words = {knob: word_now(config, knob) for knob in attached.knobs}
+        page, shared = attached.page, attached.shared
+        stub = None if page is None else StubStatus(page.url, clock, page.host)
+        self._sensors: tuple[Sensor, ...] = (
+            AcceptQueue(attached.listeners, clock, self.pid, stub),
+            Resources(self.pid, clock),
+            *(() if stub is None else (stub,)),
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock),)),
+        )
+
+    @staticmethod
+    def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
+        """Finds a running nginx and reads what it is.
+
+        Args:
+            clock: for the waits of a reload.
+            pid: its master process; None when only one nginx runs.
+            status_url: its page of stub_status; None to look for it.
+            edit: whether values in the operator's own files may be changed.
+
+        Raises:
+            UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+        """
+        if status_url is not None:
+            StubStatus(status_url, clock)  # refuses a page outside this machine before it is asked
+        return Nginx(clock, Attached(process.find(pid), status_url, edit))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this nginx, one line each."""
+        return tuple(self._nginx.notes)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(self._nginx.knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The accept queues, the processes, the page of stub_status and, under `trimtab run`, the shim."""
+        return self._sensors
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return eq1(readings)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: nginx has ended.
+        """
+        self._nginx.refresh()
+        self._look_for_edits(self._set)
+        for knob, message in self._down.items():
+            if knob in self._set and knob not in self._told:
+                self._told.add(knob)
+                raise OperatorEdit(knob, message)
+        return {knob: self._nginx.in_force[knob] for knob in self._nginx.knobs}
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made.
+
+        Raises:
+            UsageError: it could not; the message says what is needed.
+            PlantGone: nginx has ended.
+        """
+        permitted(self._nginx, [self._places[knob].path for knob in self._nginx.knobs])
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change: its values, who else has set them, whether it may be made, and the configuration as it is.
+
+        Raises:
+            ApplyRefused: not valid, not permitted, or nginx refuses its present configuration.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: nginx has ended.
+        """
+        wanted = self.validated(changes)
+        self._nginx.refresh()
+        self._look_for_edits({*wanted, *self._set})
+        for knob in wanted:
+            if knob in self._down:
+                self._told.add(knob)
+                raise OperatorEdit(knob, self._down[knob])
+        before = {knob: self._nginx.in_force[knob] for knob in wanted}
+        if before == wanted:
+            return Prepared({}, {})
+        try:
+            self.check_permissions()
+            verdict = self._nginx.test()
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        if not verdict.valid:
+            raise ApplyRefused(f"nginx refuses its configuration as it is: {verdict.message}")
+        return Prepared(wanted, before, (dict(self._set), edits.present(self._written)))
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force by one reload.
+
+        Raises:
+            ApplyRefused: nginx does not accept it; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: nginx has ended.
+        """
+        if not prepared.changes:
+            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
+        started_s = self.clock.now_s()
+        values = {k: v for k, v in {**self._set, **prepared.changes}.items() if k not in self._down}
+        try:
+            texts = edits.written(self._nginx.config, self._places, values, self._before)
+            first = edits.present({path: None for path in texts if path not in self._before})
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        notes = self._change(texts).bring(values)
+        self._before |= first
+        self._written |= texts
+        self._set = values
+        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was prepared, or committed.
+
+        Raises:
+            ApplyFailed: it could not be taken back.
+            PlantGone: nginx has ended.
+        """
+        if not prepared.changes:
+            return
+        values, texts = prepared.detail
+        if self._set != values:
+            gone = {path: self._before[path] for path in self._written if path not in texts}
+            self._nginx.master.check()
+            self._change({**texts, **gone}).undo()
+            self._set, self._written = dict(values), dict(texts)
+            self._before = {path: text for path, text in self._before.items() if path in texts}
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice.
+
+        An operator's file that was edited meanwhile keeps these edits: only our values are taken back.
+
+        Raises:
+            OperatorEdit: a file of our own was edited by somebody else, and was left as it is.
+            ApplyFailed: the files are as they were, but the reload to them did not take.
+        """
+        if not self._written:
+            return
+        now = edits.present(self._written)
+        texts, theirs = Texts(), ""
+        for path in reversed(self._written):
+            if now[path] != self._written[path] and self._before[path] is None and not path.name.startswith("."):
+                theirs = _own_file.taken_over(path, now[path])
+            elif path.name.startswith("."):
+                texts[path] = self._before[path]
+            else:
+                texts[path] = edits.taken_back(path, now[path], self._before[path], self._written[path])
+        if any(now[path] != text for path, text in texts.items()):
+            self._change(texts).undo()
+        knob = min(self._set, default="")
+        self._before, self._written, self._set = {}, {}, {}
+        if theirs:
+            raise OperatorEdit(knob, theirs)
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        try:
+            left = edits.leftovers(self._nginx.config)
+        except UsageError:
+            return ""
+        names = ", ".join(str(path) for path in left if not path.name.startswith("."))
+        return f"{names} is left from an earlier run" if left and not self._written else ""
+
+    def undo_leftover(self) -> None:
+        """Takes away what earlier runs left behind, back to what was there before the first of them.
+
+        Raises:
+            ApplyFailed: the files are as they were, but the reload to them did not take.
+        """
+        left = edits.leftovers(self._nginx.config)
+        if left and not self._written:
+            self._change(left).undo()
+
+    def close(self) -> None:
+        """Gives back the sensors, without changing the server; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        return script(self._nginx, {knob: self._places[knob] for knob in self._nginx.knobs})
+
+    def _change(self, texts: Texts) -> Change:
+        return Change(self._nginx, self.clock, self._patience, texts)
+
+    def _look_for_edits(self, knobs: Iterable[str]) -> None:
+        """Stands down the knobs that somebody else has set."""
+        config = self._nginx.config
+        for knob in knobs:
+            path, words = word_now(config, knob)
+            if knob in self._set:
+                if value_of(config, knob) != self._set[knob] or path != self._places[knob].path:
+                    self._down[knob] = f"{knob} was edited in {path or 'nginx'}; trimtab leaves it alone now"
+            elif (path, words) != self._words[knob]:
+                self._down[knob] = f"{knob} was edited in {path or self._words[knob][0]}; trimtab leaves it alone now"
