@@ -12,7 +12,7 @@ from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
 
-HABITS = Habits()
+HABITS = Habits(minimize="request_time_s")
 PLANT = Nginx
 
 

@@ -100,8 +100,17 @@ class Nginx(Plant):
         return self._sensors
 
     def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003."""
-        return eq1(readings)
+        """Burst length and response time, Eq. (1) of liu2003, and the time per request.
+
+        Connections are kept for many requests here, and a window in which none came has no time per connection. Per
+        request it is AQT / BL + ST, which is (L + N) / lambda: Little's law over the accept queue and nginx together.
+        """
+        found = eq1(readings)
+        if (service_s := readings.get("service_time_s")) is not None:
+            waits = "accept_queue_delay_s" in readings and "burst_length" in found
+            share_s = readings["accept_queue_delay_s"] / found["burst_length"] if waits else 0.0
+            found["request_time_s"] = share_s + service_s
+        return found
 
     def configuration(self) -> Configuration:
         """What is in force now.
@@ -167,6 +176,7 @@ class Nginx(Plant):
         started_s = self.clock.now_s()
         values = {k: v for k, v in {**self._set, **prepared.changes}.items() if k not in self._down}
         try:
+            self._rebase()
             texts = edits.written(self._nginx.config, self._places, values, self._before)
             first = edits.present({path: None for path in texts if path not in self._before})
         except UsageError as error:
@@ -208,14 +218,14 @@ class Nginx(Plant):
         now = edits.present(self._written)
         texts, theirs = Texts(), ""
         for path in reversed(self._written):
-            if now[path] != self._written[path] and self._before[path] is None and not path.name.startswith("."):
+            ours = (self._written[path], self._before[path])
+            if now[path] not in ours and self._before[path] is None and not path.name.startswith("."):
                 theirs = _own_file.taken_over(path, now[path])
             elif path.name.startswith("."):
                 texts[path] = self._before[path]
             else:
                 texts[path] = edits.taken_back(path, now[path], self._before[path], self._written[path])
-        if any(now[path] != text for path, text in texts.items()):
-            self._change(texts).undo()
+        self._change(texts).undo()
         knob = min(self._set, default="")
         self._before, self._written, self._set = {}, {}, {}
         if theirs:
@@ -251,6 +261,12 @@ class Nginx(Plant):
 
     def _change(self, texts: Texts) -> Change:
         return Change(self._nginx, self.clock, self._patience, texts)
+
+    def _rebase(self) -> None:
+        """What was before the run gets the edits that the operator has made since, so that they outlive `restore`."""
+        for path, text in edits.present(self._written).items():
+            if not path.name.startswith("."):
+                self._before[path] = edits.taken_back(path, text, self._before[path], self._written[path])
 
     def _look_for_edits(self, knobs: Iterable[str]) -> None:
         """Stands down the knobs that somebody else has set."""
