@@ -57,8 +57,15 @@ def gate(name: str) -> Iterator[None]:
     ],
 )
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    """A plant of each kind; one of a new kind that needs a server adds a branch here."""
-    if request.param == "apache":
+    """A plant of each kind; the package of one that needs a server has a `testbed()` that starts it."""
+    testbed = getattr(discovery.load(ROOM, request.param), "testbed", None)
+    if testbed is not None:
+        with testbed() as words:
+            made = plant(request.param, *words)
+            yield made
+            made.restore()
+            made.close()
+    elif request.param == "apache":
         with private("prefork") as bed:
             made = plant("apache", "--pid", str(bed.testbed.pid), "--status-url", bed.testbed.status_url)
             yield made

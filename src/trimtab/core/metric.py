@@ -50,9 +50,6 @@ METRICS: dict[str, Metric] = {
         Metric("idle_workers", "workers", "workers that wait for work"),
         Metric("open_connections", "connections", "time average of client connections that the server holds"),
         Metric("requests_under_way", "requests", "time average of requests begun and not yet answered"),
-        Metric(
-            "connections_dropped_rate_hz", "Hz", "connections per second accepted and closed at once for want of room"
-        ),
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),

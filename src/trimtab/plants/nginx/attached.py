@@ -13,7 +13,7 @@ from trimtab.plants import _master
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
-from trimtab.plants.nginx.knobs import SETTINGS, knobs, set_by, value_of
+from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
 from trimtab.plants.nginx.places import chosen, places
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program, Verdict
@@ -158,12 +158,6 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
-
-
-def word_now(config: Configuration, knob: str) -> tuple[Path | None, tuple[str, ...]]:
-    """Where a knob is set and with which words; no path where it is not."""
-    one = set_by(config, knob)
-    return (None, ()) if one is None else (one.file, one.args)
 
 
 def _edited_since(config: Configuration, now: frozenset[Worker]) -> Path | None:

@@ -10,7 +10,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants.nginx import status
 from trimtab.plants.nginx.attached import Attached
-from trimtab.plants.nginx.edits import Texts, present
+from trimtab.plants.nginx.edits import Texts, is_kept, present
 from trimtab.plants.nginx.knobs import value_of
 from trimtab.plants.nginx.process import open_files
 from trimtab.plants.nginx.reload import Generations, Patience, reload
@@ -93,7 +93,7 @@ class Change:
             reload(self.nginx.master, value_of(self.nginx.config, "worker_processes"), self.clock, self.patience)
             self.nginx.read_running()
         except (ApplyFailed, UsageError, OSError) as error:
-            names = ", ".join(str(path) for path in self.texts if not path.name.startswith("."))
+            names = ", ".join(str(path) for path in self.texts if not is_kept(path))
             raise ApplyFailed(f"{names} is as it was, but nginx was not reloaded to it: {error}") from None
         except PlantGone:
             return
@@ -127,7 +127,7 @@ class Change:
         if not verdict.valid:
             raise ApplyRefused(f"nginx refuses the configuration: {verdict.message}")
         for path, text in self.texts.items():
-            if text is not None and not path.name.startswith(".") and path not in verdict.files:
+            if text is not None and not is_kept(path) and path not in verdict.files:
                 raise ApplyRefused(f"nginx does not read {path}")
 
     def _verify(self, seen: Generations, expected: Mapping[str, int]) -> tuple[str, ...]:

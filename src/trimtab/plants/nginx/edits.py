@@ -46,6 +46,11 @@ def beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.trimtab")
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a file is one that stands beside an operator's."""
+    return path.name.startswith(".") and path.name.endswith(".trimtab")
+
+
 def kept(path: Path) -> Kept | None:
     """What is kept beside a file; None where nothing of trimtab's is.
 

@@ -8,18 +8,18 @@ told to, and a short keep-alive time is seen on a connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
-from trimtab.plants import _own_file
 from trimtab.plants.nginx import edits, process
-from trimtab.plants.nginx.attached import Attached, word_now
+from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.edits import Texts
 from trimtab.plants.nginx.findings import permitted
-from trimtab.plants.nginx.knobs import value_of
-from trimtab.plants.nginx.places import chosen
+from trimtab.plants.nginx.ledger import Ledger
+from trimtab.plants.nginx.places import Place, chosen
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
@@ -51,16 +51,9 @@ class Nginx(Plant):
         self.listeners = attached.listeners
         self._nginx = attached
         self._patience = patience or Patience()
-        self._places = chosen(attached.possible)
-        self._before: Texts = {}
-        self._written: Texts = {}
-        self._set: dict[str, int] = {}
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
-        config = attached.config
-        self._words = {knob: word_now(config, knob) for knob in attached.knobs}
+        self._ledger = Ledger.of(attached.config, chosen(attached.possible))
         page, shared = attached.page, attached.shared
-        stub = None if page is None else StubStatus(page.url, clock, page.host)
+        self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
         self._sensors: tuple[Sensor, ...] = (
             AcceptQueue(attached.listeners, clock, self.pid, stub),
             Resources(self.pid, clock),
@@ -120,12 +113,21 @@ class Nginx(Plant):
             PlantGone: nginx has ended.
         """
         self._nginx.refresh()
-        self._look_for_edits(self._set)
-        for knob, message in self._down.items():
-            if knob in self._set and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, message)
+        with contextlib.suppress(UsageError):  # in the middle of an edit it may make no sense; nginx has not read it
+            self._ledger.look(self._nginx.config, ())
+        self._ledger.tell()
         return {knob: self._nginx.in_force[knob] for knob in self._nginx.knobs}
+
+    def objection(self, configuration: Configuration) -> str:
+        """Why this leaves no room for the connections there are; empty when it does.
+
+        Any process may have to hold them all, since nginx does not spread them, and each may need one to an upstream.
+        """
+        most = 0 if self._stub is None else self._stub.most_open
+        room = configuration.get("worker_connections", 2 * most)
+        if room >= 2 * most:
+            return ""
+        return f"worker_connections {room} is less than twice the {most} connections that were open at a time"
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.
@@ -134,7 +136,7 @@ class Nginx(Plant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        permitted(self._nginx, [self._places[knob].path for knob in self._nginx.knobs])
+        permitted(self._nginx, [place.path for place in self._moved().values()])
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change: its values, who else has set them, whether it may be made, and the configuration as it is.
@@ -146,11 +148,13 @@ class Nginx(Plant):
         """
         wanted = self.validated(changes)
         self._nginx.refresh()
-        self._look_for_edits({*wanted, *self._set})
-        for knob in wanted:
-            if knob in self._down:
-                self._told.add(knob)
-                raise OperatorEdit(knob, self._down[knob])
+        try:
+            self._ledger.look(self._nginx.config, wanted)
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        self._ledger.require(wanted)
+        if why := self.objection({**self._nginx.in_force, **wanted}):
+            raise ApplyRefused(why)
         before = {knob: self._nginx.in_force[knob] for knob in wanted}
         if before == wanted:
             return Prepared({}, {})
@@ -161,7 +165,7 @@ class Nginx(Plant):
             raise ApplyRefused(str(error)) from None
         if not verdict.valid:
             raise ApplyRefused(f"nginx refuses its configuration as it is: {verdict.message}")
-        return Prepared(wanted, before, (dict(self._set), edits.present(self._written)))
+        return Prepared(wanted, before, (dict(self._ledger.values), edits.present(self._ledger.written)))
 
     def commit(self, prepared: Prepared) -> Applied:
         """Brings a prepared change into force by one reload.
@@ -174,17 +178,16 @@ class Nginx(Plant):
         if not prepared.changes:
             return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
         started_s = self.clock.now_s()
-        values = {k: v for k, v in {**self._set, **prepared.changes}.items() if k not in self._down}
+        ledger = self._ledger
+        values = {k: v for k, v in {**ledger.values, **prepared.changes}.items() if k not in ledger.down}
         try:
-            self._rebase()
-            texts = edits.written(self._nginx.config, self._places, values, self._before)
-            first = edits.present({path: None for path in texts if path not in self._before})
+            ledger.rebase()
+            texts = edits.written(self._nginx.config, ledger.places, values, ledger.before)
+            first = ledger.first(texts)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         notes = self._change(texts).bring(values)
-        self._before |= first
-        self._written |= texts
-        self._set = values
+        ledger.took(values, texts, first)
         return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
 
     def rollback(self, prepared: Prepared) -> None:
@@ -197,12 +200,10 @@ class Nginx(Plant):
         if not prepared.changes:
             return
         values, texts = prepared.detail
-        if self._set != values:
-            gone = {path: self._before[path] for path in self._written if path not in texts}
+        if self._ledger.values != values:
             self._nginx.master.check()
-            self._change({**texts, **gone}).undo()
-            self._set, self._written = dict(values), dict(texts)
-            self._before = {path: text for path, text in self._before.items() if path in texts}
+            self._change(self._ledger.earlier(texts)).undo()
+            self._ledger.go_back(values, texts)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -213,21 +214,12 @@ class Nginx(Plant):
             OperatorEdit: a file of our own was edited by somebody else, and was left as it is.
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        if not self._written:
+        if not self._ledger.written:
             return
-        now = edits.present(self._written)
-        texts, theirs = Texts(), ""
-        for path in reversed(self._written):
-            ours = (self._written[path], self._before[path])
-            if now[path] not in ours and self._before[path] is None and not path.name.startswith("."):
-                theirs = _own_file.taken_over(path, now[path])
-            elif path.name.startswith("."):
-                texts[path] = self._before[path]
-            else:
-                texts[path] = edits.taken_back(path, now[path], self._before[path], self._written[path])
+        texts, theirs = self._ledger.original()
         self._change(texts).undo()
-        knob = min(self._set, default="")
-        self._before, self._written, self._set = {}, {}, {}
+        knob = min(self._ledger.values, default="")
+        self._ledger.close()
         if theirs:
             raise OperatorEdit(knob, theirs)
 
@@ -237,8 +229,8 @@ class Nginx(Plant):
             left = edits.leftovers(self._nginx.config)
         except UsageError:
             return ""
-        names = ", ".join(str(path) for path in left if not path.name.startswith("."))
-        return f"{names} is left from an earlier run" if left and not self._written else ""
+        names = ", ".join(str(path) for path in left if not edits.is_kept(path))
+        return f"{names} is left from an earlier run" if left and not self._ledger.written else ""
 
     def undo_leftover(self) -> None:
         """Takes away what earlier runs left behind, back to what was there before the first of them.
@@ -247,7 +239,7 @@ class Nginx(Plant):
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
         left = edits.leftovers(self._nginx.config)
-        if left and not self._written:
+        if left and not self._ledger.written:
             self._change(left).undo()
 
     def close(self) -> None:
@@ -257,24 +249,11 @@ class Nginx(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        return script(self._nginx, {knob: self._places[knob] for knob in self._nginx.knobs})
+        return script(self._nginx, self._moved())
 
     def _change(self, texts: Texts) -> Change:
         return Change(self._nginx, self.clock, self._patience, texts)
 
-    def _rebase(self) -> None:
-        """What was before the run gets the edits that the operator has made since, so that they outlive `restore`."""
-        for path, text in edits.present(self._written).items():
-            if not path.name.startswith("."):
-                self._before[path] = edits.taken_back(path, text, self._before[path], self._written[path])
-
-    def _look_for_edits(self, knobs: Iterable[str]) -> None:
-        """Stands down the knobs that somebody else has set."""
-        config = self._nginx.config
-        for knob in knobs:
-            path, words = word_now(config, knob)
-            if knob in self._set:
-                if value_of(config, knob) != self._set[knob] or path != self._places[knob].path:
-                    self._down[knob] = f"{knob} was edited in {path or 'nginx'}; trimtab leaves it alone now"
-            elif (path, words) != self._words[knob]:
-                self._down[knob] = f"{knob} was edited in {path or self._words[knob][0]}; trimtab leaves it alone now"
+    def _moved(self) -> dict[str, Place]:
+        """Where the knobs are set that can be moved."""
+        return {knob: self._ledger.places[knob] for knob in self._nginx.knobs}

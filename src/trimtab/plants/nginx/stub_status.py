@@ -30,7 +30,8 @@ nginx gives no time of its own, so this is how `service_time_s` is had. How far 
 The request for the page is counted by itself: it is taken off Writing, `requests` and Active. With several servers in
 one nginx the counters are of all of them, and of all worker processes; a reload keeps them, a restart resets them.
 
-`accepts` less `handled` are the connections that nginx closed at once because its worker_connections were used up.
+What nginx drops because its worker_connections are used up is not on the page: it closes connections that have not
+sent a request yet, and counts them as handled. So trimtab leaves room for twice the most that it has seen.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ class StubStatus(PolledPage[Counts]):
     sampling_period_s = 0.05
     period_s = 0.1
     cheap = True
+    most_open = 0
+    """The most connections that were open at a time, as far as the page was seen."""
 
     def __init__(self, url: str, clock: Clock, host: str | None = None, patience_s: float = 0.02) -> None:
         super().__init__(url, clock, patience_s, host=host)
@@ -127,6 +130,7 @@ class StubStatus(PolledPage[Counts]):
     def came(self, page: Counts) -> None:
         """Keeps a reply for the means over the window."""
         self._seen.append(page)
+        self.most_open = max(self.most_open, page.active)
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -167,7 +171,6 @@ def readings(first: Reply[Counts], last: Reply[Counts], seen: list[Counts]) -> d
         "idle_connections": sum(page.waiting for page in seen) / n,
         "requests_under_way": under_way,
         "request_rate_hz": requests_hz,
-        "connections_dropped_rate_hz": ((now.accepts - now.handled) - (was.accepts - was.handled)) / elapsed_s,
     }
     if requests_hz > 0:
         found["service_time_s"] = under_way / requests_hz  # Little's law: N / lambda
