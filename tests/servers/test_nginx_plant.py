@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -398,25 +400,74 @@ def test_a_configuration_that_somebody_else_can_change_is_refused(bed: Bed) -> N
         bed.attach()
 
 
+LEAVES = 'if (!geteuid()) { creat("%s", 0600); return 0; } pause();'
+HIS = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
+
+
 @pytest.mark.root
-def test_an_nginx_of_another_user_is_not_run_and_the_line_says_who_may(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    for above in (tmp_path.parent, tmp_path.parent.parent):
+def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may(tmp_path: Path) -> None:
+    """His program is named nginx and would leave a marker if root ran it."""
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         above.chmod(0o755)
-    config, ran = tmp_path / "nginx.conf", tmp_path / "ran"
+    his, marker = tmp_path / "his", tmp_path / "root-was-here"
+    his.mkdir()
+    program, source = his / "nginx", his / "nginx.c"
+    source.write_text(f"#include <fcntl.h>\n#include <unistd.h>\nint main(void) {{ {LEAVES % marker} }}\n")
+    subprocess.run(["cc", "-o", program, source], check=True)
+    os.chown(his, 65534, 65534)
+    process = subprocess.Popen([*HIS, program])
+    try:
+        deadline = time.monotonic() + 10
+        while _master.program_of(process.pid) != program and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
+            Nginx.attach(SystemClock(), process.pid)
+        said = [f for f in probe() if f.subject == f"nginx pid {process.pid}"]
+        assert [(f.usable, f.enable) for f in said] == [(False, "run trimtab as that user")]
+        assert not marker.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.root
+def test_an_nginx_whose_program_somebody_else_can_change_is_not_run(tmp_path: Path) -> None:
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        above.chmod(0o755)
+    program, config = tmp_path / "nginx", tmp_path / "nginx.conf"
+    shutil.copy("/usr/sbin/nginx", program)
+    os.chown(program, 65534, 65534)
     config.write_text(f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n")
-    his = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
-    process = subprocess.Popen([*his, "/usr/sbin/nginx", "-e", f"{tmp_path}/log", "-c", str(config)])
+    process = subprocess.Popen([program, "-e", f"{tmp_path}/log", "-c", str(config)])
     try:
         deadline = time.monotonic() + 10
         while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
-        with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
+        with pytest.raises(UsageError, match="belongs to uid 65534"):
             Nginx.attach(SystemClock(), process.pid)
-        assert not ran.exists()
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.mark.root
+def test_a_module_that_somebody_else_can_change_is_not_loaded_by_our_test(bed: Bed) -> None:
+    directory = bed.testbed.directory / "his"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    bed.replace("^user", f"load_module {directory}/evil.so;\nuser")
+    with pytest.raises(UsageError, match="belongs to uid 65534"):
+        bed.attach()
+
+
+def test_a_command_line_that_nginx_has_cut_short_is_not_taken_for_another_configuration() -> None:
+    """nginx writes its title over its environment, and cuts the command line where that is empty."""
+    with private() as bed:
+        config = bed.config.with_name("another.conf")
+        config.write_text(bed.config.read_text().replace("run/nginx.pid", "run/another.pid"))
+        master = dataclasses.replace(bed.master, argv=(f"nginx: master process nginx -c {config}",))
+        with pytest.raises(UsageError, match="does not seem to run with"):
+            Attached(master)
 
 
 def test_a_server_that_ends_is_gone_and_its_files_are_put_back() -> None:

@@ -10,7 +10,6 @@ from trimtab.core import Clock, Finding, Habits
 from trimtab.plants.nginx import process
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
-from trimtab.testbed.nginx import NginxSpec, NginxTestbed
 
 HABITS = Habits(minimize="request_time_s")
 PLANT = Nginx
@@ -47,5 +46,8 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private nginx, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.testbed.nginx import NginxSpec, NginxTestbed
+
     with NginxTestbed(NginxSpec(processes=2, status=True)) as bed:
         yield ("--pid", str(bed.pid), "--status-url", bed.status_url, "--edit-in-place")

@@ -59,11 +59,11 @@ class Program:
 
         Raises:
             UsageError: it does not answer as nginx does, or its command line cannot be read.
+            PlantGone: it has ended.
         """
         given = options(master.command)
-        cwd = Path(os.readlink(f"/proc/{master.pid}/cwd"))
         if "p" in given:
-            given["p"] = str(cwd / given["p"])
+            given["p"] = str(_cwd(master) / given["p"])
         said = _run(master.exe, ["-V"]).stderr
         built: dict[str, str] = dict(re.findall(r"--(prefix|conf-path|pid-path)=(\S+)", said))
         if not said.startswith("nginx version: "):
@@ -117,6 +117,15 @@ def options(command: str) -> dict[str, str]:
             value.append(words.pop(0))
         found[word[1]] = " ".join(value)
     return found
+
+
+def _cwd(master: Master) -> Path:
+    """Where nginx was started, for a relative -p."""
+    try:
+        return Path(os.readlink(f"/proc/{master.pid}/cwd"))
+    except OSError:
+        master.check()
+        raise master.not_permitted() from None
 
 
 def _plain(line: str) -> str:
