@@ -24,6 +24,7 @@ server {{
     root {root};
     location = /nginx_status {{ stub_status; allow 127.0.0.1; deny all; }}
     location = /wait {{ default_type text/plain; echo_sleep 0.05; echo waited; }}
+    location = /long {{ default_type text/plain; echo_sleep 6; echo waited; }}
 }}
 """
 

@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from trimtab.plants import _master
 from trimtab.plants.nginx import probe
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
+from trimtab.plants.nginx.process import workers
 from trimtab.plants.nginx.reload import Patience
 
 pytestmark = [pytest.mark.server]
@@ -80,6 +83,9 @@ def test_what_the_operator_sets_is_no_knob_until_he_allows_it(bed: Bed) -> None:
     assert [knob.name for knob in nginx.knobs()] == ["keepalive_timeout_ms"], "Debian does not set this one"
     with pytest.raises(ApplyRefused, match="unknown knob 'worker_processes'"):
         nginx.apply({"worker_processes": MORE})
+    assert [n for n in nginx.notes if "worker_processes is set in" in n and "--edit-in-place" in n], (
+        "tune says it too"
+    )
     said = {f.subject.rpartition(" ")[2]: f for f in probe() if f.subject.startswith(f"nginx pid {bed.pid} ")}
     assert not said["worker_processes"].usable
     assert f"{bed.config}:2" in said["worker_processes"].detail
@@ -188,6 +194,35 @@ def test_a_reload_that_does_not_come_is_said_and_everything_is_put_back(bed: Bed
     finally:
         os.kill(bed.pid, signal.SIGCONT)
     assert bed.files() == before
+
+
+def test_processes_that_look_after_a_cache_are_not_taken_for_workers(bed: Bed) -> None:
+    bed.write("cache.conf", f"proxy_cache_path {bed.testbed.directory}/run/cache keys_zone=c:1m;\n")
+    os.kill(bed.pid, signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while len(workers(bed.master)) <= CPUS and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    nginx = bed.attach()
+    assert bed.processes() == CPUS
+    assert nginx.apply({"worker_processes": MORE}).configuration["worker_processes"] == MORE
+    assert bed.processes() == MORE
+    nginx.restore()
+
+
+def test_a_request_under_way_ends_well_and_its_process_is_not_taken_for_a_worker(bed: Bed) -> None:
+    said: list[int] = []
+    url = bed.testbed.url("/long")
+    client = threading.Thread(target=lambda: said.append(urllib.request.urlopen(url, timeout=30).status))
+    client.start()
+    time.sleep(0.5)
+    nginx = bed.attach()
+    applied = nginx.apply({"worker_processes": MORE})
+    assert "1 process of the previous configuration still finishes its requests" in applied.notes
+    assert (bed.processes(), nginx.configuration()["worker_processes"]) == (MORE, MORE)
+    client.join()
+    assert said == [200]
+    nginx.restore()
 
 
 class Interrupting(SystemClock):

@@ -148,5 +148,10 @@ class Change:
         if wait_ms <= _WATCHED_MS and nginx.page is not None and status.outlives(nginx.page, wait_ms / 1000):
             raise ApplyFailed(f"an idle connection is kept for longer than {wait_ms} ms after the reload")
         if seen.old:
-            notes.append(f"{len(seen.old)} processes of the previous configuration still finish their requests")
+            count, verb = (
+                ("1 process", "finishes its")
+                if len(seen.old) == 1
+                else (f"{len(seen.old)} processes", "finish their")
+            )
+            notes.append(f"{count} of the previous configuration still {verb} requests")
         return tuple(notes)

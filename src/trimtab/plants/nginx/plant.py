@@ -19,7 +19,7 @@ from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.edits import Texts
 from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
-from trimtab.plants.nginx.places import Place, chosen
+from trimtab.plants.nginx.places import Nowhere, Place, chosen
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
@@ -82,7 +82,8 @@ class Nginx(Plant):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this nginx, one line each."""
-        return tuple(self._nginx.notes)
+        fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
+        return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
