@@ -16,6 +16,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.servers._private_nginx import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants import _master
-from trimtab.plants.nginx import probe
+from trimtab.plants.nginx import edits, probe
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import workers
@@ -171,6 +172,20 @@ def test_a_change_that_nginx_refuses_is_put_back(bed: Bed) -> None:
         nginx.commit(prepared)
     bed.write("a.conf", None)
     assert bed.files() == before
+
+
+def test_an_edit_at_the_very_moment_of_ours_is_not_overwritten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    nginx, written = bed.attach(), edits.written
+
+    def edited_meanwhile(*given: Any) -> edits.Texts:
+        texts = written(*given)
+        bed.replace("gzip on;", "gzip off;")
+        return texts
+
+    monkeypatch.setattr(edits, "written", edited_meanwhile)
+    with pytest.raises(ApplyRefused, match=r"nginx\.conf is being edited"):
+        nginx.apply({"worker_processes": MORE})
+    assert "gzip off;" in bed.config.read_text() and "worker_processes auto;" in bed.config.read_text()
 
 
 def test_restore_does_not_reload_into_a_configuration_that_nginx_refuses(bed: Bed) -> None:

@@ -158,6 +158,17 @@ def present(texts: Texts) -> Texts:
     return {path: text_of(path) if path.exists() else None for path in texts}
 
 
+def require_unchanged(configuration: Configuration, texts: Texts) -> None:
+    """Makes sure, just before files are written, that nobody has edited them since they were read.
+
+    Raises:
+        UsageError: somebody has, or one cannot be read.
+    """
+    for path, now in present(texts).items():
+        if path in configuration.texts and now != configuration.texts[path]:
+            raise UsageError(f"{path} is being edited by somebody else")
+
+
 def checksum(text: str) -> str:
     """Of a file's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -21,7 +21,7 @@ from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, Place, chosen
 from trimtab.plants.nginx.reload import Patience
-from trimtab.plants.nginx.stub_status import StubStatus
+from trimtab.plants.nginx.stub_status import StubStatus, request_time
 from trimtab.plants.nginx.undo import script
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -94,17 +94,9 @@ class Nginx(Plant):
         return self._sensors
 
     def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003, and the time per request.
-
-        Connections are kept for many requests here, and a window in which none came has no time per connection. Per
-        request it is AQT / BL + ST, which is (L + N) / lambda: Little's law over the accept queue and nginx together.
-        """
+        """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
         found = eq1(readings)
-        if (service_s := readings.get("service_time_s")) is not None:
-            waits = "accept_queue_delay_s" in readings and "burst_length" in found
-            share_s = readings["accept_queue_delay_s"] / found["burst_length"] if waits else 0.0
-            found["request_time_s"] = share_s + service_s
-        return found
+        return found | request_time({**readings, **found})
 
     def configuration(self) -> Configuration:
         """What is in force now.
@@ -183,7 +175,9 @@ class Nginx(Plant):
         values = {k: v for k, v in {**ledger.values, **prepared.changes}.items() if k not in ledger.down}
         try:
             ledger.rebase()
-            texts = edits.written(self._nginx.config, ledger.places, values, ledger.before)
+            config = self._nginx.config
+            texts = edits.written(config, ledger.places, values, ledger.before)
+            edits.require_unchanged(config, texts)
             first = ledger.first(texts)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
