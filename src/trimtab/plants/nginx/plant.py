@@ -19,7 +19,7 @@ from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.edits import Texts
 from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
-from trimtab.plants.nginx.places import Nowhere, Place, chosen
+from trimtab.plants.nginx.places import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus, request_time
 from trimtab.plants.nginx.undo import script
@@ -51,7 +51,8 @@ class Nginx(Plant):
         self.listeners = attached.listeners
         self._nginx = attached
         self._patience = patience or Patience()
-        self._ledger = Ledger.of(attached.config, chosen(attached.possible))
+        places = chosen(attached.possible)
+        self._ledger = Ledger.of(attached.config, {knob: places[knob] for knob in attached.knobs})
         page, shared = attached.page, attached.shared
         self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
         self._sensors: tuple[Sensor, ...] = (
@@ -129,7 +130,7 @@ class Nginx(Plant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        permitted(self._nginx, [place.path for place in self._moved().values()])
+        permitted(self._nginx, [place.path for place in self._ledger.places.values()])
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change: its values, who else has set them, whether it may be made, and the configuration as it is.
@@ -244,11 +245,7 @@ class Nginx(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        return script(self._nginx, self._moved())
+        return script(self._nginx, self._ledger.places)
 
     def _change(self, texts: Texts) -> Change:
         return Change(self._nginx, self.clock, self._patience, texts)
-
-    def _moved(self) -> dict[str, Place]:
-        """Where the knobs are set that can be moved."""
-        return {knob: self._ledger.places[knob] for knob in self._nginx.knobs}
