@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from trimtab.core.plant import Clock
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.sensors._status_page import Fetch
+from trimtab.sensors._status_page import Endpoint, Fetch
 
 P = TypeVar("P")
 _FRESH_S = 0.02
@@ -40,50 +40,26 @@ class Reply(Generic[P]):
     page: P
 
 
-class PolledPage(Generic[P]):
-    """The status page of one server: the part of a sensor that asks and collects.
+class Polled(Generic[P]):
+    """A page of one server: the part of a sensor that asks for it and collects.
 
     Args:
-        url: the page, such as "http://127.0.0.1:80/server-status".
+        addresses: where to connect, family and address, the best first.
+        request: the bytes to send; the server ends the connection after its reply.
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
-        allow_remote: whether the page may be on another machine.
-        query: what is added to its path, with its question mark.
-        host: what to ask for by name; None for what the URL says.
 
     Attributes:
-        url: as given.
-        port: the port of the page.
         connections: connections made so far.
-
-    Raises:
-        UsageError: the URL is not one of http, has no address, or is not on this machine.
     """
 
     period_s = 0.35
     """Distance of the requests within a window, in seconds."""
 
-    def __init__(
-        self,
-        url: str,
-        clock: Clock,
-        patience_s: float = 0.02,
-        allow_remote: bool = False,
-        query: str = "",
-        host: str | None = None,
-    ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise UsageError(f"status page {url!r} must be an http:// URL")
-        self.url = url
-        self.port = parts.port or 80
+    def __init__(self, addresses: list[Endpoint], request: bytes, clock: Clock, patience_s: float) -> None:
         self.connections = 0
-        self._addresses = _resolved(url, parts.hostname, self.port, allow_remote)
-        path = f"{parts.path or '/server-status'}{query}"
-        # HTTP/1.0, so that the reply ends the connection and frees the worker.
-        self._request = f"GET {path} HTTP/1.0\r\nHost: {host or parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n".encode(
-            "latin-1"
-        )
+        self._addresses = addresses
+        self._request = request
         self._clock = clock
         self._patience_s = patience_s
         self._under_way: list[tuple[float, Fetch]] = []
@@ -208,7 +184,47 @@ class PolledPage(Generic[P]):
         )
 
 
-def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[tuple[int, tuple[str, int]]]:
+class PolledPage(Polled[P]):
+    """The status page of one server, over HTTP.
+
+    Args:
+        url: the page, such as "http://127.0.0.1:80/server-status".
+        clock: the loop's clock.
+        patience_s: longest time that one call may wait for a reply, in seconds.
+        allow_remote: whether the page may be on another machine.
+        query: what is added to its path, with its question mark.
+        host: what to ask for by name; None for what the URL says.
+
+    Attributes:
+        url: as given.
+        port: the port of the page.
+
+    Raises:
+        UsageError: the URL is not one of http, has no address, or is not on this machine.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        patience_s: float = 0.02,
+        allow_remote: bool = False,
+        query: str = "",
+        host: str | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise UsageError(f"status page {url!r} must be an http:// URL")
+        self.url = url
+        self.port = parts.port or 80
+        path = f"{parts.path or '/server-status'}{query}"
+        # HTTP/1.0, so that the reply ends the connection and frees the worker.
+        request = f"GET {path} HTTP/1.0\r\nHost: {host or parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n"
+        addresses = _resolved(url, parts.hostname, self.port, allow_remote)
+        super().__init__(addresses, request.encode("latin-1"), clock, patience_s)
+
+
+def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[Endpoint]:
     """The addresses of a host, those of IPv4 first.
 
     Raises:
@@ -222,4 +238,4 @@ def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[tuple[
     remote = [a for _, (a, _) in addresses if not ipaddress.ip_address(a).is_loopback]
     if remote and not allow_remote:
         raise UsageError(f"status page {url} is at {remote[0]}, outside this machine; allow it with --allow-remote")
-    return addresses
+    return list(addresses)
