@@ -47,6 +47,8 @@ METRICS: dict[str, Metric] = {
         Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
         Metric("busy_workers", "workers", "workers that hold a connection or a request"),
         Metric("idle_workers", "workers", "workers that wait for work"),
+        Metric("slow_request_rate_hz", "Hz", "requests per second that the server itself counts as slow"),
+        Metric("children_limit_rate_hz", "Hz", "times per second that a pool would have grown and was at its limit"),
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),

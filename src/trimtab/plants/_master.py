@@ -124,19 +124,19 @@ class Master:
 Kind = TypeVar("Kind", bound=Master)
 
 
-def masters(kind: type[Kind], names: frozenset[str], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
+def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
     """Every running server of a kind: processes of its program whose parent is not itself one.
 
     Args:
         kind: what is made of each.
-        names: file names of its program.
+        named: whether a program of this file name is its program.
         serves: whether a command line is a server's, not a question's that ends with its answer.
     """
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             program = program_of(int(entry))
-            if program is not None and program.name in names:
+            if program is not None and named(program.name):
                 found[int(entry)] = program
     running = []
     for pid, program in sorted(found.items()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def write(path: Path, text: str | None) -> None:
         remove(path)
     else:
         write_whole(path, text, 0o644)
+
+
+def put_back(path: Path, before: str | None) -> str:
+    """The lines of a POSIX shell script that put a text in our file's place.
+
+    Args:
+        path: our file.
+        before: what it shall hold; None to have it gone.
+    """
+    file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
+    if before is None:
+        return f"rm -f {file}"
+    # mktemp makes a file that was not there, whatever name somebody has put a link under.
+    lines = (f"fresh=$(mktemp {fresh})", f"printf '%s' {shlex.quote(before)} > \"$fresh\"", 'chmod 644 "$fresh"')
+    return "\n".join((*lines, f'mv -f "$fresh" {file}'))
 
 
 def _checksum(before: str | None, body: str) -> str:

@@ -132,6 +132,14 @@ class AcceptQueue:
             readings["accept_queue_delay_s"] = self._area / came  # Little's law: L / lambda
         return readings
 
+    def length(self) -> int:
+        """Connections that wait now.
+
+        Raises:
+            NotMeasured: the listening socket is gone.
+        """
+        return self._opened()[0].length()
+
     def close(self) -> None:
         """Gives back descriptors; may be called twice."""
         for part in (self._queues, self._arrivals, self._netstat):
