@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,24 @@ def write(path: Path, text: str | None) -> None:
         remove(path)
     else:
         write_whole(path, text, 0o644)
+
+
+def writable(path: Path, written: str | None) -> None:
+    """Makes sure that our file may be written.
+
+    Args:
+        path: our file.
+        written: what we have written there ourselves; None for nothing.
+
+    Raises:
+        UsageError: it may not, or is not ours.
+    """
+    require_trusted(path.parent)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
+    text = read(path)
+    if text is not None and text != written and leftover(text) is None:
+        raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")
 
 
 def put_back(path: Path, before: str | None) -> str:

@@ -19,7 +19,7 @@ from trimtab.gate.server import shared_of
 from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
-from trimtab.plants._apache_findings import findings, permitted, writable
+from trimtab.plants._apache_findings import findings, permitted
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants._apache_undo import script
@@ -146,7 +146,7 @@ class Apache(Plant):
             PlantGone: Apache has ended.
         """
         permitted(self._apache)
-        writable(self._place(), self._written)
+        _own_file.writable(self._place(), self._written)
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
         """Brings the changes into force by one graceful reload: all of them or none.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from trimtab.plants.php_fpm.program import Program
 from trimtab.sensors import resources
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.unix_queue import UnixQueue
-from trimtab.trust import require_trusted
 
 
 def queue_of(fpm: Attached, clock: Clock, visitor: status.PoolStatus) -> UnixQueue | AcceptQueue:
@@ -58,24 +56,6 @@ def permitted(fpm: Attached, accept_lost: bool, ours: Path | None = None) -> Non
 def how_to_reload(fpm: Attached) -> str:
     """What makes reloads lose no request."""
     return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {fpm.program.config_file} and reload PHP-FPM once"
-
-
-def writable(path: Path, written: str | None) -> None:
-    """Makes sure that our file may be written.
-
-    Args:
-        path: our file.
-        written: what we wrote there; None when nothing yet.
-
-    Raises:
-        UsageError: it may not, or is not ours.
-    """
-    require_trusted(path.parent)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
-    text = _own_file.read(path)
-    if written is None and text is not None and _own_file.leftover(text) is None:
-        raise UsageError(f"{path} is there and is not trimtab's: move it away, or name another --snippet-directory")
 
 
 def notes(fpm: Attached) -> tuple[str, ...]:
@@ -129,7 +109,7 @@ def _pool(master: FpmMaster, pool: str) -> list[Finding]:
     try:
         permitted(fpm, False)
         path = snippet.place(fpm.program, fpm.read(), pool, fpm.in_force, None)
-        writable(path, None)
+        _own_file.writable(path, None)
     except (UsageError, PlantGone) as error:
         reason, usable = str(error), False
     else:

@@ -12,8 +12,8 @@ With N of the queue alone W is accept_queue_delay_s, with N of the workers alone
 for any arrivals and any service, over a window that begins and ends with about as many in the pool. A queue
 that grows by more in a window than is served in it makes W too small; so windows are to be several times as long as
 W. The means are of samples (the queue every 40 ms, the workers every 100 ms): unbiased, with a noise that falls with
-the length of the window. Where the web server keeps its connections to FPM (nginx: fastcgi_keep_conn) a worker is held
-by an idle connection, which the queue shows and busy_workers does not.
+the length of the window. Where the web server keeps its connections to FPM (nginx: fastcgi_keep_conn) a worker is
+held by an idle connection, which the queue shows and busy_workers does not.
 """
 
 from __future__ import annotations
