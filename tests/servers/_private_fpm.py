@@ -20,8 +20,13 @@ from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
 PATIENCE_S = 30.0
 DEBIAN = {"max_children": 5, "pm": 1, "start_servers": 2, "min_spare_servers": 1, "max_spare_servers": 3}
 """What Debian ships."""
-WORK = "<?php $end = hrtime(true) + 1000000 * (int)$_GET['ms']; while (hrtime(true) < $end); echo 'done';"
-"""A page that works for so many milliseconds of time; not one that sleeps, since a reload wakes a sleeper."""
+WORK = """<?php
+$end = hrtime(true) + 1000000 * (int)$_GET['ms'];
+if (isset($_GET['sleep'])) usleep(1000 * (int)$_GET['ms']);
+while (hrtime(true) < $end);
+echo 'done';
+"""
+"""A page that works for so many milliseconds; a reload would wake one that sleeps."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,16 @@ class Bed:
         assert page is not None
         return page
 
-    def ask(self, milliseconds: int) -> str:
-        """One page that works so long; what became of it: "done", or the error."""
+    def ask(self, milliseconds: int, sleeping: bool = False) -> str:
+        """One page that works so long, or takes as long and no CPU; what became of it: "done", or the error."""
         family, address = status.endpoint(self.testbed.listen)
         asked = {"SCRIPT_FILENAME": os.fspath(self.page), "SCRIPT_NAME": "/work.php", "REQUEST_METHOD": "GET"}
+        query = f"ms={milliseconds}" + ("&sleep=1" if sleeping else "")
         try:
             with socket.socket(family) as connection:
                 connection.settimeout(PATIENCE_S)
                 connection.connect(address)
-                connection.sendall(fastcgi.request({**asked, "QUERY_STRING": f"ms={milliseconds}"}))
+                connection.sendall(fastcgi.request({**asked, "QUERY_STRING": query}))
                 reply = b"".join(iter(lambda: connection.recv(1 << 16), b""))
             return fastcgi.reply(reply)[1].decode()
         except Exception as error:

@@ -13,6 +13,7 @@ import contextlib
 import os
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.core.plant import Clock
@@ -42,6 +43,7 @@ class UnixQueue:
         path: where it listens.
         clock: the loop's clock.
         pid: the process that listens, for its network namespace and to tell its socket from others of that name.
+        ours: how many of the connections that wait now are ours, which are not counted.
         proc: where /proc is.
     """
 
@@ -49,7 +51,10 @@ class UnixQueue:
     sampling_period_s = 0.04
     cheap = True
 
-    def __init__(self, path: str, clock: Clock, pid: int, proc: Path = _PROC) -> None:
+    def __init__(
+        self, path: str, clock: Clock, pid: int, ours: Callable[[], int] = lambda: 0, proc: Path = _PROC
+    ) -> None:
+        self._ours = ours
         self._path = path
         self._clock = clock
         self._pid = pid
@@ -65,7 +70,7 @@ class UnixQueue:
         Raises:
             NotMeasured: nothing listens there, or the kernel does not say.
         """
-        self._length = self.length()
+        self._length = max(0, self.length() - self._ours())
         self._began_s = self._last_s = self._clock.now_s()
         self._area = 0.0
 
@@ -75,7 +80,7 @@ class UnixQueue:
         Raises:
             NotMeasured: the listening socket is gone.
         """
-        length, now_s = self.length(), self._clock.now_s()
+        length, now_s = max(0, self.length() - self._ours()), self._clock.now_s()
         self._area += (self._length + length) / 2 * (now_s - self._last_s)
         self._length, self._last_s = length, now_s
 
@@ -92,7 +97,7 @@ class UnixQueue:
         return {"accept_queue_length": self._area / elapsed_s}
 
     def length(self) -> int:
-        """Connections that wait now.
+        """Connections that wait now, ours too.
 
         Raises:
             NotMeasured: nothing listens there, or the kernel does not say.

@@ -24,8 +24,8 @@ def queue_of(fpm: Attached, clock: Clock, visitor: status.PoolStatus) -> UnixQue
     """The sensor of the pool's listen queue."""
     _, address = status.endpoint(fpm.listen)
     if isinstance(address, str):
-        return UnixQueue(address, clock, fpm.master.pid)
-    return AcceptQueue([address], clock, fpm.master.pid, visitor)
+        return UnixQueue(address, clock, fpm.master.pid, visitor.ours)
+    return AcceptQueue([address], clock, fpm.master.pid, visitor, ours=visitor.ours)
 
 
 def permitted(fpm: Attached, accept_lost: bool, ours: Path | None = None) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
-from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants.php_fpm import knobs, process, snippet
 from trimtab.plants.php_fpm.attached import Attached
@@ -24,7 +23,6 @@ from trimtab.plants.php_fpm.response import derived
 from trimtab.plants.php_fpm.status import PoolStatus
 from trimtab.plants.php_fpm.undo import script
 from trimtab.sensors.resources import Resources
-from trimtab.sensors.shim import Shim
 from trimtab.trust import printable
 
 
@@ -73,10 +71,7 @@ class PhpFpm(Plant):
         self._first = attached.loaded
         status = PoolStatus(attached.place, clock, lambda: queue.length())
         queue = queue_of(attached, clock, status)
-        shared = shared_of(self.pid)
-        # The shim last, so that its exact terms stand in place of those seen from outside.
-        exact: tuple[Sensor, ...] = () if shared is None else (Shim(shared, clock),)
-        self._sensors: tuple[Sensor, ...] = (queue, Resources(self.pid, clock), status, *exact)
+        self._sensors: tuple[Sensor, ...] = (queue, Resources(self.pid, clock), status)
 
     @staticmethod
     def attach(
@@ -114,7 +109,7 @@ class PhpFpm(Plant):
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """The listen queue, the processes, the pool's status page and, under `trimtab run`, the shim."""
+        """The listen queue, the processes, and the pool's status page."""
         return self._sensors
 
     def derive(self, readings: Readings) -> Readings:

@@ -13,23 +13,21 @@ for any arrivals and any service, over a window that begins and ends with about 
 that grows by more in a window than is served in it makes W too small; so windows are to be several times as long as
 W. The means are of samples (the queue every 40 ms, the workers every 100 ms): unbiased, with a noise that falls with
 the length of the window. Where the web server keeps its connections to FPM (nginx: fastcgi_keep_conn) a worker is
-held by an idle connection, which the queue shows and busy_workers does not.
+held by an idle connection, which the queue shows and busy_workers does not. The shim of `trimtab run` is not used: it
+would count the requests for the status page with the others.
 """
 
 from __future__ import annotations
 
 from trimtab.core import Readings
-from trimtab.sensors._eq1 import eq1
 
 
 def derived(readings: Readings) -> dict[str, float]:
     """The readings that follow, each absent when one of its terms is.
 
     Args:
-        readings: those of the queue and of the status page; under the shim its exact terms.
+        readings: those of the queue and of the status page.
     """
-    if "service_time_s" in readings:
-        return eq1(readings)
     rate_hz = readings.get("request_rate_hz", 0.0)
     if rate_hz <= 0:
         return {}

@@ -17,6 +17,7 @@ there, and up to a second old for TCP: the queue is read from the kernel (`unix_
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Callable, Mapping
@@ -132,13 +133,21 @@ class PoolStatus(Polled[Page]):
         self._waiting = waiting
         self._seen: list[tuple[float, float]] = []
 
-    def understood(self, reply: bytes) -> Page:
-        """What a whole reply says.
+    def understood(self, reply: bytes) -> Page | None:
+        """What a whole reply says; None for one that a reload or an idle worker's end has spoiled.
 
         Raises:
             NotMeasured: it is not the status page.
         """
-        return parse(reply)
+        return parse(reply) if reply else None
+
+    def ours(self) -> int:
+        """Our requests that wait at the pool's socket now."""
+        if self.place.apart:
+            return 0
+        with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
+            self._collect()
+        return len(self._under_way)
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -183,18 +192,20 @@ class PoolStatus(Polled[Page]):
 
     def _somebody_waits(self) -> bool:
         try:
-            return self._waiting() > 0
+            return self._waiting() > len(self._under_way)
         except NotMeasured:
             return False
 
 
-def parse(reply: bytes) -> Page:
-    """The page from a whole FastCGI reply.
+def parse(reply: bytes) -> Page | None:
+    """The page from a whole FastCGI reply; None where FPM has none in the moment of a reload.
 
     Raises:
         NotMeasured: it is not the status page of a pool.
     """
     status, body = fastcgi.reply(reply)
+    if status == 500:
+        return None  # its scoreboard is being made anew, in a reload
     try:
         fields = json.loads(body) if status == 200 else None
     except ValueError:
