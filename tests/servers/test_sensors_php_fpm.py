@@ -129,6 +129,7 @@ def test_waits_and_times_are_those_that_the_clients_measure(bed: Bed, clients: i
     assert readings["busy_workers"] == pytest.approx(sum(watched) / len(watched), abs=0.4), "as the kernel sees it"
     assert readings["accept_queue_length"] == pytest.approx(max(0, clients - 4), abs=0.6)
     assert readings["busy_workers"] == pytest.approx(min(4, clients), abs=0.4)
+    assert readings["busy_workers"] + readings["idle_workers"] == pytest.approx(4), "none is missing"
 
 
 def test_a_reload_within_a_window_is_said_and_not_counted_through(bed: Bed) -> None:

@@ -16,7 +16,7 @@ from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _own_file
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _apache_testbed, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
 from trimtab.plants._apache_findings import findings, permitted
@@ -299,3 +299,4 @@ def probe() -> tuple[Finding, ...]:
 
 
 PLANT = Apache
+testbed = _apache_testbed.testbed

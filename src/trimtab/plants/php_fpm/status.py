@@ -3,7 +3,7 @@
 | reading                 | from                                                                              |
 |-------------------------|-----------------------------------------------------------------------------------|
 | request_rate_hz         | "accepted conn", which counts requests as they begin; ours are subtracted           |
-| busy_workers            | "active processes", mean over the replies in the window; ours is subtracted         |
+| busy_workers            | "active processes", mean over the replies in the window; ours is counted as idle      |
 | idle_workers            | "idle processes", mean over the replies in the window                             |
 | slow_request_rate_hz    | "slow requests", which FPM counts where request_slowlog_timeout is set            |
 | children_limit_rate_hz  | "max children reached": how often the pool would have grown and was not allowed to |
@@ -160,10 +160,10 @@ class PoolStatus(Polled[Page]):
 
     def came(self, page: Page) -> None:
         """Adds one reply to the means of the window."""
-        busy = page.numbers["active processes"]
-        if not self.place.apart and not self._somebody_waits():
-            busy -= 1
-        self._seen.append((float(max(0, busy)), float(page.numbers["idle processes"])))
+        busy, idle = page.numbers["active processes"], page.numbers["idle processes"]
+        if not self.place.apart and busy and not self._somebody_waits():
+            busy, idle = busy - 1, idle + 1
+        self._seen.append((float(busy), float(idle)))
 
     def read(self) -> Readings:
         """The readings of the window.
