@@ -37,6 +37,9 @@ METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
         Metric("response_time_s", "s", "server-side time per page, AQT + BL x ST, Eq. (1) of liu2003", "RT"),
+        Metric(
+            "request_time_s", "s", "mean server-side time per request with its share of the waiting, AQT / BL + ST"
+        ),
         Metric("accept_queue_delay_s", "s", "mean time a connection waits to be accepted", "AQT"),
         Metric("accept_queue_length", "connections", "time average of connections waiting to be accepted"),
         Metric("service_time_s", "s", "mean time from a request's start in a worker to its reply's end", "ST"),

@@ -33,11 +33,6 @@ class Leftover:
     text: str
     before: str | None
 
-    def first(self) -> str | None:
-        """What was there before the first of several that followed each other; None for nothing."""
-        earlier = None if self.before is None else leftover(self.before)
-        return self.before if earlier is None else earlier.first()
-
 
 def compose(body: str, before: str | None, comment: str = "#") -> str:
     """The text of the file.
@@ -59,7 +54,7 @@ def leftover(text: str) -> Leftover | None:
         return None
     try:
         state = json.loads(parts[1].removeprefix(f"{comment} {_STATE}"))
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None
     if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
         return None
@@ -80,6 +75,17 @@ def taken_over(path: Path, text: str | None) -> str:
         return f"{path} was removed; trimtab stops setting what was in it"
     whose = "another trimtab" if leftover(text) else "somebody"
     return f"{path} was changed by {whose}; trimtab leaves it alone now"
+
+
+def before_all(text: str | None) -> str | None:
+    """What was there before the first of trimtab's own files that stand in one another.
+
+    Args:
+        text: what is there now; None for nothing.
+    """
+    while text is not None and (found := leftover(text)) is not None:
+        text = found.before
+    return text
 
 
 def read(path: Path) -> str | None:

@@ -191,7 +191,7 @@ class Gate(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        return script(self.place.control, self._original)
+        return script(self.place.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:
         """What we have set and nobody else has set since."""

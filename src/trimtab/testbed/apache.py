@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.testbed import apache_config, content
 from trimtab.testbed._private import worker_user
@@ -89,9 +89,8 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
 
 
 def program() -> str:
-    """Apache's binary; Debian keeps it where an ordinary user's PATH does not look."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
-    found = shutil.which("apache2", path=path) or shutil.which("httpd", path=path)
+    """Apache's binary."""
+    found = own.program("apache2") or own.program("httpd")
     if found is None:
         raise UsageError("apache2 is not installed; install the package apache2")
     return found

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from trimtab import own
 from trimtab.workloads._specweb99_files import SpecFileSet
 from trimtab.workloads._surge_files import FileSet
 
@@ -122,7 +122,7 @@ def write(directory: Path, more: Iterable[File] = ()) -> None:
 
 def perl() -> str | None:
     """The interpreter of the CGI page, or None where there is none."""
-    return shutil.which("perl")
+    return own.program("perl")
 
 
 def _directories(directory: Path) -> None:

@@ -71,7 +71,7 @@ class Attached:
             UsageError: it cannot be read, or somebody else could change it.
         """
         found = read(self.program.config_file, self.program.prefix)
-        same_files(self.master, found.files)
+        same_files(self.master, found.stamps)
         return found
 
     def test(self) -> Verdict:

@@ -225,11 +225,11 @@ class PhpFpm(Plant):
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        found = _own_file.leftover(_own_file.read(path) or "")
-        if found is None or self._written is not None:
-            return
-        permitted(self._fpm, self._accept_lost, path)
-        self._change(path, found.first()).undo()
+        text = _own_file.read(path)
+        before = _own_file.before_all(text)
+        if before != text and self._written is None:
+            permitted(self._fpm, self._accept_lost, path)
+            self._change(path, before).undo()
 
     def close(self) -> None:
         """Gives back the sensors, without changing the server; may be called twice."""
@@ -240,11 +240,10 @@ class PhpFpm(Plant):
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-            text = _own_file.read(path)
+            now = _own_file.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
-        found = _own_file.leftover(text or "") if self._written is None else None
-        before = self._original if self._written is not None else text if found is None else found.first()
+        before = _own_file.before_all(now) if self._written is None else self._original
         return script(self._fpm.master, self._fpm.program, path, before)
 
     def _in_force(self, wanted: Mapping[str, int]) -> bool:

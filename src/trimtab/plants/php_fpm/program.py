@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.own import SYSTEM_PATH
 from trimtab.trust import printable, require_trusted
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED = re.compile(r"LANG|TZ|LC_\w+")
 _STAMP = re.compile(r"^\[[^\]]*\] ")
 _PATIENCE_S = 60.0
@@ -70,7 +70,7 @@ class Program:
         try:
             answer = subprocess.run(
                 self.argv,
-                env={**environ, "PATH": _PATH},
+                env={**environ, "PATH": SYSTEM_PATH},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import status
@@ -169,16 +169,14 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
 
 def program() -> str:
-    """FPM's binary; Debian names it by its version and keeps it where an ordinary user's PATH does not look.
+    """FPM's binary, the newest; Debian names it by its version.
 
     Raises:
         UsageError: it is not installed.
     """
-    places = dict.fromkeys((*os.environ.get("PATH", "").split(os.pathsep), "/usr/sbin", "/usr/local/sbin"))
-    for place in places:
-        names = sorted((n for n in _listed(place) if _NAME.fullmatch(n)), reverse=True)
-        for name in names:
-            if found := shutil.which(name, path=place):
+    for place in own.search_path().split(os.pathsep):
+        for name in sorted((n for n in _listed(place) if _NAME.fullmatch(n)), reverse=True):
+            if found := own.program(os.path.join(place, name)):
                 return found
     raise UsageError("php-fpm is not installed; install the package php-fpm")
 
