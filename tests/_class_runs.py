@@ -9,6 +9,7 @@ from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.static import Static
 from trimtab.core import Objective, of_class
+from trimtab.decision import Oversight
 from trimtab.guarantee import DelayGuarantee
 from trimtab.guard import of_knobs
 from trimtab.loop import Loop
@@ -64,10 +65,9 @@ def write_guarantee(
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
-        undo="",
         label=label,
         guarantee=guarantee or guaranteed(kind, desired),
     )
     writer = store.begin(plan)
-    Loop(plant, plan.knobs, controller, of_knobs(OBJECTIVE, plan.knobs), writer, settings, Stop()).run()
+    Loop(plant, plan.knobs, controller, Oversight(of_knobs(OBJECTIVE, plan.knobs)), writer, settings, Stop()).run()
     return writer.run_id

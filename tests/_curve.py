@@ -83,6 +83,7 @@ class Curve:
             busy_workers=float(limit),
             idle_workers=0.0,
             cpu_ratio=min(1.0, limit / 20),
+            memory_pressure_ratio=1 - 1 / (1 + (limit / self.cliff) ** 5),
             memory_ratio=limit / 27,
             memory_bytes=limit * worker,
             memory_limit_bytes=27 * worker,

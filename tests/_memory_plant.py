@@ -87,7 +87,7 @@ class MemoryPlant(Plant):
         self.restored = 0
         self.apply_error: TrimtabError | None = None
         self.configuration_error: TrimtabError | None = None
-        self.restore_error: TrimtabError | None = None
+        self.restore_error: TrimtabError | OSError | None = None
         self._sensors = sensors or (FakeSensor(self.readings),)
 
     def readings(self) -> Readings:

@@ -77,7 +77,7 @@ def write_run(
     settings = Settings(2.0, math.inf, objective or Objective(), seed=seed)
     knobs = (worker_knob(maximum=1000),)
     host = {"kernel": "Linux 6.1", "workload": "made up"}
-    plan = Plan((), "", plant, knobs, controller, {}, settings, {NAME: start}, "", host, label, group)
+    plan = Plan((), "", plant, knobs, controller, {}, settings, {NAME: start}, host, label, group)
     writer = store.begin(plan)
     limit = start
     for index in range(windows):

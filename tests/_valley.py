@@ -11,10 +11,10 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tests._curve import MIB, NAME, window_of, worker_knob
-from trimtab.core import Controller, Knob, Move, Trial, Window
+from trimtab.core import Controller, Knob, Move, Objective, Window
+from trimtab.decision import Oversight, Standing, decide
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class Valley:
             "idle_workers": m - min(float(m), served_hz * held_s),
             "cpu_ratio": min(1.0, served_hz * self.burst * self.cpu_s),
             "request_rate_hz": served_hz * self.burst,
+            "memory_pressure_ratio": 1 - 1 / swapping,
+            "connection_rate_hz": served_hz,
+            "request_time_s": waiting_s / self.burst + service_s,
             "memory_ratio": ratio,
             "memory_bytes": memory_mib * MIB,
             "memory_limit_bytes": self.limit_mib * MIB,
@@ -84,9 +87,11 @@ class Valley:
         """One window, with the same noise on all times, so that they still agree."""
         sigma = math.sqrt(math.log1p(self.cv**2))
         noise = math.exp(random.Random(f"{seed} {index}").gauss(-sigma * sigma / 2, sigma))
-        times = ("response_time_s", "accept_queue_delay_s", "service_time_s")
+        times = ("response_time_s", "request_time_s", "accept_queue_delay_s", "service_time_s")
         readings = {n: v * noise if n in times else v for n, v in self.readings(m).items()}
-        return window_of(m, readings, index, round(readings["request_rate_hz"] * 2))
+        return replace(
+            window_of(m, readings, index, round(readings["request_rate_hz"] * 2)), start_s=2.0 * index, duration_s=2.0
+        )
 
 
 DYNAMIC = Valley()
@@ -95,7 +100,7 @@ STATIC = Valley(page_rate_hz=400.0, cpu_s=0.0005, worker_mib=0.6)
 
 @dataclass
 class Course:
-    """A controller's run on a server, without guards.
+    """A controller's run on a server, with the referee and the guards that it would have.
 
     Args:
         controller: what decides.
@@ -115,18 +120,27 @@ class Course:
     moves: list[Move] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.state: Any = self.controller.start((self.knob,), self.seed)
+        self.oversight = Oversight.of(self.controller, Objective(), (self.knob,))
+        guards, judge = self.oversight.start((self.knob,))
+        self.standing = Standing(self.controller.start((self.knob,), self.seed), guards, judge)
 
     def run(self, windows: int, server: Valley | None = None) -> Course:
         """Plays that many windows, from here on with another server or workload where one is given."""
         self.server = server or self.server
         for _ in range(windows):
             window = self.edited(self.server.window(len(self.limits), self.limit, self.seed))
-            self.state, move = self.controller.step(self.state, Trial(window))
+            made = decide(self.standing, window, self.controller, self.oversight)
+            self.standing = Standing(made.state, made.guard_states, made.judge_state, self.standing.fate)
             self.limits.append(self.limit)
-            self.moves.append(move)
-            self.limit = move.changes.get(NAME, self.limit)
+            self.moves.append(made.move)
+            self.limit = made.move.changes.get(NAME, self.limit)
         return self
+
+    @property
+    def final(self) -> int:
+        """The limit that the run would end with."""
+        judge = self.oversight.judge
+        return self.limit if judge is None else judge.final(self.standing.judge_state).get(NAME, self.limit)
 
     def changes(self, since: int = 0) -> int:
         """Windows from `since` on after which the limit was changed."""

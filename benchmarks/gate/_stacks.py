@@ -11,7 +11,6 @@ import http.client
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from _bench import PATH, SIZE_BYTES, Placement
 
+from trimtab import own
 from trimtab.testbed import apache_config, content
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.apache import module_directory, program
@@ -200,7 +200,7 @@ def furnish(directory: Path, apache: ApacheSpec, port: int) -> list[str]:
 
 def _run(*how: str) -> list[str]:
     """`trimtab run`, under a name of its own."""
-    return [sys.executable, "-m", "trimtab", "run", f"--name=benchmark-{os.getpid()}-{time.monotonic_ns()}", *how]
+    return [*own.TRIMTAB, "run", f"--name=benchmark-{os.getpid()}-{time.monotonic_ns()}", *how]
 
 
 def _proxy(kind: str, directory: Path, port: int, behind: int, where: Placement, apache: ApacheSpec) -> list[str]:

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
 from trimtab.store import Store
@@ -65,7 +66,7 @@ def measured(controller: str, duration_s: int) -> dict[str, Any]:
         store = Path(directory) / "runs.sqlite"
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "trimtab", "tune", "apache", "--controller", controller, "--window", "1s"),
+                *(*own.TRIMTAB, "tune", "apache", "--controller", controller, "--window", "1s"),
                 *("--duration", f"{duration_s}s", "--pid", str(bed.pid), "--status-url", bed.status_url),
                 *("--snippet-directory", str(bed.snippet_directory), "--store", str(store)),
             ],

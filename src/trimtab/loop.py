@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from trimtab.core.controller import Controller
-from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
-from trimtab.core.trial import Fate, MoveState, Trial
+from trimtab.core.trial import Fate, MoveState
 from trimtab.core.window import Configuration, Window
+from trimtab.decision import Oversight, Standing, decide
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
-from trimtab.guard import review_all
 from trimtab.observer import Observer, Stop
 from trimtab.replay import Past
 from trimtab.settings import Mode, Settings
@@ -63,7 +62,7 @@ class Loop:
         plant: the system under control.
         knobs: those the controller may move, in its order.
         controller: what decides; not asked in the mode `observe`.
-        guards: what every move passes, in this order.
+        oversight: what stands between the controller and the plant.
         recorder: where the run is written.
         settings: how it goes.
         stop: set from outside to end it.
@@ -80,7 +79,7 @@ class Loop:
         plant: Plant,
         knobs: Sequence[Knob],
         controller: Controller,
-        guards: tuple[Guard, ...],
+        oversight: Oversight,
         recorder: Recorder,
         settings: Settings,
         stop: Stop,
@@ -88,21 +87,24 @@ class Loop:
         approve: Callable[[Move], bool] = lambda move: False,
         past: Past | None = None,
     ) -> None:
-        self._plant, self._controller, self._guards = plant, controller, guards
+        self._plant, self._controller, self._oversight = plant, controller, oversight
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve = on_event, approve
         self._knobs: tuple[Knob, ...] = ()
         self._state: Any = None
         self._guard_states: tuple[Any, ...] = ()
+        self._judge_state: Any = None
         self._touched = False
         self._failures = self._missing = self._windows = 0
         self._failure = ""
         self._fate: Fate | None = None
+        self._initial: Configuration = {}
         self._young = 0
         self._configuration: Configuration = {}
         self._elapsed_s = 0.0
         if past is not None:
             self._knobs, self._state, self._guard_states = past.knobs, past.state, past.guard_states
+            self._judge_state, self._fate = past.judge_state, past.fate
             self._windows, self._elapsed_s = past.windows, past.elapsed_s
         elif settings.mode is not Mode.OBSERVE:
             self._start(tuple(knobs))
@@ -119,7 +121,8 @@ class Loop:
             self._recorder.finish(Outcome(Status.FAILED, str(error), self._windows, self._restore()))
             raise
         wanted = self._settings.restore or status in (Status.FAILED, Status.GONE)
-        outcome = Outcome(status, detail, self._windows, wanted and self._restore())
+        restored = self._restore() if wanted else self._put_back()
+        outcome = Outcome(status, detail, self._windows, restored)
         self._recorder.finish(outcome)
         return outcome
 
@@ -130,6 +133,7 @@ class Loop:
             for text in self._plant.notes:
                 self._note(NoteKind.PLANT, text)
         self._read_configuration()
+        self._initial = dict(self._configuration)
         while observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
             self._young = max(0, self._young - 1)
@@ -177,8 +181,10 @@ class Loop:
 
     def _decide(self, window: Window) -> bool:
         """Takes one step of the controller; True when the configuration was changed."""
-        self._state, proposed = self._controller.step(self._state, Trial(window, self._fate))
-        self._guard_states, move = review_all(self._guards, self._guard_states, window, proposed)
+        standing = Standing(self._state, self._guard_states, self._judge_state, self._fate)
+        made = decide(standing, window, self._controller, self._oversight)
+        self._state, self._guard_states, self._judge_state = made.state, made.guard_states, made.judge_state
+        proposed, move = made.proposed, made.move
         changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
         state, detail = MoveState.HELD, ""
         if changes and self._settings.mode is Mode.ADVISE:
@@ -227,9 +233,11 @@ class Loop:
         if not partial.readings:
             self._read_configuration()
         if self._knobs:
-            for guard, state in zip(self._guards, self._guard_states, strict=True):
+            for guard, state in zip(self._oversight.guards, self._guard_states, strict=True):
                 if why := guard.abort(state, partial):
                     return why
+            if self._oversight.judge is not None:
+                return self._oversight.judge.abort(self._judge_state, partial)
         return ""
 
     def _read_configuration(self) -> None:
@@ -258,7 +266,7 @@ class Loop:
         """Starts the controller and the guards with these knobs."""
         if knobs:
             self._state = self._controller.start(knobs, self._settings.seed)
-            self._guard_states = tuple(guard.start(knobs) for guard in self._guards)
+            self._guard_states, self._judge_state = self._oversight.start(knobs)
         self._knobs = knobs
 
     def _note(self, kind: NoteKind, text: str, knob: str = "") -> None:
@@ -267,6 +275,27 @@ class Loop:
             self._recorder.note(note)
         finally:
             self._on_event(note)
+
+    def _put_back(self) -> bool:
+        """Puts back what nothing shows to be better; True when the configuration from before the run is in force."""
+        judge = self._oversight.judge
+        if judge is None or not self._touched or not self._knobs:
+            return False
+        back = judge.final(self._judge_state)
+        if not back:
+            return False
+        said = ", ".join(f"{name} {value}" for name, value in back.items())
+        self._note(NoteKind.RESTORE, f"nothing shows that the last setting is better than {said}, which comes back")
+        if all(
+            self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
+            for knob in self._knobs
+        ):
+            return self._restore()
+        try:
+            self._plant.apply(back)
+        except TrimtabError as error:
+            self._note(NoteKind.RESTORE, f"could not go back to {said}: {error}")
+        return False
 
     def _restore(self) -> bool:
         """Puts back what was in force before the run; True when that is so now."""

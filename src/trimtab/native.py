@@ -9,13 +9,13 @@ import contextlib
 import importlib.machinery
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from trimtab import own
 from trimtab.errors import NativeError
 
 PROGRAM = "trimtab-native"
@@ -31,7 +31,7 @@ def program() -> Path:
     if named := os.environ.get("TRIMTAB_NATIVE"):
         return _named("TRIMTAB_NATIVE", named)
     beside = Path(sys.executable).parent / PROGRAM
-    found = str(beside) if beside.exists() else shutil.which(PROGRAM)
+    found = str(beside) if beside.exists() else own.program(PROGRAM)
     if not found:
         raise NativeError(f"{PROGRAM} is not installed beside {sys.executable}; run 'make setup'")
     return Path(found)

@@ -20,19 +20,20 @@ from trimtab.testbed.processes import Process
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is known of a run before its first window: enough to repeat, replay and undo it.
+    """All that is known of a run before its first window: enough to repeat and replay it.
+
+    What undoes it is not stored: text that is executed later would have to be believed. The plant makes it anew.
 
     Args:
         command: the command line without the program, from which its plant can be attached to again; empty when
             it was not started from the command line.
-        directory: the working directory of the command.
+        directory: the working directory of the command, from which its relative paths start.
         plant: the plant's registered name.
         knobs: those the controller may move, in its order.
         controller: the controller's registered name.
         controller_options: its options, without the objective.
         settings: how the run goes.
         initial: the configuration in force before the run.
-        undo: a POSIX shell script that puts it back.
         host: facts of the machine and the versions of the programs.
         label: what this run is in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
@@ -47,7 +48,6 @@ class Plan:
     controller_options: Mapping[str, Any]
     settings: Settings
     initial: Configuration
-    undo: str
     host: Mapping[str, str | int | float] = field(default_factory=dict)
     label: str = ""
     group: str = ""
@@ -116,7 +116,7 @@ def dumps(value: Any) -> str:
 
 def move_json(move: Move) -> str:
     """A move as JSON."""
-    return dumps([dict(move.changes), move.reason, dict(move.evidence), move.phase])
+    return dumps([dict(move.changes), move.reason, dict(move.evidence), move.phase, move.gain, move.capacity])
 
 
 def move_from(text: str) -> Move:
@@ -132,6 +132,7 @@ def plan_json(plan: Plan) -> str:
 def plan_from(text: str) -> Plan:
     """The plan that `plan_json` wrote."""
     raw = json.loads(text)
+    raw.pop("undo", None)  # a script that older versions stored
     settings = raw["settings"]
     settings |= {"objective": Objective(**settings["objective"]), "mode": Mode(settings["mode"])}
     knobs = tuple(knob_from(k) for k in raw["knobs"])

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.core.controller import Controller
-from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
-from trimtab.core.trial import Fate, MoveState, Trial
+from trimtab.core.trial import Fate, MoveState
 from trimtab.core.window import Window
+from trimtab.decision import Oversight, Standing, decide
 from trimtab.errors import UsageError
 from trimtab.events import Note, NoteKind
-from trimtab.guard import review_all
 from trimtab.records import StoredMove
 
 
@@ -30,6 +29,8 @@ class Past:
         knobs: those that the controller may still move.
         state: the controller's state.
         guard_states: the states of the guards.
+        judge_state: the judge's state; None where nobody judges.
+        fate: what became of the last move that wanted to change something.
         windows: windows measured so far.
         elapsed_s: the run's clock at the end of the last one, in seconds.
     """
@@ -37,6 +38,8 @@ class Past:
     knobs: tuple[Knob, ...]
     state: Any
     guard_states: tuple[Any, ...]
+    judge_state: Any
+    fate: Fate | None
     windows: int
     elapsed_s: float
 
@@ -63,16 +66,17 @@ class Replay:
 
     Args:
         controller: what decides.
-        guards: what every move passes.
+        oversight: what stands between the controller and the plant.
         knobs: those the controller may move at the start.
         seed: the run's seed.
     """
 
-    def __init__(self, controller: Controller, guards: tuple[Guard, ...], knobs: tuple[Knob, ...], seed: int) -> None:
-        self._controller, self._guards, self._seed = controller, guards, seed
+    def __init__(self, controller: Controller, oversight: Oversight, knobs: tuple[Knob, ...], seed: int) -> None:
+        self._controller, self._oversight, self._seed = controller, oversight, seed
         self._knobs = knobs
         self._state: Any = None
         self._guard_states: tuple[Any, ...] = ()
+        self._judge_state: Any = None
         self._fate: Fate | None = None
         self._start(knobs)
 
@@ -104,14 +108,17 @@ class Replay:
             for note in late:
                 self._stand_down(note)
         end_s = windows[-1].start_s + windows[-1].duration_s if windows else 0.0
-        return Past(self._knobs, self._state, self._guard_states, len(windows), end_s)
+        states = (self._state, self._guard_states, self._judge_state, self._fate)
+        return Past(self._knobs, *states, len(windows), end_s)
 
     def _step(self, window: Window, stored: StoredMove) -> Difference | None:
         """Steps once; the difference from what is stored, if any."""
-        self._state, proposed = self._controller.step(self._state, Trial(window, self._fate))
+        standing = Standing(self._state, self._guard_states, self._judge_state, self._fate)
+        made = decide(standing, window, self._controller, self._oversight)
+        self._state, self._guard_states, self._judge_state = made.state, made.guard_states, made.judge_state
+        proposed, move = made.proposed, made.move
         if not _same(proposed, stored.proposed):
             return Difference(window.index, "controller", stored.proposed, proposed)
-        self._guard_states, move = review_all(self._guards, self._guard_states, window, proposed)
         if not _same(move, stored.move):
             return Difference(window.index, "guards", stored.move, move)
         changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
@@ -129,7 +136,7 @@ class Replay:
         self._knobs = knobs
         if knobs:
             self._state = self._controller.start(knobs, self._seed)
-            self._guard_states = tuple(guard.start(knobs) for guard in self._guards)
+            self._guard_states, self._judge_state = self._oversight.start(knobs)
 
 
 def _same(one: Move, other: Move) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trimtab import own
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied
 from trimtab.core.trial import MoveState
@@ -35,6 +36,7 @@ from trimtab.records import (
     window_from,
 )
 from trimtab.testbed.processes import Process, identify
+from trimtab.trust import printable, untrusted
 
 SCHEMA_VERSION = 1
 _LUMPS = 16
@@ -62,10 +64,14 @@ CREATE TABLE notes (
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
 
 
+_BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite opens with a file: itself, and what is beside it."""
+
+
 def default_path() -> Path:
     """Where the store is unless the user says otherwise: `trimtab/runs.sqlite` in the XDG state directory."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "trimtab" / "runs.sqlite"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (state if state.is_absolute() else own.home() / ".local" / "state") / "trimtab" / "runs.sqlite"
 
 
 class Store:
@@ -76,6 +82,7 @@ class Store:
         create: False to read only what there is: a file that does not exist is then an empty store.
 
     Raises:
+        UsageError: somebody else could change the file or what is beside it, or it is a link; it was not opened.
         StoreError: the file cannot be opened, is no store or comes from a newer trimtab.
     """
 
@@ -103,7 +110,7 @@ class Store:
 
         Args:
             plan: what is known of it.
-            keep: keeps only about so many of its windows and their moves, the last ones; None to keep all.
+            keep: keeps only about so many of its windows with their moves and notes, the last ones; None to keep all.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         run_id = self.execute(
@@ -113,8 +120,13 @@ class Store:
         )
         return RunWriter(self, run_id, keep)
 
-    def resume(self, run_id: int) -> RunWriter:
-        """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed."""
+    def resume(self, run_id: int, keep: int | None = None) -> RunWriter:
+        """Takes over a run whose process was killed: it runs again, in this process; its open moves are closed.
+
+        Args:
+            run_id: the run's number.
+            keep: as of `begin`.
+        """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         self.execute(
             "UPDATE runs SET status = ?, finished = NULL, pid = ?, pid_started = ? WHERE id = ?",
@@ -124,7 +136,7 @@ class Store:
             "UPDATE moves SET state = ?, detail = ? WHERE run = ? AND state = ?",
             (MoveState.FAILED, "trimtab was killed while it was applied", run_id, MoveState.OPEN),
         )
-        return RunWriter(self, run_id)
+        return RunWriter(self, run_id, keep)
 
     def runs(self, group: str | None = None) -> list[Run]:
         """The runs, oldest first; only those of a group when one is given."""
@@ -269,9 +281,13 @@ class RunWriter:
         self.store.finish(self.run_id, outcome)
 
     def _forget(self, first: int) -> None:
-        """Removes the windows before this one, and the moves that followed from them."""
+        """Removes the windows before this one, the moves that followed from them, and the notes of their time."""
         for table in ("moves", "windows"):
             self.store.execute(f"DELETE FROM {table} WHERE run = ? AND idx < ?", (self.run_id, first))
+        self.store.execute(
+            "DELETE FROM notes WHERE run = ?1 AND at_s < (SELECT min(start_s) FROM windows WHERE run = ?1)",
+            (self.run_id,),
+        )
 
 
 @contextlib.contextmanager
@@ -290,6 +306,27 @@ def _alone(name: str) -> Iterator[None]:
 
 
 def _make_private(path: Path) -> None:
-    """Makes the file and its directory where they do not exist, for the owner alone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    """Makes the file and its directory where they do not exist, for the owner alone.
+
+    Raises:
+        UsageError: somebody else could change them, or what is beside the file, or it is a link.
+        OSError: they cannot be made.
+    """
+    _require_ours(path)
+    for directory in reversed([one for one in path.parents if not one.exists()]):
+        directory.mkdir(mode=0o700, exist_ok=True)  # each by itself: `parents` would leave their modes to the umask
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def _require_ours(path: Path) -> None:
+    """Makes sure that nobody but root and this user has a say in what SQLite will open.
+
+    Raises:
+        UsageError: somebody has.
+    """
+    names = [path.with_name(f"{path.name}{suffix}") for suffix in _BESIDE]
+    if links := [one for one in names if one.is_symlink()]:
+        raise UsageError(f"the run store {printable(os.fspath(links[0]))} is a link: name the file itself")
+    for one in (path.parent, *names):
+        if reason := untrusted(one):
+            raise UsageError(f"the run store {printable(os.fspath(path))} is not opened: {reason}")

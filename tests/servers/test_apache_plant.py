@@ -18,7 +18,7 @@ import pytest
 from tests.servers._private_apache import MPMS, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_status, _master
+from trimtab.plants import _apache_process, _apache_snippet, _apache_status, _master, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants.apache import Apache, probe
@@ -270,9 +270,11 @@ def test_what_a_killed_run_left_is_recognised_and_undone(bed: Bed) -> None:
     apache.apply({"max_request_workers": 5 * bed.threads})
     apache.restore()
     assert apache.configuration()["max_request_workers"] == 4 * bed.threads, "as it was before this run"
+    script = apache.undo_script()
     apache.undo_leftover()
     assert apache.configuration()["max_request_workers"] == 8 * bed.threads
     assert apache.leftover() == ""
+    assert f"rm -f {bed.snippet}" in script, "the script goes back to before the run that was killed"
     assert not bed.snippet.exists()
 
 
@@ -284,6 +286,49 @@ def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     assert not bed.snippet.exists()
     time.sleep(0.5)
     assert running_limit(bed, 8 * bed.threads)
+
+
+@pytest.mark.root
+def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed: Bed) -> None:
+    directory = bed.testbed.snippet_directory
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=755", "tmpfs", directory], check=True)
+    try:
+        bed.write(bed.snippet.name, _apache_snippet.compose({"max_request_workers": 6 * bed.threads}, None))
+        apache = bed.attach()
+        apache.apply({"max_request_workers": 4 * bed.threads})
+        with pytest.raises(OSError, match="No space"), (directory / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(512)):
+                pass
+        with pytest.raises(ApplyFailed, match=r"could not be put back: No space left on device.*runs undo"):
+            apache.restore()
+        with pytest.raises(ApplyRefused, match=r"cannot write .*No space"):
+            apache.apply({"max_request_workers": 5 * bed.threads})
+        assert running_limit(bed, 4 * bed.threads)
+        (directory / "filler").unlink()
+        apache.restore()
+        assert apache.configuration()["max_request_workers"] == 6 * bed.threads
+        apache.close()
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+    os.kill(bed.testbed.pid, signal.SIGUSR1)
+    time.sleep(0.5)
+
+
+def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apache, real = bed.attach(), _own_file.write
+    bed.write("b.conf", "NoSuchDirective on\n")
+
+    def full(path: Path, text: str | None) -> None:
+        if text is None:
+            raise OSError(28, "No space left on device")
+        real(path, text)
+
+    monkeypatch.setattr("trimtab.plants._apache_change.write", full)
+    with pytest.raises(ApplyFailed, match=r"NoSuchDirective.*could not be put back: No space"):
+        apache.apply({"max_request_workers": 4 * bed.threads})
+    assert bed.snippet.exists(), "so that 'trimtab runs undo' finds it"
 
 
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:

@@ -89,8 +89,10 @@ def running(*command: str | Path) -> Iterator[int]:
 
 
 @contextmanager
-def real_apache(his: Path, *lines: str, variable: str = "NONE=") -> Iterator[int]:
-    """A real Apache that the stranger runs with a configuration and a variable of his own."""
+def real_apache(
+    his: Path, *lines: str, variable: str = "NONE=", start: tuple[str, ...] = AS_STRANGER
+) -> Iterator[int]:
+    """A real Apache that the stranger runs with a configuration and a variable of his own; `start` starts it."""
     (port,) = free_ports(1)
     modules = [
         f"LoadModule {name}_module {module_directory()}/mod_{name}.so"
@@ -99,7 +101,7 @@ def real_apache(his: Path, *lines: str, variable: str = "NONE=") -> Iterator[int
     own = [f"ServerRoot {his}", f"PidFile {his}/pid", f"ErrorLog {his}/log", f"Listen 127.0.0.1:{port}"]
     config = his / "evil.conf"
     config.write_text("\n".join([*own, *modules, *lines, ""]))
-    with running(*AS_STRANGER, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
+    with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
         deadline = time.monotonic() + PATIENCE_S
         while not _master.listeners(pid):
             assert time.monotonic() < deadline, (his / "log").read_text()
@@ -197,6 +199,16 @@ def test_what_runs_in_another_mount_namespace_is_compared_before_it_is_run(tmp_p
     # The one that runs is the other's; what would be run here is ours of the same name.
     with running("unshare", "--mount", "sh", "-c", there, f"read wait || : > {marker}") as pid:
         assert re.search("sees other files.*run trimtab in there", refusal(pid, marker))
+
+
+def test_mounts_of_its_own_do_not_matter_where_the_files_are_the_same(tmp_path: Path) -> None:
+    # As Debian's apache2.service has them (PrivateTmp).
+    status = ("<Location /server-status>", "SetHandler server-status", "</Location>", "User nobody", "Group nogroup")
+    with real_apache(tmp_path, *status, start=("unshare", "--mount")) as pid:
+        assert os.stat(f"/proc/{pid}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino
+        apache = Apache.attach(SystemClock(), pid)
+        assert apache.configuration()["max_request_workers"] == 400
+        apache.close()
 
 
 def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marker: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
 from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
 from trimtab.core.trial import MoveState
+from trimtab.decision import Oversight
 from trimtab.errors import (
     ApplyFailed,
     ApplyRefused,
@@ -17,6 +18,7 @@ from trimtab.errors import (
     OperatorEdit,
     PlantError,
     PlantGone,
+    StoreError,
     TrimtabError,
     UsageError,
 )
@@ -24,6 +26,7 @@ from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, Win
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
+from trimtab.referee import Judge
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store
 
@@ -37,16 +40,25 @@ class Run:
         knobs: tuple[Knob, ...] = (WORKERS,),
         guards: tuple[Guard, ...] = (),
         approve: Callable[[Move], bool] = lambda move: False,
+        judge: Judge | None = None,
         **settings: Any,
     ) -> None:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
         self.store = Store(None)
         chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values), plant.undo_script())
+        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values))
         self.recorder = self.store.begin(plan)
         controller = Climber(Objective())
         self.loop = Loop(
-            plant, knobs, controller, guards, self.recorder, chosen, self.stop, self.events.append, approve
+            plant,
+            knobs,
+            controller,
+            Oversight(guards, judge),
+            self.recorder,
+            chosen,
+            self.stop,
+            self.events.append,
+            approve,
         )
 
     def go(self) -> Outcome:
@@ -372,6 +384,38 @@ def test_an_unexpected_error_restores_and_is_not_hidden() -> None:
         run.go()
     assert plant.restored == 1
     assert run.store.run(run.recorder.run_id).status is Status.FAILED
+
+
+@pytest.mark.parametrize("ends", ["done", "failed"])
+def test_a_full_disk_at_restore_is_said_and_the_outcome_is_stored(ends: str) -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=30.0, restore=True)
+    plant.restore_error = OSError(28, "No space left on device")
+    if ends == "failed":
+        plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", RuntimeError("a defect"))))
+        with pytest.raises(RuntimeError, match="a defect"):
+            run.go()
+    else:
+        assert run.go() == Outcome(Status.DONE, "", 3, False)
+    assert run.store.run(run.recorder.run_id).status.value == ends
+    assert "could not restore the configuration: [Errno 28] No space" in run.notes(NoteKind.RESTORE)[0].text
+
+
+def test_where_the_store_is_full_as_well_the_configuration_is_put_back_and_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant, finished = MemoryPlant(), list[Outcome]()
+    run = Run(plant, duration_s=30.0, restore=True)
+
+    def full(note: Note) -> None:
+        raise StoreError("the store cannot be written: database or disk is full")
+
+    monkeypatch.setattr(run.recorder, "note", full)
+    monkeypatch.setattr(run.recorder, "finish", finished.append)
+    run.go()
+    assert plant.restored == 1
+    assert finished == [Outcome(Status.DONE, "", 3, True)]
+    assert [event.kind for event in run.events if isinstance(event, Note)] == [NoteKind.RESTORE]
 
 
 def test_a_missing_objective_is_said_once_with_the_reasons() -> None:

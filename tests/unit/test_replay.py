@@ -9,6 +9,7 @@ import pytest
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from trimtab.core import Knob, Objective
 from trimtab.core.trial import MoveState
+from trimtab.decision import Oversight
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.guard import standard
 from trimtab.loop import Loop
@@ -24,14 +25,14 @@ OBJECTIVE = Objective()
 def recorded(plant: MemoryPlant, knobs: tuple[Knob, ...], duration_s: float = 60.0) -> RunWriter:
     settings = Settings(10.0, duration_s, settle_s=0.0)
     store = Store(None)
-    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}, ""))
-    Loop(plant, knobs, Climber(OBJECTIVE), standard(OBJECTIVE), writer, settings, Stop()).run()
+    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}))
+    Loop(plant, knobs, Climber(OBJECTIVE), Oversight(standard(OBJECTIVE)), writer, settings, Stop()).run()
     return writer
 
 
 def replayed(writer: RunWriter, controller: Climber, knobs: tuple[Knob, ...]) -> Difference | Past:
     store, run = writer.store, writer.run_id
-    replay = Replay(controller, standard(OBJECTIVE), knobs, 0)
+    replay = Replay(controller, Oversight(standard(OBJECTIVE)), knobs, 0)
     return replay.through(store.windows(run), store.moves(run), store.notes(run))
 
 
@@ -92,7 +93,7 @@ def test_a_resumed_run_ends_as_one_that_was_never_cut() -> None:
     settings = Settings(10.0, 60.0, settle_s=0.0)
     writer = part.store.resume(part.run_id)
     guards = standard(OBJECTIVE)
-    Loop(plant, (WORKERS,), Climber(OBJECTIVE), guards, writer, settings, Stop(), past=past).run()
+    Loop(plant, (WORKERS,), Climber(OBJECTIVE), Oversight(guards), writer, settings, Stop(), past=past).run()
     assert part.store.windows(part.run_id) == whole.store.windows(whole.run_id)
     assert [m.move for m in part.store.moves(part.run_id)] == [m.move for m in whole.store.moves(whole.run_id)]
 

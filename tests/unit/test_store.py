@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS
+from tests._stranger import STRANGER, needs_root
 from trimtab.core import Applied, Move, Objective, Window
 from trimtab.core.trial import MoveState
 from trimtab.errors import StoreError, UsageError
@@ -30,7 +31,6 @@ PLAN = Plan(
     controller_options={"margin": 0.9},
     settings=Settings(1.5, float("inf"), Objective("cpu_ratio", False), Mode.ADVISE, seed=7),
     initial={"workers": 10, "timeout": 100},
-    undo="#!/bin/sh\ntrue\n",
     host={"cores": 2, "kernel": "Linux"},
     label="tuned",
     group="comparison",
@@ -197,6 +197,58 @@ def test_the_store_is_in_the_state_directory(monkeypatch: pytest.MonkeyPatch, tm
     assert default_path() == tmp_path / ".local" / "state" / "trimtab" / "runs.sqlite"
 
 
+@needs_root
+def test_a_store_that_somebody_else_could_change_is_not_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(path).close()
+
+    def opened(*_: object, **__: object) -> None:
+        pytest.fail("SQLite was given the file")
+
+    monkeypatch.setattr(sqlite3, "connect", opened)
+    for one in (path, path.parent, path.parent.parent):
+        os.chown(one, STRANGER, STRANGER)
+        with pytest.raises(UsageError, match=f"is not opened: {one} belongs to uid {STRANGER}"):
+            Store(path)
+        os.chown(one, 0, 0)
+        mode = one.stat().st_mode & 0o777
+        for loose in (0o020, 0o002):
+            one.chmod(mode | loose)
+            with pytest.raises(UsageError, match=f"is not opened: {one} can be written by"):
+                Store(path)
+        one.chmod(mode)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_a_store_that_is_a_link_or_has_one_beside_it_is_not_opened(path: Path, tmp_path: Path, suffix: str) -> None:
+    Store(path).close()
+    (tmp_path / "elsewhere").write_text("kept")
+    beside = path.with_name(path.name + suffix)
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=f"{beside} is a link"):
+        Store(path)
+    assert (tmp_path / "elsewhere").read_text() == "kept"
+
+
+def test_a_store_is_not_made_where_everybody_can_put_files(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UsageError, match="can be written by everybody: use a directory of your own"):
+        Store(tmp_path / "runs.sqlite")
+    with pytest.raises(UsageError, match="others can make it"):
+        Store(tmp_path / "below" / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_umask_makes_a_store_that_others_can_change(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Store(tmp_path / "a" / "b" / "runs.sqlite").close()
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / part).stat().st_mode) for part in ("a", "a/b", "a/b/runs.sqlite")]
+    assert modes == [0o700, 0o700, 0o600]
+
+
 def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(path: Path) -> None:
     store = Store(path)
     whole = store.begin(PLAN)
@@ -206,9 +258,11 @@ def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(p
     for index in range(200):
         writer.window(Window(index, 2.0 * index, 1.5, {}, {}))
         writer.move(index, MOVE, MOVE, MoveState.HELD)
+        writer.note(Note(2.0 * index + 1.5, NoteKind.PLANT, "said again"))
         most = max(most, len(store.windows(writer.run_id)))
     indices = [window.index for window in store.windows(writer.run_id)]
     assert indices == list(range(indices[0], 200))
     assert 32 <= len(indices) <= most <= 32 + 2
     assert [move.index for move in store.moves(writer.run_id)] == indices
+    assert len(indices) <= len(store.notes(writer.run_id)) <= len(indices) + 2
     assert store.windows(whole.run_id) == [WINDOW]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,15 @@ def test_what_others_may_write_is_not_trusted(file: Path, part: int, mode: int, 
     reason = untrusted(file)
     if whom == "everybody" or os.geteuid() == 0:
         assert reason is not None and f"{open_one} can be written by {whom}" in reason and "chmod" in reason
+
+
+@needs_root
+def test_an_acl_that_lets_one_user_write_is_seen(file: Path) -> None:
+    anybody = 0xFFFFFFFF
+    entries = [(0x01, 6, anybody), (0x02, 6, STRANGER), (0x04, 4, anybody), (0x10, 6, anybody), (0x20, 4, anybody)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    os.setxattr(file, "system.posix_acl_access", acl)
+    assert f"{file} can be written by group" in why(file)
 
 
 def test_a_sticky_directory_may_be_on_the_way_but_not_the_end(file: Path) -> None:

@@ -21,10 +21,7 @@ pub enum Hello {
 
 /// Reads the first bytes of a connection.
 pub fn read(bytes: &[u8]) -> Hello {
-    let (message, more) = match handshake(bytes) {
-        Some(found) => found,
-        None => return Hello::Nothing,
-    };
+    let (message, more) = handshake(bytes);
     match name(&message) {
         Ok(Some(name)) => Hello::Name(name.to_vec()),
         Ok(None) => Hello::Nothing,
@@ -34,32 +31,34 @@ pub fn read(bytes: &[u8]) -> Hello {
 }
 
 /// The bytes of the handshake message, out of as many records as have come, and whether more of it can follow.
-fn handshake(mut bytes: &[u8]) -> Option<(Vec<u8>, bool)> {
+///
+/// What is no record ends it and takes nothing back: what was told before it came stays told.
+fn handshake(mut bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut message = Vec::new();
     loop {
         if message.len() >= 4 {
             let length = usize::from(message[1]) << 16 | usize::from(message[2]) << 8;
             if message.len() - 4 >= length | usize::from(message[3]) {
-                return Some((message, false));
+                return (message, false);
             }
         }
         match bytes {
             [HANDSHAKE, 3, _, high, low, rest @ ..] => {
                 let length = usize::from(u16::from_be_bytes([*high, *low]));
                 if length == 0 || length > LONGEST_RECORD {
-                    return None;
+                    return (message, false);
                 }
                 let (now, after) = rest.split_at(length.min(rest.len()));
                 message.extend_from_slice(now);
                 if now.len() < length {
-                    return Some((message, true));
+                    return (message, true);
                 }
                 bytes = after;
             }
             [] | [HANDSHAKE] | [HANDSHAKE, 3] | [HANDSHAKE, 3, _] | [HANDSHAKE, 3, _, _] => {
-                return Some((message, true));
+                return (message, true);
             }
-            _ => return None,
+            _ => return (message, false),
         }
     }
 }

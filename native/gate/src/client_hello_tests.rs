@@ -49,6 +49,18 @@ fn every_shorter_piece_asks_for_more() {
 }
 
 #[test]
+fn a_name_that_was_told_stays_when_what_follows_is_no_record() {
+    let mut bytes = hello(Some("shop"), 4096);
+    // The message says that it is longer, so it goes on in another record.
+    bytes[8] += 1;
+    let name = Hello::Name(b"shop".to_vec());
+    assert_eq!(read(&bytes), name);
+    for more in [&[0x8b_u8][..], &[22, 3, 1, 0, 0], &[22, 3, 1, 255, 255]] {
+        assert_eq!(read(&[&bytes, more].concat()), name);
+    }
+}
+
+#[test]
 fn a_hello_without_a_name_and_other_protocols_have_none() {
     assert_eq!(read(&hello(None, 4096)), Hello::Nothing);
     for bytes in [

@@ -72,7 +72,7 @@ impl Gate<'_> {
         if self.now_ns - self.surveyed_ns >= SURVEY_NS {
             self.surveyed_ns = self.now_ns;
             self.recover_lost_dispatches();
-            self.free_strays();
+            self.free_astray();
             self.check_processes();
             self.end_unattended();
         }

@@ -1,12 +1,12 @@
 //! Connections go out to the workers, and their slots come back.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use trimtab_wire::handoff::{self, Dispatch};
-use trimtab_wire::shared::{now_ns, DISPATCHED, FREE, NO_SLOT};
+use trimtab_wire::shared::{now_ns, Slot, CLOSED, DISPATCHED, FREE, NO_SLOT};
 
 use crate::gate::Gate;
 use crate::ledger::Kind;
@@ -31,22 +31,24 @@ impl Gate<'_> {
     /// Takes the slots that have come back.
     ///
     /// # Returns
-    /// True when there were any.
+    /// True when there were any of a class.
     pub(crate) fn collect(&mut self) -> bool {
         let place = self.place;
         let mut any = false;
+        let is_closed = |slot: &&Slot| slot.state.load(Acquire) == CLOSED;
         for index in place.shared.take_released() {
+            let Some(slot) = place.shared.slot(index).filter(is_closed) else {
+                continue;
+            };
+            let sent_ns = slot.dispatched_ns.load(Relaxed);
+            let closed_ns = slot.idle_since_ns.load(Relaxed);
+            let Some(class) = self.free(index) else {
+                continue;
+            };
             any = true;
-            let times = place.shared.slot(index).map(|slot| {
-                let load = |time: &std::sync::atomic::AtomicU64| time.load(Relaxed);
-                (load(&slot.dispatched_ns), load(&slot.idle_since_ns))
-            });
-            let class = self.free(index);
             // It was closed a while ago: R_k counted it until now, the integral must not.
-            if let (Some(class), Some((sent_ns, closed_ns))) = (class, times) {
-                if (sent_ns..=self.now_ns).contains(&closed_ns) {
-                    tally::closed_earlier(self.ledger.cell(class), self.now_ns - closed_ns);
-                }
+            if (sent_ns..=self.now_ns).contains(&closed_ns) {
+                tally::closed_earlier(self.ledger.cell(class), self.now_ns - closed_ns);
             }
         }
         any
@@ -100,6 +102,13 @@ impl Gate<'_> {
         }
     }
 
+    /// Frees the slots that have gone astray.
+    pub(crate) fn free_astray(&mut self) {
+        for slot in self.slots.astray(&self.place.shared) {
+            self.free(slot);
+        }
+    }
+
     /// Frees the slots of connections that were sent and that nobody can receive any more.
     pub(crate) fn recover_lost_dispatches(&mut self) {
         let drained =
@@ -114,8 +123,7 @@ impl Gate<'_> {
             .collect();
         for index in sent {
             let lost = shared.slot(index).is_some_and(|slot| {
-                let since_ns = slot.dispatched_ns.load(Relaxed);
-                self.now_ns.saturating_sub(since_ns) > LOST_NS && slot.advance(DISPATCHED, FREE)
+                slot.since_dispatch_ns(self.now_ns) > LOST_NS && slot.advance(DISPATCHED, FREE)
             });
             if lost {
                 self.free(index);

@@ -215,6 +215,12 @@ impl<'a> Gate<'a> {
             .position(|listener| listener.number == number)
     }
 
+    /// Closes what this gate waits with.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn end_waiting(&mut self) {
+        self.close(self.epoll);
+    }
+
     /// The descriptor is what this gate waits with.
     pub(crate) fn is_epoll(&self, number: u32) -> bool {
         number == self.epoll

@@ -27,8 +27,6 @@ const BOUND_NS: u64 = 200_000_000;
 const BATCH: usize = 64;
 /// So long the gate leaves the listeners to workers who get connections.
 const REST_NS: u64 = 1_000_000;
-/// A lent slot that nobody has shown after this time was in the hands of a worker that died.
-const STRAY_NS: u64 = 1_000_000_000;
 
 /// What is lent.
 #[derive(Debug, Default)]
@@ -36,6 +34,8 @@ pub struct Lanes {
     /// The classes can be told apart by the workers.
     possible: bool,
     open: bool,
+    /// Era of what is lent.
+    era: u16,
     /// Slots lent, by class.
     lent: Vec<u32>,
     /// When a budget last bound.
@@ -44,8 +44,6 @@ pub struct Lanes {
     activity: u64,
     /// Until when the listeners are left to the workers.
     rests_until_ns: Option<u64>,
-    /// Lent slots that were neither there nor in use when all was taken back, and since when.
-    strays: Vec<(u32, u64)>,
 }
 
 /// Nothing is lent any more: what a gate before this one has lent is found as what it is now.
@@ -128,6 +126,7 @@ impl Gate<'_> {
         let shared = &place.shared;
         let era = shared.lanes.era.load(Relaxed) as u16 % ERAS + 1;
         shared.lanes.era.store(era.into(), Relaxed);
+        self.lanes.era = era;
         for class in classes {
             shared.open_lane(class as u32, era);
             self.lend(class);
@@ -150,7 +149,7 @@ impl Gate<'_> {
     fn lend(&mut self, class: usize) {
         let place = self.place;
         let shared = &place.shared;
-        let era = shared.lanes.era.load(Relaxed) as u16;
+        let era = self.lanes.era;
         self.pass(class);
         for index in self.slots.lend(class as u32, self.room(class)) {
             self.lanes.lent[class] += 1;
@@ -184,11 +183,9 @@ impl Gate<'_> {
             .on_loan(shared)
             .map(|(index, ..)| index)
             .collect();
+        // Those of them that are FREE are in the hands of a worker at this moment, or astray.
         for index in left {
             self.end_loan(index);
-            if shared.slot(index).is_some_and(is_free) {
-                self.lanes.strays.push((index, self.now_ns));
-            }
         }
         self.lanes.open = false;
         self.watch_listeners();
@@ -217,27 +214,14 @@ impl Gate<'_> {
         self.slots.end_loan(index);
     }
 
-    /// Frees lent slots that a worker had in its hands when it died.
-    pub(crate) fn free_strays(&mut self) {
-        for (index, since_ns) in std::mem::take(&mut self.lanes.strays) {
-            let free = self.place.shared.slot(index).is_some_and(is_free);
-            // Lent again it was free before.
-            let free = free && !self.slots.is_lent(index);
-            if free && self.now_ns.saturating_sub(since_ns) >= STRAY_NS {
-                self.free(index);
-            } else if free {
-                self.lanes.strays.push((index, since_ns));
-            }
-        }
-    }
-
     /// Of a class: connections in service in lent slots, and the sum of their times until now.
     pub(crate) fn on_loan(&self, class: usize) -> (u32, u64) {
         let used = self.slots.on_loan(&self.place.shared);
         let used = used.filter(|&(_, of, slot)| of == class && !is_free(slot));
         used.fold((0, 0), |(count, sum_ns), (_, _, slot)| {
             let since_ns = slot.dispatched_ns.load(Relaxed);
-            (count + 1, sum_ns + self.now_ns.saturating_sub(since_ns))
+            let used_ns = self.now_ns.saturating_sub(since_ns);
+            (count + 1, u64::saturating_add(sum_ns, used_ns))
         })
     }
 

@@ -15,9 +15,13 @@ mod clockwork;
 mod delays;
 mod dispatch;
 mod entry;
+#[cfg(feature = "fuzzing")]
+pub mod fuzz;
 mod gate;
 mod guardian;
 mod head;
+#[cfg(any(test, feature = "fuzzing"))]
+mod hostile;
 mod lanes;
 mod ledger;
 mod line;

@@ -197,7 +197,7 @@ impl Page {
                 .delay_buckets
                 .iter()
                 .filter(|&&(upper_us, _)| upper_us <= bound_us);
-            let count: u64 = within.map(|&(_, count)| count).sum();
+            let count = within.fold(0, |sum: u64, &(_, count)| sum.saturating_add(count));
             let labels = format!(
                 "{{class=\"{}\",le=\"{}\"}}",
                 class.class,

@@ -61,7 +61,7 @@ impl Gate<'_> {
             let entry = self.ledger.entry(number);
             let index = entry.slot.load(Relaxed);
             let slot = self.place.shared.slot(index);
-            let sent_ns = slot.map_or(0, |slot| slot.dispatched_ns.load(Relaxed));
+            let age_ns = slot.map_or(0, |slot| slot.since_dispatch_ns(self.now_ns));
             let pending = slot.is_some_and(|slot| slot.state.load(Relaxed) == DISPATCHED);
             if !pending {
                 self.close(number);
@@ -72,7 +72,7 @@ impl Gate<'_> {
                 .map(|index| &self.listeners[index]);
             let drained =
                 listener.is_none_or(|one| sockets::is_drained(self.ledger.borrow(one.gate_end)));
-            if !drained || self.now_ns.saturating_sub(sent_ns) < UNSURE_NS {
+            if !drained || age_ns < UNSURE_NS {
                 self.unsure.push(number);
                 continue;
             }

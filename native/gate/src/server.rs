@@ -95,27 +95,30 @@ impl Gate<'_> {
                     self.workers.remove(&pid);
                 }
                 self.close(number);
-                self.sweep(pid);
+                self.sweep(&[pid]);
             }
         }
     }
 
-    /// Frees what a dead process held.
-    pub(crate) fn sweep(&mut self, pid: u32) {
+    /// Frees what dead processes held.
+    ///
+    /// # Arguments
+    /// * `pids` - the processes, in rising order.
+    pub(crate) fn sweep(&mut self, pids: &[u32]) {
         self.collect();
-        // Should it have died with a slot in its hands.
+        // Should one have died with a slot in its hands.
         self.close_lanes();
-        for slot in self.slots.of_dead(&self.place.shared, pid) {
+        for slot in self.slots.of_dead(&self.place.shared, pids) {
             self.free(slot);
         }
     }
 
     /// Frees what processes held that died while no gate could see it.
     pub(crate) fn check_processes(&mut self) {
-        for pid in self.slots.holders(&self.place.shared) {
-            if !self.workers.contains_key(&pid) && !lives(pid) {
-                self.sweep(pid);
-            }
+        let mut dead = self.slots.holders(&self.place.shared);
+        dead.retain(|pid| !self.workers.contains_key(pid) && !lives(*pid));
+        if !dead.is_empty() {
+            self.sweep(&dead);
         }
     }
 

@@ -10,6 +10,8 @@ use trimtab_wire::shared::{
 pub const NO_CLASS: u32 = NO_SLOT;
 /// The class number of a free slot.
 const NOT_GIVEN: u32 = NO_CLASS - 1;
+/// With fewer free slots than this nobody keeps what is only his word: no server holds as many connections as there are others.
+const SHORT: usize = SLOTS / 2;
 
 /// The free slots, how far the used ones reach, and the class of each: the file's own copy is open to all processes of
 /// the server, and what they write there must not upset the gate's counts.
@@ -20,6 +22,8 @@ pub struct Slots {
     classes: Vec<u32>,
     /// Lent to the workers; these have a class whether a connection has them or not.
     lent: Vec<bool>,
+    /// Slots that seemed to be astray at the last look, in rising order.
+    suspects: Vec<u32>,
 }
 
 /// An idle connection.
@@ -36,19 +40,24 @@ pub struct Idle {
 impl Slots {
     /// Finds the slots that are free; those on the stack of released ones must have been taken off it.
     pub fn find(layout: &Layout) -> Self {
-        let is_free = |&slot: &u32| state(layout, slot) == FREE;
+        let (mut free, mut classes, mut reach) = (Vec::new(), vec![NOT_GIVEN; SLOTS], 0);
+        // Each state is read once: it may be another the next time.
+        for ((index, slot), class) in (0..).zip(&layout.slots).zip(&mut classes) {
+            if slot.state.load(Acquire) == FREE {
+                free.push(index);
+            } else {
+                *class = u32::from(slot.class.load(Relaxed));
+                reach = index + 1;
+            }
+        }
         // Low numbers are given out first, so that looking through the used ones stays short.
-        let free: Vec<u32> = (0..SLOTS as u32).rev().filter(is_free).collect();
-        let reach = (0..SLOTS as u32).rev().find(|slot| !is_free(slot));
-        let class = |index| match layout.slot(index) {
-            Some(slot) if !is_free(&index) => u32::from(slot.class.load(Relaxed)),
-            _ => NOT_GIVEN,
-        };
+        free.reverse();
         Self {
             free,
-            reach: reach.map_or(0, |last| last + 1),
-            classes: (0..SLOTS as u32).map(class).collect(),
+            reach,
+            classes,
             lent: vec![false; SLOTS],
+            suspects: Vec::new(),
         }
     }
 
@@ -172,18 +181,56 @@ impl Slots {
         })
     }
 
-    /// Slots that a process had; it is dead, and the stack of released slots has been emptied since.
-    pub fn of_dead(&self, layout: &Layout, pid: u32) -> Vec<u32> {
-        let had = |state, holder| holder == pid && matches!(state, HELD | IDLE | CUTTING | CLOSED);
+    /// Slots that processes had; they are dead, and the stack of released slots has been emptied since.
+    ///
+    /// # Arguments
+    /// * `pids` - the processes, in rising order.
+    pub fn of_dead(&self, layout: &Layout, pids: &[u32]) -> Vec<u32> {
+        let had = |state, holder| is_had(state) && pids.binary_search(&holder).is_ok();
         self.used(layout, had).collect()
+    }
+
+    /// Slots that were astray at the look before this one too: given in these books, and in the file nobody has them.
+    ///
+    /// What a process of the server has written over slots is so undone. Where it has written that it holds them itself, which may
+    /// be true of a slot that it took from a gate before this one, they stay with it while others are left. Slots that are
+    /// free in these books are made free in the file.
+    pub fn astray(&mut self, layout: &Layout) -> Vec<u32> {
+        let mut suspects = Vec::new();
+        let (mut astray, mut reach) = (Vec::new(), 0);
+        let is_short = self.free.len() < SHORT;
+        for (index, slot) in (0..self.reach).zip(&layout.slots) {
+            let state = slot.state.load(Acquire);
+            let class = self.class(index);
+            if state != FREE || class != Some(NOT_GIVEN) {
+                reach = index + 1;
+            }
+            let suspect = match class {
+                _ if self.is_lent(index) => false,
+                Some(NOT_GIVEN) => state != DISPATCHED && state != FREE && !is_held(state),
+                Some(NO_CLASS) if is_short && is_held(state) => true,
+                _ => state != DISPATCHED && !is_held(state),
+            };
+            if !suspect {
+                continue;
+            }
+            if self.suspects.binary_search(&index).is_err() {
+                suspects.push(index);
+            } else if class == Some(NOT_GIVEN) {
+                slot.state.store(FREE, Relaxed);
+            } else {
+                astray.push(index);
+            }
+        }
+        self.suspects = suspects;
+        self.reach = reach;
+        astray
     }
 
     /// Processes that hold connections.
     pub fn holders(&self, layout: &Layout) -> Vec<u32> {
         let mut pids: Vec<u32> = self
-            .used(layout, |state, _| {
-                matches!(state, HELD | IDLE | CUTTING | CLOSED)
-            })
+            .used(layout, |state, _| is_had(state))
             .filter_map(|index| layout.slot(index))
             .map(|slot| slot.pid.load(Relaxed))
             .collect();
@@ -198,6 +245,22 @@ impl Slots {
             .iter()
             .copied()
             .filter(|&class| class != NOT_GIVEN)
+    }
+
+    /// What is wrong with these books; None when they hold.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn flaw(&self) -> Option<String> {
+        let mut seen = vec![false; SLOTS];
+        for &index in &self.free {
+            if std::mem::replace(&mut seen[index as usize], true) {
+                return Some(format!("slot {index} is free twice"));
+            }
+            if self.classes[index as usize] != NOT_GIVEN || self.lent[index as usize] {
+                return Some(format!("slot {index} is free and given"));
+            }
+        }
+        let lost = (0..SLOTS).find(|&at| !seen[at] && self.classes[at] == NOT_GIVEN);
+        lost.map(|at| format!("slot {at} is neither free nor given"))
     }
 
     /// Idle connections whose class a test holds for, longest idle first.
@@ -234,10 +297,14 @@ fn begin(slot: &Slot, arrival_ns: u64, now_ns: u64) -> Option<u64> {
     Some(sequence)
 }
 
-fn state(layout: &Layout, index: u32) -> u32 {
-    layout
-        .slot(index)
-        .map_or(CLOSED, |slot| slot.state.load(Acquire))
+/// A process has the connection of a slot in this state.
+fn is_held(state: u32) -> bool {
+    matches!(state, HELD | IDLE | CUTTING)
+}
+
+/// A process has it, or has not given it back yet.
+fn is_had(state: u32) -> bool {
+    is_held(state) || state == CLOSED
 }
 
 #[cfg(test)]

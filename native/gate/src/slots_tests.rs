@@ -71,8 +71,8 @@ fn a_dead_process_leaves_what_it_held_and_what_it_closed_and_did_not_release() {
         hold(&mapped.shared, index, if index == 2 { 8 } else { 7 });
     }
     idle(&mapped.shared, 1, 5);
-    assert!(mapped.shared.slot(3).unwrap().close());
-    assert_eq!(slots.of_dead(&mapped.shared, 7), [0, 1, 3]);
+    assert!(mapped.shared.slot(3).unwrap().close(|| false));
+    assert_eq!(slots.of_dead(&mapped.shared, &[7]), [0, 1, 3]);
     assert_eq!(slots.holders(&mapped.shared), [7, 8]);
 }
 
@@ -111,7 +111,7 @@ fn lent_slots_are_the_workers_until_they_are_taken_back() {
     let own = layout.take_for_itself(1, 99, 3, 30).unwrap();
     assert_eq!(slots.take_lent(layout, 1, 10, 20), None);
     hold(layout, given, 98);
-    assert_eq!(slots.of_dead(layout, 99), [own]);
+    assert_eq!(slots.of_dead(layout, &[99]), [own]);
     assert_eq!(slots.on_loan(layout).count(), 2);
     slots.end_loan(own);
     assert!(slots.is_lent_to(given, 1) && !slots.is_lent_to(given, 0) && !slots.is_lent(own));

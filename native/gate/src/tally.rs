@@ -57,12 +57,15 @@ pub fn readings(
 ) -> ClassReadings {
     let oldest_ns = oldest_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
     let taken = loan.lane.taken.load(Relaxed);
-    let delay_ns = cell.delay_ns.load(Relaxed) + loan.lane.delay_ns.load(Relaxed);
-    let lent_ns = loan.lane.held_ns.load(Relaxed) + loan.used_ns;
+    // The workers' counts are whatever one of them has written last.
+    let more =
+        |own: &std::sync::atomic::AtomicU64, lent: u64| own.load(Relaxed).saturating_add(lent);
+    let delay_ns = more(&cell.delay_ns, loan.lane.delay_ns.load(Relaxed));
+    let lent_ns = more(&loan.lane.held_ns, loan.used_ns);
     ClassReadings {
         class: class.to_owned(),
-        arrivals: cell.arrivals.load(Relaxed) + taken,
-        dispatched: cell.dispatched.load(Relaxed) + taken,
+        arrivals: more(&cell.arrivals, taken),
+        dispatched: more(&cell.dispatched, taken),
         refused: cell.refused.load(Relaxed),
         aborted: cell.aborted.load(Relaxed),
         delay_sum_s: delay_ns as f64 * NS,
@@ -70,7 +73,7 @@ pub fn readings(
         queue,
         in_service,
         queue_connection_s: cell.queue_ns.load(Relaxed) as f64 * NS,
-        in_service_connection_s: (cell.in_service_ns.load(Relaxed) + lent_ns) as f64 * NS,
+        in_service_connection_s: more(&cell.in_service_ns, lent_ns) as f64 * NS,
         oldest_wait_s: oldest_ns as f64 * NS,
     }
 }
@@ -82,7 +85,8 @@ fn buckets(cell: &Cell, lane: &Lane) -> Vec<(u64, u64)> {
         .map(|count| count.load(Relaxed))
         .collect();
     for (index, count) in lane.delays.iter().enumerate() {
-        counts[delays::bucket(bucket_floor_ns(index))] += count.load(Relaxed);
+        let sum = &mut counts[delays::bucket(bucket_floor_ns(index))];
+        *sum = sum.saturating_add(count.load(Relaxed));
     }
     counts
         .into_iter()

@@ -241,8 +241,9 @@ pub fn end(fd: c_int, entry: &Entry) -> Option<u32> {
         answers::complete(entry);
     }
     shut(entry);
-    let closed = slot_of(entry).is_some_and(|(_, slot)| slot.close());
     let index = entry.index.load(Relaxed);
+    let is_cut = || reclaim::cuts(index);
+    let closed = slot_of(entry).is_some_and(|(_, slot)| slot.close(is_cut));
     table::become_kind(fd, table::UNKNOWN, 0);
     closed.then_some(index)
 }
@@ -256,7 +257,7 @@ pub fn release(index: u32) {
 
 fn give_back(shared: &Layout, index: u32) {
     if let Some(slot) = shared.slot(index) {
-        slot.close();
+        slot.close(|| reclaim::cuts(index));
         if !shared.give_to_lane(index) && shared.release(index) {
             register::wake_gate();
         }

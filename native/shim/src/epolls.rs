@@ -1,7 +1,6 @@
 //! The epoll registrations of a listener's numbers.
 
 use std::ffi::c_int;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::epoll_event;
@@ -131,7 +130,7 @@ pub fn both(one: c_int, other: c_int) -> Option<c_int> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         epoll::add(&waiter, borrow(fd)?, data, flags).ok()?;
     }
-    raise(waiter.as_fd(), lowest(), true).ok()
+    raise(waiter, lowest(), true).ok()
 }
 
 impl Registration {

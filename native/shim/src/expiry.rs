@@ -4,7 +4,6 @@
 //! process that multiplexes connections, while a keep-alive time is set.
 
 use std::ffi::c_int;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use rustix::ioctl::{ioctl, Getter};
@@ -15,7 +14,7 @@ use trimtab_wire::shared::Layout;
 
 use crate::clock::now_ns;
 use crate::hot::HOT;
-use crate::register::borrow;
+use crate::register::{borrow, Number};
 use crate::table::{self, Entry, MULTIPLEXED};
 use crate::{environment, idle, phase, real, thread};
 
@@ -129,7 +128,7 @@ fn cut(shared: &Layout, entry: &Entry, fd: c_int, now: u64) -> bool {
 }
 
 /// Whether nothing that has come is unread, and nothing that was written is still on its way.
-pub fn is_quiet(socket: BorrowedFd<'_>) -> bool {
+pub fn is_quiet(socket: Number) -> bool {
     // SAFETY: TIOCOUTQ, which is SIOCOUTQ for a socket (tcp(7)), gives one int.
     let unsent = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as _ }, c_int>::new()) };
     unsent == Ok(0) && rustix::io::ioctl_fionread(socket) == Ok(0)

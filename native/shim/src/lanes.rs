@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use libc::{sockaddr, socklen_t};
@@ -13,7 +13,7 @@ use trimtab_wire::shared::Layout;
 use crate::clock::now_ns;
 use crate::environment::Environment;
 use crate::listener::{waited_ns, Peer};
-use crate::register::{self, borrow};
+use crate::register::{self, borrow, Number};
 use crate::switch::Listener;
 use crate::{connection, epolls, real, table};
 
@@ -67,7 +67,7 @@ pub unsafe fn accept(
 }
 
 /// Waits where accept would, for either.
-pub fn wait(waiter: BorrowedFd<'_>) -> rustix::io::Result<Woken> {
+pub fn wait(waiter: Number) -> rustix::io::Result<Woken> {
     let mut room = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 2];
     let (ready, _) = epoll::wait(waiter, &mut room, None)?;
     let from_gate = |event: &epoll::Event| {

@@ -1,7 +1,7 @@
 //! Accepting: from the gate while there is one, from the kernel otherwise.
 
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use libc::{sockaddr, socklen_t};
@@ -14,7 +14,7 @@ use trimtab_wire::shared::{DISPATCHED, FLAG_PREEMPTIVE, FLAG_SENSE, HELD, NO_SLO
 use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::lanes::{self, Woken};
-use crate::register::{self, borrow};
+use crate::register::{self, borrow, Number};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
 use crate::{connection, real, reclaim, wake};
@@ -115,7 +115,7 @@ fn look_at(environment: &Environment, fd: c_int) -> bool {
     false
 }
 
-fn gated_port(environment: &Environment, socket: std::os::fd::BorrowedFd<'_>) -> Option<u16> {
+fn gated_port(environment: &Environment, socket: Number) -> Option<u16> {
     let stream = sockopt::socket_type(socket) == Ok(SocketType::STREAM);
     if !stream || sockopt::socket_acceptconn(socket) != Ok(true) {
         return None;
@@ -173,7 +173,7 @@ unsafe fn from_gate(
         }
     }
     let mut bytes = [0; LONGEST];
-    let (length, received) = match receive(borrow(fd)?, &mut bytes, how) {
+    let (length, received) = match receive(borrow(fd)?.as_fd(), &mut bytes, how) {
         Err(Errno::AGAIN) if how.contains(RecvFlags::DONTWAIT) => {
             open.nothing_sent(port);
             return None;
@@ -245,7 +245,8 @@ unsafe fn from_kernel(
     // The gate made the listener non-blocking, for every process that has it.
     let emulate = listener.blocking.load(Ordering::Relaxed) == 1;
     if emulate {
-        let mut waiting = [PollFd::from_borrowed_fd(borrow(fd)?, PollFlags::IN)];
+        let own = borrow(fd)?;
+        let mut waiting = [PollFd::new(&own, PollFlags::IN)];
         match poll(&mut waiting, Some(&LOOK)) {
             Err(error) => return Some(failed(error)),
             Ok(0) => return None,

@@ -1,6 +1,6 @@
 //! The functions that the hooks stand before: those of the next library, which is libc unless another one is preloaded too.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::atomic::Ordering;
 
 use libc::{
@@ -57,6 +57,9 @@ functions! {
     dup(fd: c_int) -> c_int;
     execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int;
     dup2(fd: c_int, onto: c_int) -> c_int;
+    fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
+    fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
     getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;

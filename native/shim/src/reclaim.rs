@@ -3,7 +3,9 @@
 //! The connection is shut down for reading: a request that has arrived is still read and answered, and then the server sees
 //! the end of the connection and closes it as if the client had.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ffi::c_int;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::net::{RecvFlags, Shutdown};
 use trimtab_wire::handoff::{receive, Reclaim, LONGEST};
@@ -14,6 +16,8 @@ use crate::{environment, real, table, thread};
 
 /// Process whose thread runs.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// Process and slot of the connection that its thread cuts at this moment; 0: none.
+static CUTS: AtomicU64 = AtomicU64::new(0);
 
 /// Starts the thread of this process when it does not run.
 #[inline]
@@ -45,7 +49,7 @@ fn start() {
 fn serve() {
     let mut bytes = [0; LONGEST];
     while let (Some(gate), Some(environment)) = (register::conversation(), environment::get()) {
-        match receive(gate, &mut bytes, RecvFlags::CMSG_CLOEXEC) {
+        match receive(gate.as_fd(), &mut bytes, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => {}
             Ok((length, _)) if length > 0 => {
                 if let Some(reclaim) = bytes.get(..length).and_then(Reclaim::decode) {
@@ -63,21 +67,42 @@ fn cut(shared: &Layout, reclaim: &Reclaim) {
     let Some(slot) = shared.slot(reclaim.slot) else {
         return;
     };
-    if slot.pid.load(Ordering::Relaxed) != table::pid() || !slot.advance(IDLE, CUTTING) {
+    if slot.pid.load(Ordering::Relaxed) != table::pid() {
         return;
     }
-    // From here on close waits, so the descriptor is the connection's.
-    if slot.sequence.load(Ordering::Relaxed) == reclaim.sequence {
+    CUTS.store(here(reclaim.slot), Ordering::Release);
+    if slot.advance(IDLE, CUTTING) {
+        // From here on close waits, so the descriptor is the connection's.
+        let is_same = slot.sequence.load(Ordering::Relaxed) == reclaim.sequence;
         let fd = slot.fd.load(Ordering::Relaxed);
-        if let Some(entry) = table::connection(fd) {
-            entry.raise(table::ENDED_BY_US);
-        }
-        if let Some(connection) = borrow(fd) {
-            // A connection that the client has reset meanwhile is at its end already.
-            let _ = rustix::net::shutdown(connection, Shutdown::Read);
-        }
-        slot.advance(CUTTING, HELD);
-    } else {
-        slot.advance(CUTTING, IDLE);
+        let next = match (is_same && is_in(fd, reclaim.slot), borrow(fd)) {
+            (true, Some(connection)) => {
+                // A connection that the client has reset meanwhile is at its end already.
+                let _ = rustix::net::shutdown(connection, Shutdown::Read);
+                HELD
+            }
+            _ => IDLE,
+        };
+        slot.advance(CUTTING, next);
     }
+    CUTS.store(0, Ordering::Release);
+}
+
+/// Whether this process's thread cuts the connection in a slot at this moment.
+pub fn cuts(slot: u32) -> bool {
+    CUTS.load(Ordering::Acquire) == here(slot)
+}
+
+/// A slot of this process, not that of the parent whose memory it began with; never 0.
+fn here(slot: u32) -> u64 {
+    u64::from(table::pid()) << 32 | u64::from(slot)
+}
+
+/// Whether a number is that of the connection in this slot. The file is not believed: another process can write any number there.
+fn is_in(fd: c_int, slot: u32) -> bool {
+    let entry = table::connection(fd).filter(|entry| entry.index.load(Ordering::Relaxed) == slot);
+    if let Some(entry) = entry {
+        entry.raise(table::ENDED_BY_US);
+    }
+    entry.is_some()
 }

@@ -27,10 +27,21 @@ static WAKE: AtomicI32 = AtomicI32::new(-1);
 /// Process for which both were made.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 
-/// Borrows a descriptor by number.
-pub fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
-    // SAFETY: not -1; the number is the server's or ours, and used at once. A number that has been closed gives EBADF.
-    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+/// The number of a descriptor, of the server's or of ours. It owns nothing and keeps nothing open: who borrows from it does so for a
+/// call, not for longer than the number itself is at hand.
+#[derive(Clone, Copy)]
+pub struct Number(c_int);
+
+impl AsFd for Number {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: not negative, as `borrow` has seen; a number that has been closed gives EBADF.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+/// A number to borrow from; None for one that no descriptor has.
+pub fn borrow(fd: c_int) -> Option<Number> {
+    (fd >= 0).then_some(Number(fd))
 }
 
 /// Lowest number of a descriptor of the shim's own, under the limit of this process.
@@ -41,7 +52,7 @@ pub fn lowest() -> c_int {
 }
 
 /// Duplicates a descriptor to a high number, from this one up; closed by exec when asked.
-pub fn raise(fd: BorrowedFd<'_>, from: c_int, cloexec: bool) -> rustix::io::Result<c_int> {
+pub fn raise(fd: impl AsFd, from: c_int, cloexec: bool) -> rustix::io::Result<c_int> {
     let high = rustix::io::fcntl_dupfd_cloexec(fd, from)?;
     if !cloexec {
         rustix::io::fcntl_setfd(&high, rustix::io::FdFlags::empty())?;
@@ -63,10 +74,10 @@ pub fn lower(fd: c_int) {
 /// Passes a listener to the gate: the worker end to take connections from, and the gate's generation.
 pub fn as_listener(
     environment: &Environment,
-    listener: BorrowedFd<'_>,
+    listener: Number,
     port: u16,
 ) -> Option<(OwnedFd, u32)> {
-    let conversation = talk(environment, Role::Listener, port, Some(listener))?;
+    let conversation = talk(environment, Role::Listener, port, Some(listener.as_fd()))?;
     let mut bytes = [0; LONGEST];
     let (length, worker) =
         receive(conversation.as_fd(), &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
@@ -94,8 +105,8 @@ fn register(environment: &Environment, worker: c_int, before: u32) {
         return;
     }
     forget();
-    let conversation = talk(environment, Role::Worker, 0, None)
-        .and_then(|c| raise(c.as_fd(), lowest(), true).ok());
+    let conversation =
+        talk(environment, Role::Worker, 0, None).and_then(|c| raise(c, lowest(), true).ok());
     let wake = borrow(worker).and_then(|w| raise(w, lowest(), true).ok());
     let (Some(conversation), Some(wake)) = (conversation, wake) else {
         // The next accept tries again.
@@ -122,7 +133,7 @@ pub fn expire() {
 }
 
 /// The connection on which the gate speaks to this process.
-pub fn conversation() -> Option<BorrowedFd<'static>> {
+pub fn conversation() -> Option<Number> {
     borrow(CONVERSATION.load(Ordering::Acquire))
 }
 
@@ -130,14 +141,15 @@ pub fn conversation() -> Option<BorrowedFd<'static>> {
 pub fn wake_gate() {
     if let Some(worker) = borrow(WAKE.load(Ordering::Acquire)) {
         // A gate that is gone, or whose buffer is full of wake bytes, needs none.
-        let _ = send(worker, &[1], None, SendFlags::DONTWAIT);
+        let _ = send(worker.as_fd(), &[1], None, SendFlags::DONTWAIT);
     }
 }
 
 /// Has the gate take care of a connection; false when it cannot.
-pub fn hand_over(fd: BorrowedFd<'_>) -> bool {
+pub fn hand_over(fd: Number) -> bool {
+    let passed = Some(fd.as_fd());
     conversation()
-        .is_some_and(|gate| send(gate, &OVER_BUDGET, Some(fd), SendFlags::DONTWAIT).is_ok())
+        .is_some_and(|gate| send(gate.as_fd(), &OVER_BUDGET, passed, SendFlags::DONTWAIT).is_ok())
 }
 
 fn talk(

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -17,7 +17,7 @@ use crate::clock::now_ns;
 use crate::environment::{self, Environment};
 use crate::epolls::{self, Registrations};
 use crate::hot::HOT;
-use crate::register::{self, borrow};
+use crate::register::{self, borrow, Number};
 use crate::table::{self, GATED, OWN};
 
 const LISTENERS: usize = 64;
@@ -99,7 +99,7 @@ impl Listener {
     ///
     /// # Returns
     /// The waiter, where accept blocks.
-    pub fn arm(&self, fd: c_int) -> Option<BorrowedFd<'static>> {
+    pub fn arm(&self, fd: c_int) -> Option<Number> {
         let generation = self.generation.load(Ordering::Relaxed);
         let now = u64::from(table::pid()) << 32 | u64::from(generation);
         if self.armed.load(Ordering::Acquire) != now {
@@ -188,7 +188,7 @@ fn has_lost_gate(fd: c_int) -> bool {
     let Some(worker) = borrow(fd) else {
         return false;
     };
-    let mut state = [PollFd::from_borrowed_fd(worker, PollFlags::IN)];
+    let mut state = [PollFd::new(&worker, PollFlags::IN)];
     let now = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -379,7 +379,7 @@ fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int)
         let high = register::raise(own, register::lowest() + fd, cloexec).ok()?;
         listener.hidden.store(high, Ordering::Release);
     }
-    replace(listener, fd, worker.as_fd(), cloexec).ok()?;
+    replace(listener, fd, worker, cloexec).ok()?;
     listener
         .blocking
         .store(if wish.is_empty() { 1 } else { 2 }, Ordering::Relaxed);
@@ -418,7 +418,7 @@ pub fn fall_back(fd: c_int) {
 fn replace(
     listener: &Listener,
     fd: c_int,
-    file: BorrowedFd<'_>,
+    file: impl AsFd,
     cloexec: bool,
 ) -> rustix::io::Result<()> {
     let flags = if cloexec {

@@ -120,8 +120,8 @@ impl Entry {
         self.flags.store(UNFOLLOWED, Ordering::Relaxed);
         self.turns.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
+        // Not `in_use`: whoever still has the follower of the connection before gives it back, and until then this one is not followed.
         self.born_ns.store(now_ns(), Ordering::Relaxed);
-        self.in_use.store(0, Ordering::Relaxed);
         if HOT.connections_below.load(Ordering::Relaxed) <= fd {
             HOT.connections_below.fetch_max(fd + 1, Ordering::Relaxed);
         }
@@ -142,6 +142,12 @@ impl Entry {
             self.lower(UNFOLLOWED | DEFERRED);
             self.follow(|place| *place = follower);
         }
+    }
+
+    /// Follows it no more: bytes have passed that were not seen, or may pass.
+    pub fn give_up(&self) {
+        self.raise(UNFOLLOWED | SPOKEN);
+        self.lower(DEFERRED);
     }
 
     /// Whether it may be followed from its next request on.
@@ -165,7 +171,7 @@ impl Entry {
             self.raise(UNFOLLOWED);
             return None;
         }
-        // SAFETY: whoever has changed `in_use` from 0 to 1 is alone here until it is 0 again.
+        // SAFETY: whoever has changed `in_use` from 0 to 1 is alone here until it is 0 again, and nobody else makes it 0.
         let follower = unsafe { &mut *follower.get() };
         let done = work(follower);
         if matches!(follower, Follower::Other) {
@@ -203,6 +209,13 @@ impl Entry {
         self.follow(|follower| follower.turns_before_requests())
             .unwrap_or(0)
     }
+}
+
+/// The numbers from one to another of which something is known, with their kinds.
+pub fn known(first: c_int, last: c_int) -> impl Iterator<Item = (c_int, u8)> {
+    (first.max(0)..=last.min(NUMBERS as c_int - 1))
+        .map(|fd| (fd, kind(fd)))
+        .filter(|&(_, kind)| kind != UNKNOWN)
 }
 
 /// The connections of this process with their numbers.
@@ -335,5 +348,20 @@ mod tests {
         entry.raise(SPOKEN);
         entry.follow_from(22);
         assert!(!entry.is_followed());
+    }
+
+    #[test]
+    fn a_follower_has_one_holder_even_when_its_number_becomes_another_connections_meanwhile() {
+        let fd = 65_011;
+        let entry = entry(fd).expect("in the table");
+        entry.become_connection(fd, None);
+        entry.follow_from(22);
+        let seen = entry.follow(|_| {
+            // Another thread has closed the number, and accepted a connection that got it.
+            entry.become_connection(fd, None);
+            entry.follow_from(22);
+            entry.follow(|_| ()).is_some()
+        });
+        assert_eq!(seen, Some(false));
     }
 }

@@ -67,6 +67,14 @@ impl Cores {
         Some(key as u32)
     }
 
+    /// Share of the time of what is under way that the slowdown adds; 0 while nothing is.
+    pub fn stalled(&self) -> f64 {
+        match self.heap.is_empty() {
+            true => 0.0,
+            false => 1.0 - 1.0 / self.slowdown,
+        }
+    }
+
     /// Every request needs this many times its work from now on.
     pub fn slow_down(&mut self, now_s: f64, slowdown: f64) {
         self.anchor(now_s);

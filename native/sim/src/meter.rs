@@ -15,6 +15,8 @@ pub struct Levels {
     pub resident: f64,
     /// Cores at work.
     pub cores: f64,
+    /// Share of the work that is slowed down by what does not fit into memory.
+    pub stalled: f64,
 }
 
 /// Sums since the start of the measuring interval.
@@ -54,6 +56,7 @@ impl Meter {
         self.integral.busy += levels.busy * elapsed_s;
         self.integral.resident += levels.resident * elapsed_s;
         self.integral.cores += levels.cores * elapsed_s;
+        self.integral.stalled += levels.stalled * elapsed_s;
     }
 
     /// The readings by metric name; what had no sample is absent.
@@ -80,6 +83,7 @@ impl Meter {
         put("memory_bytes", memory);
         put("memory_limit_bytes", server.memory_limit_bytes);
         put("memory_ratio", memory / server.memory_limit_bytes);
+        put("memory_pressure_ratio", average(self.integral.stalled));
         put("worker_memory_bytes", server.worker_memory_bytes);
         put("client_request_rate_hz", per_second(self.replies));
         put("client_page_rate_hz", per_second(self.pages));
@@ -97,6 +101,7 @@ impl Meter {
                 put("service_time_s", service);
                 put("burst_length", burst);
                 put("response_time_s", delay + burst * service); // Eq. (1) of liu2003
+                put("request_time_s", delay / burst + service);
             }
         }
         readings

@@ -267,6 +267,7 @@ impl System {
             busy: f64::from(self.busy),
             resident: f64::from(self.resident),
             cores: self.cores.busy(),
+            stalled: self.cores.stalled(),
         };
         self.meter.pass(elapsed_s, levels);
         self.now_s = until_s;

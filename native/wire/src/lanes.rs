@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::ends::{Ends, EndsRule, WORDS};
-use crate::shared::{bucket, Layout, BUCKETS, CLOSED, FREE, HELD, SLOTS};
+use crate::shared::{bucket, Layout, BUCKETS, CLOSED, FREE, HELD, SLOTS, TRIES};
 
 /// Most classes.
 pub const CLASSES: usize = 64;
@@ -24,6 +24,8 @@ pub const ERAS: u16 = 0x7fff;
 const INDEX_BITS: u32 = 17;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 const TAG_SHIFT: u32 = 32;
+/// More changes than a lane can have seen between two instructions of the gate.
+const TAGS_AHEAD: u64 = 1 << 20;
 
 /// The part of the mapped file behind the slots.
 #[repr(C)]
@@ -201,11 +203,10 @@ impl Layout {
         let Some(lane) = self.lanes.lanes.get(class as usize) else {
             return Vec::new();
         };
-        let closed = |head: u64| Some(pack((head >> TAG_SHIFT).wrapping_add(1), 0, 0));
-        let update = lane
-            .head
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);
-        let (Ok(head) | Err(head)) = update;
+        let tag = lane.head.load(Ordering::Relaxed) >> TAG_SHIFT;
+        let closed = pack(tag.wrapping_add(TAGS_AHEAD), 0, 0);
+        // In one step, which no worker can come before again and again.
+        let head = lane.head.swap(closed, Ordering::AcqRel);
         let mut slots = Vec::new();
         let mut next = (head & INDEX_MASK) as u32;
         // What a process of the server has written there must not make this endless.
@@ -224,7 +225,7 @@ impl Layout {
     pub fn pop(&self, class: u32) -> Option<u32> {
         let head = &self.lanes.lanes.get(class as usize)?.head;
         let mut seen = head.load(Ordering::Acquire);
-        loop {
+        for _ in 0..TRIES {
             let era = era_of(seen);
             let index = ((seen & INDEX_MASK) as u32).checked_sub(1)?;
             if era == 0 {
@@ -237,6 +238,7 @@ impl Layout {
                 Err(other) => seen = other,
             }
         }
+        None
     }
 
     /// Puts a slot that is FREE and in the caller's hands into the lane that it was lent to; false when that is closed.
@@ -252,7 +254,7 @@ impl Layout {
             return false;
         };
         let mut seen = lane.head.load(Ordering::Relaxed);
-        loop {
+        for _ in 0..TRIES {
             if era == 0 || era_of(seen) != era {
                 return false;
             }
@@ -267,6 +269,7 @@ impl Layout {
                 Err(other) => seen = other,
             }
         }
+        false
     }
 
     /// Takes a slot of a class for a connection that a worker has accepted for itself; None when there is none.

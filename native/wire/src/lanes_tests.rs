@@ -21,7 +21,7 @@ fn lend(shared: &Shared, class: u32, era: u16, slots: std::ops::Range<u32>) {
 
 /// What a worker does when its connection ends.
 fn end(shared: &Shared, index: u32) -> bool {
-    assert!(shared.slot(index).unwrap().close());
+    assert!(shared.slot(index).unwrap().close(|| false));
     shared.give_to_lane(index)
 }
 

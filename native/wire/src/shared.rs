@@ -22,6 +22,9 @@
 //! A process that dies between closing and pushing leaves a slot CLOSED off the stack: when a process has died the gate empties
 //! the stack first and then frees whatever slots still carry that pid.
 //!
+//! A process of the server can write anything anywhere here, at any time: whoever reads an index, a link, a state, a count or a time
+//! believes none of it, follows no link more often than there are slots, and waits for nothing that only this file says.
+//!
 //! The times are CLOCK_MONOTONIC in nanoseconds. The gate raises `generation` once its hand-off socket listens, not before:
 //! a process without a gate tries to find the new one once for each generation (and again after a failure, at a distance).
 
@@ -42,6 +45,8 @@ pub const BUCKETS: usize = 512;
 pub const STEPS: usize = 1024;
 /// Width of such a step.
 pub const STEP_NS: u64 = 50_000_000;
+/// Attempts at a change that others may come before: none fails so often by chance.
+pub(crate) const TRIES: usize = 10_000;
 /// No slot: the connection is outside classes and budgets.
 pub const NO_SLOT: u32 = u32::MAX;
 
@@ -268,23 +273,35 @@ impl Slot {
             .is_ok()
     }
 
+    /// How long ago the gate sent it; a time to come, which nobody but a hostile process writes, is as long ago as can be.
+    #[must_use]
+    pub fn since_dispatch_ns(&self, now_ns: u64) -> u64 {
+        let sent_ns = self.dispatched_ns.load(Ordering::Relaxed);
+        now_ns.checked_sub(sent_ns).unwrap_or(u64::MAX)
+    }
+
     /// Ends a connection that a worker holds; true for the one caller who must now release the slot.
     ///
     /// While the slot is being cut the caller waits: the descriptor must not be closed under the shutdown.
-    pub fn close(&self) -> bool {
-        loop {
-            match self.state.load(Ordering::Acquire) {
-                state @ (HELD | IDLE) => {
-                    if self.advance(state, CLOSED) {
-                        // Before the release, so whoever takes the slot off the stack reads it.
-                        self.idle_since_ns.store(now_ns(), Ordering::Relaxed);
-                        return true;
-                    }
-                }
-                CUTTING => std::thread::yield_now(),
-                _ => return false,
+    ///
+    /// # Arguments
+    /// - `is_cut`: whether this process itself is cutting it at this moment. Nobody else does, whatever the state says.
+    pub fn close(&self, is_cut: impl Fn() -> bool) -> bool {
+        for _ in 0..TRIES {
+            let state = self.state.load(Ordering::Acquire);
+            if !matches!(state, HELD | IDLE | CUTTING) {
+                return false;
+            }
+            while state == CUTTING && is_cut() {
+                std::thread::yield_now();
+            }
+            if self.advance(state, CLOSED) {
+                // Before the release, so whoever takes the slot off the stack reads it.
+                self.idle_since_ns.store(now_ns(), Ordering::Relaxed);
+                return true;
             }
         }
+        false
     }
 }
 
@@ -300,15 +317,13 @@ impl Layout {
         let Some(slot) = self.slot(index) else {
             return false;
         };
-        let mut head = self.header.released_head.load(Ordering::Relaxed);
-        loop {
+        let top = &self.header.released_head;
+        let mut head = top.load(Ordering::Relaxed);
+        // Where it cannot be put there at all the gate's next look at all slots finds it CLOSED.
+        for _ in 0..TRIES {
             slot.next.store(head as u32, Ordering::Relaxed);
-            match self.header.released_head.compare_exchange_weak(
-                head,
-                u64::from(index) + 1,
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            ) {
+            let new = u64::from(index) + 1;
+            match top.compare_exchange_weak(head, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(seen) => head = seen,
             }
@@ -317,12 +332,13 @@ impl Layout {
         waiting.load(Ordering::SeqCst) != 0 && waiting.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Takes everything off the stack of released slots; for the gate alone.
+    /// Takes everything off the stack of released slots, as many as there can be; for the gate alone.
     pub fn take_released(&self) -> Released<'_> {
         let head = self.header.released_head.swap(0, Ordering::SeqCst);
         Released {
             layout: self,
             next: head as u32,
+            left: SLOTS,
         }
     }
 
@@ -357,6 +373,7 @@ impl Layout {
 pub struct Released<'a> {
     layout: &'a Layout,
     next: u32,
+    left: usize,
 }
 
 impl Iterator for Released<'_> {
@@ -364,6 +381,7 @@ impl Iterator for Released<'_> {
 
     fn next(&mut self) -> Option<u32> {
         let index = self.next.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
         self.next = self.layout.slot(index)?.next.load(Ordering::Relaxed);
         Some(index)
     }

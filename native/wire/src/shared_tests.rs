@@ -169,8 +169,8 @@ fn a_slot_is_closed_by_one_party_and_only_when_a_worker_holds_it() {
             (CLOSED, false),
         ] {
             slot.state.store(state, Ordering::Relaxed);
-            assert_eq!(slot.close(), closes, "state {state}");
-            assert!(!slot.close());
+            assert_eq!(slot.close(|| false), closes, "state {state}");
+            assert!(!slot.close(|| false));
         }
         assert!(shared.slot(SLOTS as u32).is_none() && shared.slot(NO_SLOT).is_none());
     });
@@ -181,13 +181,44 @@ fn a_close_waits_for_the_end_of_a_cut() {
     with_file("cut", |_, shared| {
         let slot = shared.slot(9).expect("slot");
         slot.state.store(CUTTING, Ordering::Relaxed);
+        let cut = AtomicU32::new(1);
         std::thread::scope(|scope| {
-            let closer = scope.spawn(|| slot.close());
+            let closer = scope.spawn(|| slot.close(|| cut.load(Ordering::Acquire) != 0));
             std::thread::yield_now();
             assert_eq!(slot.state.load(Ordering::Relaxed), CUTTING);
             assert!(slot.advance(CUTTING, HELD));
+            cut.store(0, Ordering::Release);
             assert!(closer.join().expect("ended"));
         });
+    });
+}
+
+#[test]
+fn a_state_that_says_cutting_where_nobody_cuts_keeps_no_worker_waiting() {
+    with_file("uncut", |_, shared| {
+        let slot = shared.slot(9).expect("slot");
+        slot.state.store(CUTTING, Ordering::Relaxed);
+        assert!(slot.close(|| false));
+        assert_eq!(slot.state.load(Ordering::Relaxed), CLOSED);
+    });
+}
+
+#[test]
+fn a_circle_on_the_stack_is_followed_no_more_often_than_there_are_slots() {
+    with_file("circle", |_, shared| {
+        for (from, to) in [(3_u32, 4_u32), (4, 3)] {
+            let slot = shared.slot(from).expect("slot");
+            slot.next.store(to + 1, Ordering::Relaxed);
+        }
+        shared.header.released_head.store(4, Ordering::Relaxed);
+        assert_eq!(shared.take_released().take(SLOTS + 1).count(), SLOTS);
+        for outside in [SLOTS as u64 + 1, u64::MAX, 1 << 32] {
+            shared
+                .header
+                .released_head
+                .store(outside, Ordering::Relaxed);
+            assert_eq!(shared.take_released().count(), 0, "{outside}");
+        }
     });
 }
 

@@ -153,6 +153,8 @@ def writable(path: Path | None, what: str) -> Path | None:
     if path is not None:
         if path.is_dir():
             raise UsageError(f"{what} {path} is a directory")
-        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise UsageError(f"{what} {path} is a link or a device: name a file")
+        if not os.access(path.absolute().parent, os.W_OK):
             raise UsageError(f"{what} {path} cannot be written: no such directory, or no permission")
     return path

@@ -15,13 +15,13 @@ from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
-from trimtab.core.guard import Guard
 from trimtab.core.knob import Knob
 from trimtab.core.plant import Plant
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Outcome, Status
+from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
-from trimtab.guard import of_knobs
 from trimtab.host import facts
 from trimtab.loop import Loop
 from trimtab.observer import Stop
@@ -54,9 +54,9 @@ class Job:
     facts: Mapping[str, str] = field(default_factory=dict)
     keep_windows: int | None = None
 
-    def guards(self) -> tuple[Guard, ...]:
-        """What every move passes."""
-        return of_knobs(self.settings.objective, self.knobs)
+    def oversight(self) -> Oversight:
+        """What stands between the controller and the plant."""
+        return Oversight.of(self.controller, self.settings.objective, self.knobs)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
         UsageError: the controller cannot move these knobs, or the mode needs a terminal; nothing was changed.
         TrimtabError: it could not be done.
     """
-    guards, settings = job.guards(), job.settings
+    oversight, settings = job.oversight(), job.settings
     approve = terminal_approval(stop) if settings.mode is Mode.APPROVE else lambda move: False
     store = Store(args.store or default_path())
     past = None
@@ -91,10 +91,10 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
         _warn_of_leftovers(store, plant)
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
-        past = past_of(store, killed, job.controller, guards)
-        writer = store.resume(killed.id)
+        past = past_of(store, killed, job)
+        writer = store.resume(killed.id, job.keep_windows)
     tell = _teller(args, writer.run_id, plant, job, stop)
-    loop = Loop(plant, job.knobs, job.controller, guards, writer, settings, stop, tell, approve, past)
+    loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
     outcome = loop.run()
     lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     if killed is not None and outcome.restored and plant.lasting:
@@ -102,13 +102,13 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     return Ended(store, writer.run_id, outcome, lasting and not outcome.restored)
 
 
-def past_of(store: Store, run: Run, controller: Controller, guards: tuple[Guard, ...]) -> Past:
+def past_of(store: Store, run: Run, job: Job) -> Past:
     """Where a stored run stands.
 
     Raises:
         TrimtabError: the stored windows do not lead to the stored moves, so it cannot go on.
     """
-    replay = Replay(controller, guards, run.plan.knobs, run.plan.settings.seed)
+    replay = Replay(job.controller, job.oversight(), run.plan.knobs, run.plan.settings.seed)
     past = replay.through(store.windows(run.id), store.moves(run.id), store.notes(run.id))
     if isinstance(past, Difference):
         raise TrimtabError(f"run {run.id} cannot go on: window {past.index} does not lead to the move that is stored")
@@ -149,7 +149,7 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
     report = args.report if outcome.windows else None
     if report is not None:
         page = importlib.import_module("trimtab.report.page")
-        report.write_text(page.render(store, [run_id]), encoding="utf-8")
+        write_whole(report, page.render(store, [run_id]))
     if args.json:
         end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
         print(json.dumps(end), flush=True)
@@ -176,7 +176,6 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
         controller_options=options_in_force(job.controller),
         settings=job.settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,

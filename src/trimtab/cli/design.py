@@ -19,6 +19,7 @@ from trimtab.cli._plant import writable
 from trimtab.design.pi import Design, designed, failing, judged
 from trimtab.design.specification import BAND_RATIO, Specification
 from trimtab.errors import UsageError
+from trimtab.files import write_whole
 from trimtab.identification.model import Model, parse_model
 from trimtab.identification.model_file import read_model
 from trimtab.units import format_duration, parse_duration_s
@@ -149,7 +150,7 @@ def _draw(path: Path, design: Design, specification: Specification) -> None:
 
     svg = picture(design, specification)
     if path.suffix == ".svg":
-        path.write_text(svg, encoding="utf-8")
+        write_whole(path, svg)
         return
     rows = [(line[:12].strip(), line[12:]) for line in lines(design, specification)]
     caption = (
@@ -164,4 +165,4 @@ def _draw(path: Path, design: Design, specification: Specification) -> None:
         [Plot("Closed loop", caption, svg)],
         [Table("In figures", ("", ""), rows)],
     )
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)

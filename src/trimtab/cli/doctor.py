@@ -1,5 +1,6 @@
 """Say which servers, knobs and sensors can be used here, and what would enable the others.
 
+It begins with the installation: whether others could change what runs as this user.
 Looks and changes nothing. Exit code 0, whatever it finds.
 
 example: trimtab doctor
@@ -12,7 +13,7 @@ import inspect
 import json
 from dataclasses import asdict
 
-from trimtab import discovery
+from trimtab import discovery, installation
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 
@@ -25,14 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what every member that can probe this machine by itself has found."""
-    for room in ROOMS:
-        for name in discovery.names(room):
-            for finding in _findings(room, name):
-                if args.json:
-                    print(json.dumps({"room": room.rpartition(".")[2], "member": name, **asdict(finding)}))
-                else:
-                    _show(finding)
+    """Prints whether the installation can be trusted, and what every member that can probe by itself has found."""
+    found = [("trimtab", "installation", finding) for finding in installation.probe()]
+    found += [(room, name, f) for room in ROOMS for name in discovery.names(room) for f in _findings(room, name)]
+    for room, name, finding in found:
+        if args.json:
+            print(json.dumps({"room": room.rpartition(".")[2], "member": name, **asdict(finding)}))
+        else:
+            _show(finding)
     return 0
 
 

@@ -24,6 +24,7 @@ from trimtab.core.metric import of_class
 from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
 from trimtab.events import Event
+from trimtab.files import write_whole
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.identification.experiment import Experiment, classes_of, identify
 from trimtab.identification.page import render
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model_file is not None:
         found.file().write(args.model_file)
     if args.report is not None:
-        args.report.write_text(render(found, simulated), encoding="utf-8")
+        write_whole(args.report, render(found, simulated))
     _tell(args, found)
     return 0
 

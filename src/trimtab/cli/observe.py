@@ -20,6 +20,7 @@ from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
 from trimtab.core.objective import Objective
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Status, WindowDone
 from trimtab.host import facts
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with stopping() as stop, attached(args) as plant:
         store = Store(args.store)
         initial = dict(plant.configuration())
-        plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, "", facts())
+        plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, facts())
         lines = Lines(sorted(plan.initial), settings.objective.metric, decides=False)
         if isinstance(plant, KeepAlive):
             lines = KeepAliveView(plant)
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             lines.header()
         # What is kept in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
-        loop = Loop(plant, (), Static(Objective()), (), writer, settings, stop, quietly(tell, stop))
+        loop = Loop(plant, (), Static(Objective()), Oversight(()), writer, settings, stop, quietly(tell, stop))
         outcome = loop.run()
         store.close()
     if stop.reason == "SIGPIPE":

@@ -35,8 +35,9 @@ from trimtab.gate.pair import Pair
 from trimtab.gate.place import DEFAULT_NAME, Place, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
+from trimtab.installation import require_trusted_as_root
 from trimtab.sensors import _shared_file
-from trimtab.testbed.processes import Process
+from trimtab.testbed.processes import Process, identify
 
 PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     """Runs a server and gives its exit code.
 
     Raises:
-        UsageError: an argument is wrong, the name is in use, or the shim cannot be loaded; nothing was started.
+        UsageError: an argument is wrong, the name is in use, or the shim cannot be loaded or, as root, be trusted;
+            nothing was started.
         TrimtabError: the gate did not start.
     """
     if not args.server:
@@ -80,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
     ports = _ports(args.ports) if wanted is None else wanted.listen
     server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
     program.require_allowed(ports)
-    shim = loadable(native.shim_path())
+    shim = loadable(require_trusted_as_root(native.shim_path(), "the shim"))
+    if wanted is not None:
+        require_trusted_as_root(native.program(), "the native program")
     place, pair, auto = claim(args.name), None, None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -120,7 +124,7 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
 def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None
-    left: list[Process] = []
+    first, left = identify(server), list[Process]()
     while True:
         got = signal.sigtimedwait(signals, TICK_S)
         for one in watched:
@@ -129,7 +133,7 @@ def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals
         if code is None:
             code = ended(server)
             if code is None:
-                _pass_on(got, server)
+                _pass_on(got, first)
                 continue
             left = processes_of(place)
             if left:
@@ -137,19 +141,17 @@ def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals
         left = [one for one in left if one.alive()] or processes_of(place)
         if not left:
             return code
-        _pass_on(got, left[0].pid)
+        _pass_on(got, left[0])
 
 
-def _pass_on(got: signal.struct_siginfo | None, pid: int) -> None:
+def _pass_on(got: signal.struct_siginfo | None, to: Process | None) -> None:
     """Gives a signal to the server, but not that a terminal has another size, at which Apache ends."""
     if got is None or got.si_signo == signal.SIGCHLD:
         return
     if got.si_signo == signal.SIGWINCH and got.si_code == _FROM_KERNEL:
         return
-    try:
-        os.kill(pid, got.si_signo)
-    except ProcessLookupError:
-        return
+    if to is not None:
+        to.send(got.si_signo)
 
 
 def _ports(text: str | None) -> tuple[int, ...]:

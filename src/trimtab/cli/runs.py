@@ -16,7 +16,6 @@ import argparse
 import datetime
 import importlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -28,9 +27,10 @@ from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
 from trimtab.core.objective import Objective
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
-from trimtab.guard import of_knobs
+from trimtab.files import write_whole
 from trimtab.records import Run
 from trimtab.replay import Difference, Replay
 from trimtab.store import Store, default_path
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         UsageError: there is no such run, or this cannot be done with it.
         TrimtabError: it could not be done.
     """
-    args.store = (args.store or default_path()).absolute()  # a run's own command is read in its own directory
+    args.store = args.store or default_path()
     store = Store(args.store, create=False)
     try:
         if args.action == "list":
@@ -149,7 +149,8 @@ def _replay(store: Store, run: Run) -> int:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
     objective: Objective = plan.settings.objective
     controller = stored_controller(plan.controller, objective, plan.controller_options)
-    replay = Replay(controller, of_knobs(objective, plan.knobs), plan.knobs, plan.settings.seed)
+    oversight = Oversight.of(controller, objective, plan.knobs)
+    replay = Replay(controller, oversight, plan.knobs, plan.settings.seed)
     result = replay.through(store.windows(run.id), moves, store.notes(run.id))
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed
@@ -185,14 +186,14 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         UsageError: it still runs, or its plant cannot be attached to.
         TrimtabError: the plant refused.
     """
-    if args.script:
-        print(run.plan.undo, end="")
-        return 0
-    if run.status is Status.RUNNING and run.alive:
+    if not args.script and run.status is Status.RUNNING and run.alive:
         raise UsageError(f"run {run.id} is still running: end it first")
     with attached(_command(run)[1]) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} left nothing to undo: its {plant.name} plant ended with it")
+        if args.script:
+            print(plant.undo_script(), end="")
+            return 0
         if not plant.leftover():
             print(f"run {run.id}: nothing is left to undo")
             return 0
@@ -204,15 +205,18 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
 
 
 def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
-    """The verb of a run and its parsed command line, in its working directory.
+    """The verb of a run and its parsed command line, in which paths start where they started then.
 
     Raises:
         UsageError: it was not started from the command line.
     """
     if run.plan.command[:1] not in _RESUMED:
         raise UsageError(f"run {run.id} was not started by 'trimtab tune' or 'trimtab guarantee'")
-    os.chdir(run.plan.directory)
-    return cli.parsed(run.plan.command)
+    verb, args = cli.parsed(run.plan.command)
+    for name, value in vars(args).items():
+        if isinstance(value, Path):
+            setattr(args, name, Path(run.plan.directory) / value)
+    return verb, args
 
 
 def _report(store: Store, ids: Sequence[int], out: Path) -> int:
@@ -220,6 +224,6 @@ def _report(store: Store, ids: Sequence[int], out: Path) -> int:
     for run_id in ids:
         store.run(run_id)
     writable(out, "the report")
-    out.write_text(importlib.import_module("trimtab.report.page").render(store, ids), encoding="utf-8")
+    write_whole(out, importlib.import_module("trimtab.report.page").render(store, ids))
     print(f"report: {out}")
     return 0

@@ -37,6 +37,9 @@ METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
         Metric("response_time_s", "s", "server-side time per page, AQT + BL x ST, Eq. (1) of liu2003", "RT"),
+        Metric(
+            "request_time_s", "s", "mean server-side time per request with its share of the waiting, AQT / BL + ST"
+        ),
         Metric("accept_queue_delay_s", "s", "mean time a connection waits to be accepted", "AQT"),
         Metric("accept_queue_length", "connections", "time average of connections waiting to be accepted"),
         Metric("service_time_s", "s", "mean time from a request's start in a worker to its reply's end", "ST"),
@@ -48,6 +51,8 @@ METRICS: dict[str, Metric] = {
         Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
         Metric("busy_workers", "workers", "workers that hold a connection or a request"),
         Metric("idle_workers", "workers", "workers that wait for work"),
+        Metric("slow_request_rate_hz", "Hz", "requests per second that the server itself counts as slow"),
+        Metric("children_limit_rate_hz", "Hz", "times per second that a pool would have grown and was at its limit"),
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),

@@ -15,12 +15,18 @@ class Move:
         reason: what was seen and why this follows, in one sentence.
         evidence: the figures behind the reason, by name.
         phase: the controller's own name for what it is doing, such as "probe" or "hold".
+        gain: the largest share of the cost that the changes can save, as the controller bounds it from what it saw;
+            0 where it cannot say.
+        capacity: how many times more work the server would complete with them, where it is short of capacity; 1
+            where they change nothing about that, or the controller cannot say.
     """
 
     changes: Mapping[str, int]
     reason: str
     evidence: Mapping[str, float] = field(default_factory=dict)
     phase: str = ""
+    gain: float = 0.0
+    capacity: float = 1.0
 
     @staticmethod
     def hold(reason: str, phase: str = "hold", **evidence: float) -> Move:

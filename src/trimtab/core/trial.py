@@ -59,6 +59,7 @@ class Judgement:
         error: standard error of the effect; None when it could not be estimated.
         windows: windows after the change that were counted.
         why: the same in one line, for the operator.
+        final: False while the experiment goes on.
     """
 
     verdict: Verdict
@@ -67,6 +68,7 @@ class Judgement:
     error: float | None
     windows: int
     why: str
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,12 @@ class Trial:
     Args:
         window: what was seen.
         fate: what became of the last move that wanted to change something; None before there was one.
-        judgement: what the referee says of the change in force; None while there is nothing to judge.
+        judgement: what the referee says of the change in force, or of the last one where it has just been taken
+            back; None while there is nothing to judge.
+        workload: how often the workload has changed so far; what was learned of settings holds for one of them.
     """
 
     window: Window
     fate: Fate | None = None
     judgement: Judgement | None = None
+    workload: int = 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from trimtab.design.pi import Design
 from trimtab.design.poles import root_locus
 from trimtab.design.specification import Specification
+from trimtab.drawing import Figure
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 
 SHOWN_FACTOR = 20.0

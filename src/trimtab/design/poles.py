@@ -20,6 +20,7 @@ together they take a second, which a help text and a controller that may never n
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import warnings
@@ -54,17 +55,14 @@ class Loop:
 
     def open(self) -> Any:
         """D(z) G(z), a transfer function of python-control."""
-        import control
-
+        control = _control()
         plant = control.tf(list(self.model.b), [1.0, *(-a for a in self.model.a)], 1)  # Eq. (7)
         controller = control.tf([self.gain, -self.gain * self.zero], [1.0, -1.0], 1)  # Eq. (8)
         return controller * plant
 
     def closed(self) -> Any:
         """Gc(z), a transfer function of python-control."""
-        import control
-
-        return control.feedback(self.open(), 1)  # Eq. (9)
+        return _control().feedback(self.open(), 1)  # Eq. (9)
 
     def poles(self) -> tuple[complex, ...]:
         """The poles of Gc(z): the real ones first, the slowest of each kind first, then the pairs."""
@@ -81,8 +79,7 @@ class Loop:
         Args:
             samples: how many; until the slowest pole has died away when None.
         """
-        import control
-
+        control = _control()
         last = (samples or horizon(self.radius()) + 1) - 1
         _, response = control.step_response(self.closed(), np.arange(last + 1))
         return tuple(float(value) for value in np.ravel(response))
@@ -181,6 +178,12 @@ def nyquist_distance(model: Model, gains: np.ndarray, zeros: np.ndarray, points:
     return distance
 
 
+def _control() -> Any:
+    """python-control; it loads matplotlib, which is loaded our way first."""
+    importlib.import_module("trimtab.drawing")
+    return importlib.import_module("control")
+
+
 def root_locus(model: Model, zero: float, gains: Sequence[float]) -> tuple[tuple[complex, ...], ...]:
     """The closed-loop poles at each gain, so ordered that each position follows one pole: Fig. 3.
 
@@ -189,8 +192,7 @@ def root_locus(model: Model, zero: float, gains: Sequence[float]) -> tuple[tuple
         zero: r.
         gains: g, in order.
     """
-    import control
-
+    control = _control()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a negative gain is meant: the model's own is negative too
         found = control.root_locus_map(Loop(model, 1.0, zero).open(), gains=np.asarray(gains))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
+from trimtab import own
 from trimtab.core.plant import Clock
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
@@ -22,6 +23,9 @@ from trimtab.testbed import launch
 
 KEPT_WINDOWS = 1800
 """An hour, where nothing changes: windows are of 2 s."""
+MOST_LOG_BYTES = 1 << 20
+MOST_STORE_BYTES = 1 << 24
+"""About eight runs of `KEPT_WINDOWS`: each start of the controller is a run of its own."""
 _FOREVER = "87600h"
 _END_PATIENCE_S = 5.0
 _STEP_S = 0.02
@@ -54,6 +58,7 @@ class Auto:
 
     def watch(self) -> None:
         """Starts the controller, starts it anew or ends it, as the setting wants; to be called now and then."""
+        self._bound_log()
         setting = self._time.setting()
         died = self.pid != 0 and ended(self.pid) is not None
         if died:
@@ -81,6 +86,7 @@ class Auto:
             self._say(f"it has ended {len(self._starts)} times in {WITHIN_S:g} s; the keep-alive time stays: {stays}")
             return
         self._starts.append(now_s)
+        self._bound_store()
         log, null = os.fspath(self._place.tuning_log), os.devnull
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
@@ -92,9 +98,31 @@ class Auto:
 
     def _command(self) -> list[str]:
         """The controller's command line."""
-        what = [sys.executable, "-m", "trimtab", "tune", "keep-alive", "--name", self._place.name]
+        what = [*own.TRIMTAB, "tune", "keep-alive", "--name", self._place.name]
         where = ["--store", os.fspath(self._place.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
         return [*what, "--duration", _FOREVER, *where]
+
+    def _bound_log(self) -> None:
+        """Empties a log that has grown too long; its last part stays beside it, as .old."""
+        log = self._place.tuning_log
+        if _size_bytes(log) <= MOST_LOG_BYTES:
+            return
+        with log.open("rb") as file:
+            file.seek(-MOST_LOG_BYTES, os.SEEK_END)
+            _old(log).touch(0o600)
+            _old(log).write_bytes(file.read(MOST_LOG_BYTES))
+        os.truncate(log, 0)  # who writes to it appends
+
+    def _bound_store(self) -> None:
+        """Begins a new store where the old one has grown too large; that one stays beside it, as .old."""
+        store = self._place.tuning_store
+        if _size_bytes(store) <= MOST_STORE_BYTES:
+            return
+        for suffix in ("-wal", "-shm", ""):
+            one, old = (path.with_name(path.name + suffix) for path in (store, _old(store)))
+            old.unlink(missing_ok=True)
+            if one.exists():
+                one.replace(old)
 
     def _end(self) -> None:
         """Ends it and waits for that."""
@@ -108,3 +136,14 @@ class Auto:
                 deadline += _END_PATIENCE_S
             self._clock.sleep(_STEP_S)
         self.pid = 0
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f"{path.name}.old")

@@ -124,9 +124,10 @@ class KeepAliveTime:
         self._inode = os.fstat(self._lock).st_ino
 
     def setting(self) -> Setting:
-        """What is in force, and who decides it."""
+        """What is in force, and who decides it: the server, where what is written there stands for nobody."""
         now = self._file.keep_alive()
-        return Setting(InCharge(now.mode), round(now.time_ns / _NS_PER_MS) if now.time_ns else None)
+        in_charge = InCharge(now.mode) if now.mode in list(InCharge) else InCharge.SERVER
+        return Setting(in_charge, DOMAIN.clip(round(now.time_ns / _NS_PER_MS)) if now.time_ns else None)
 
     def server_ms(self) -> int | None:
         """The time that the server itself last asked for, in ms; None when none was seen."""

@@ -8,6 +8,7 @@
 | gate.json    | 0600 | the gate's start line                                                         |
 | tuning.sqlite | 0600 | what the controller of the keep-alive time did of late, when `trimtab run` keeps one going |
 | tuning.log   | 0600 | what that controller complained of                                            |
+| *.old        | 0600 | what these two held before they grew too large                                |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
 The directory may be entered by everyone, because the server's workers have given up their rights when they meet the
@@ -30,7 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.files import write_whole
 from trimtab.testbed.processes import Process, identify
+from trimtab.trust import require_trusted, untrusted
 
 DEFAULT_NAME = "default"
 SHARED_VARIABLE = "TRIMTAB_SHARED"
@@ -103,7 +106,7 @@ class Place:
 
     def write_start_line(self, line: dict[str, Any]) -> None:
         """Keeps the start line of its gate."""
-        _write(self.directory / "gate.json", json.dumps(line), 0o600)
+        write_whole(self.directory / "gate.json", json.dumps(line), 0o600)
 
     def owner(self) -> Process | None:
         """The `trimtab run` that it belongs to, if that still runs."""
@@ -155,12 +158,12 @@ def place(name: str) -> Place:
 
 
 def known() -> list[Place]:
-    """The runs of this user that have a directory, dead ones too, by name."""
+    """The runs of this user that have a directory, dead ones too, by name; none where others could have made it."""
     try:
         entries = sorted(entry.name for entry in os.scandir(base()) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    return [Place(name, base() / name) for name in entries]
+    return [] if untrusted(base()) else [Place(name, base() / name) for name in entries]
 
 
 def running() -> list[Place]:
@@ -214,7 +217,7 @@ def claim(name: str) -> Place:
         mine.directory.chmod(0o711)
         me = identify(os.getpid())
         assert me is not None
-        _write(mine.pid_file, f"{me.pid} {me.start_ticks}\n", 0o644)
+        write_whole(mine.pid_file, f"{me.pid} {me.start_ticks}\n", 0o644)
     return mine
 
 
@@ -223,13 +226,11 @@ def _locked(directory: Path) -> Iterator[None]:
     """Holds the lock of all names of this user, in a directory that nobody else can write.
 
     Raises:
-        UsageError: it cannot be made, or belongs to somebody else.
+        UsageError: it cannot be made, or others can change it.
     """
     try:
         directory.mkdir(mode=0o711, exist_ok=True)
-        status = directory.lstat()
-        if status.st_uid != os.geteuid() or directory.is_symlink():
-            raise UsageError(f"{directory} does not belong to this user: remove it")
+        require_trusted(directory)
         directory.chmod(0o711)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -239,12 +240,3 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Writes a file of ours, whole or not at all, with its mode from the start."""
-    fresh = path.with_suffix(".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab import own
 from trimtab.errors import UsageError
 
 _ELF = struct.Struct("<16sHHIQQQIHHH")
@@ -24,14 +25,15 @@ def found(name: str) -> Path:
     """Where a program is, once it is known that the shim can be loaded into it.
 
     Args:
-        name: a path, or a name that is looked for in PATH.
+        name: a path, or a name that is looked for as `own.program` does.
 
     Raises:
         UsageError: there is none, or the loader would leave the shim out.
     """
-    where = shutil.which(name)
+    where = own.program(name)
     if where is None:
-        raise UsageError(f"no such program: {name!r} is not an executable file" + ("" if "/" in name else " in PATH"))
+        place = "" if "/" in name else f" in {own.search_path()}"
+        raise UsageError(f"no such program: {name!r} is not an executable file{place}")
     path = Path(where).absolute()
     _require_loadable(path, _MOST_INTERPRETERS)
     return path

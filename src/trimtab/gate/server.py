@@ -1,44 +1,41 @@
-"""The processes of a server with the shim in it, found by what they were given and have in their memory."""
+"""The processes of a server with the shim in it, found by what they have in their memory.
+
+Everybody can write what he likes into the environment, the name and the command line of his processes. The mapped
+file of a run only its owner can open, so what has it mapped was started by him, or is a child of what was.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.gate import place as places
-from trimtab.gate.place import SHARED_VARIABLE, Place
+from trimtab.gate.place import Place
 from trimtab.testbed.processes import Process, identify
 
 _PROC = Path("/proc")
-_SHIM = "libtrimtab_shim"
-_SHARED = Place("", Path()).shared.name
+_SHIM = b"libtrimtab_shim"
+_Identity = tuple[bytes, bytes]
+"""Device and inode as /proc/PID/maps writes them."""
 
 
 def shared_of(pid: int) -> Path | None:
-    """The mapped file of the shim in a process; None when it was started without, or may not be looked into.
-
-    It is in the environment that the process was started with. nginx writes its title over that; then the file and
-    the shim are in its memory.
-    """
-    try:
-        raw = (_PROC / str(pid) / "environ").read_bytes()
-        wanted = f"{SHARED_VARIABLE}=".encode()
-        found = next((item for item in raw.split(b"\0") if item.startswith(wanted)), None)
-        if found is not None:
-            return Path(os.fsdecode(found[len(wanted) :]))
-        maps = (_PROC / str(pid) / "maps").read_bytes().splitlines()
-    except OSError:
-        return None
-    files = [Path(os.fsdecode(parts[5])) for line in maps if len(parts := line.split(maxsplit=5)) == 6]
-    if not any(one.name.startswith(_SHIM) for one in files):
-        return None
-    return next((one for one in files if one.name == _SHARED), None)
+    """The mapped file of the run that a process belongs to; None when of none of this user's."""
+    files = _files_under_shim(pid)
+    found = (one.shared for one in places.known() if files and _identity(one.shared) in files)
+    return next(found, None)
 
 
 def processes_of(place: Place) -> list[Process]:
     """The processes of the server of one run that may be looked into, its first process first."""
-    members = {int(e): _parent(int(e)) for e in os.listdir(_PROC) if e.isdigit() and _is_of(int(e), place)}
+    wanted = _identity(place.shared)
+    if wanted is None:
+        return []
+    pids = (int(entry) for entry in os.listdir(_PROC) if entry.isdigit())
+    members = {pid: _parent(pid) for pid in pids if wanted in _files_under_shim(pid)}
     first = sorted(members, key=lambda pid: (members[pid] in members, pid))
     return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
 
@@ -79,8 +76,42 @@ def _threads(pid: int) -> int:
         return 1
 
 
-def _is_of(pid: int, place: Place) -> bool:
-    return shared_of(pid) == place.shared
+def _files_under_shim(pid: int) -> set[_Identity]:
+    """The files that a process with the shim in it has mapped; none when it is without, or may not be looked into.
+
+    The gate and the controllers map a run's file too, but are no part of the server.
+    """
+    try:
+        lines = (_PROC / str(pid) / "maps").read_bytes().splitlines()
+    except OSError:
+        return set()
+    mapped = [parts for line in lines if len(parts := line.split(maxsplit=5)) == 6]
+    if not any(parts[5].rpartition(b"/")[2].startswith(_SHIM) for parts in mapped):
+        return set()
+    return {(parts[3], parts[4]) for parts in mapped}
+
+
+def _identity(path: Path) -> _Identity | None:
+    """What the maps of a process say of this file; None when it cannot be read.
+
+    From a mapping of our own, because on some file systems (btrfs, overlayfs) `stat` has another device for it.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        # Private and writable only because ctypes gives the address of nothing else; it is never written to.
+        with mmap.mmap(fd, mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
+            first = ctypes.c_char.from_buffer(mapped)
+            begins = b"%x-" % ctypes.addressof(first)
+            del first
+            lines = (_PROC / "self/maps").read_bytes().splitlines()
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(fd)
+    return next(((parts[3], parts[4]) for line in lines if (parts := line.split()) and line.startswith(begins)), None)
 
 
 def _parent(pid: int) -> int:

@@ -26,12 +26,18 @@ from trimtab.guard.largest_step import LargestStep
 from trimtab.guard.not_binding import NotBinding
 
 
-def standard(objective: Objective) -> tuple[Guard, ...]:
-    """The guards of a run that tunes a server, in their order."""
-    return NotBinding(), EarlyAbort(objective), Domain(), LargestStep(), Feasibility()
+def standard(objective: Objective, judged: bool = False) -> tuple[Guard, ...]:
+    """The guards of a run that tunes a server, in their order.
+
+    Args:
+        objective: what the run strives for.
+        judged: whether a referee judges each change, which does what early abort does, and better.
+    """
+    early = () if judged else (EarlyAbort(objective),)
+    return NotBinding(), *early, Domain(), LargestStep(), Feasibility()
 
 
-def of_knobs(objective: Objective, knobs: Sequence[Knob]) -> tuple[Guard, ...]:
+def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:
     """The guards of a run by what it may move.
 
     A run that moves nothing but the process budgets of classes has only their domains. Budgets cost no memory, and a
@@ -44,12 +50,13 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob]) -> tuple[Guard, ...]:
     Args:
         objective: what the run strives for.
         knobs: those it may move.
+        judged: whether a referee judges each change.
     """
     if knobs and all(knob.role is Role.PROCESS_BUDGET for knob in knobs):
         return (Domain(),)
     if knobs and all(knob.role is Role.KEEP_ALIVE for knob in knobs):
         return Domain(), LargestStep()
-    return standard(objective)
+    return standard(objective, judged)
 
 
 def review_all(

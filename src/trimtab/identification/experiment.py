@@ -17,6 +17,7 @@ from trimtab.core.metric import of_class
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.core.window import Window
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Status
 from trimtab.guard.domain import Domain
@@ -33,7 +34,7 @@ from trimtab.store import Store
 _LEASED_PERIODS = 3.0
 """The gate keeps to budgets for this many sampling periods after the last order of the loop."""
 
-_GUARDS = (Domain(),)
+_OVERSIGHT = Oversight((Domain(),))
 """Only the domains: the other guards would answer the white noise, and the input would no longer be white."""
 
 
@@ -185,12 +186,11 @@ def _run(
         controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},
         settings=settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host=facts(),
         label=f"{label}, seed {seed}",
         group="identification",
     )
     writer = store.begin(plan)
-    loop = Loop(plant, knobs, controller, _GUARDS, writer, settings, stop, on_event)
+    loop = Loop(plant, knobs, controller, _OVERSIGHT, writer, settings, stop, on_event)
     outcome = loop.run()
     return writer.run_id, outcome.status, outcome.detail

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from trimtab.drawing import Figure
 from trimtab.identification.order import Prediction
 from trimtab.identification.result import PAPER, Identified
 from trimtab.identification.signals import Kind

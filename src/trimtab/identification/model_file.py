@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import UsageError
+from trimtab.files import write_whole
 from trimtab.identification.model import Model
 from trimtab.identification.signals import DELAY, Kind, Pair
 
@@ -48,9 +49,10 @@ class ModelFile:
         """Writes the file.
 
         Raises:
+            UsageError: something else than a file is in its place, such as a link.
             OSError: it cannot be written.
         """
-        path.write_text(json.dumps(self.body(), indent=2) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(self.body(), indent=2) + "\n")
 
 
 def read_model(path: Path) -> ModelFile:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from trimtab import discovery, host
 from trimtab.clock import SystemClock
-from trimtab.core import Controller, Guard, Knob, Objective, Plant, Sensor
+from trimtab.core import Controller, Knob, Objective, Plant, Sensor
+from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Status
-from trimtab.guard import standard
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context
 from trimtab.load import LoadRun
@@ -145,10 +145,10 @@ def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, s
     settings = Settings(arm.window_s, arm.duration_s, objective, seed=arm.seed)
     controller = discovery.load("trimtab.controllers", arm.controller).CONTROLLER(objective)
     knobs = tuple(k for k in plant.knobs() if k.name == "max_request_workers")
-    guards: tuple[Guard, ...] = standard(objective) if arm.guarded else (Domain(),)
+    oversight = Oversight.of(controller, objective, knobs) if arm.guarded else Oversight((Domain(),))
     facts = {"workload": arm.setup.name, **facts}
     method = (arm.controller, controller)
-    return stored_loop(context, plant, method, knobs, settings, guards, arm.group, arm.label, facts)
+    return stored_loop(context, plant, method, knobs, settings, oversight, arm.group, arm.label, facts)
 
 
 def stored_loop(
@@ -157,7 +157,7 @@ def stored_loop(
     method: tuple[str, Controller],
     knobs: tuple[Knob, ...],
     settings: Settings,
-    guards: tuple[Guard, ...],
+    oversight: Oversight,
     group: str,
     label: str,
     facts: Mapping[str, str],
@@ -170,7 +170,7 @@ def stored_loop(
         method: registered name of the controller, and the controller.
         knobs: what it may move.
         settings: times, objective and seed.
-        guards: what its moves pass.
+        oversight: what stands between the controller and the plant.
         group: the comparison it belongs to.
         label: what it is in there.
         facts: what else is recorded of the machine and the workload.
@@ -191,13 +191,12 @@ def stored_loop(
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
-        undo=plant.undo_script(),
         host={**host.facts(), **facts},
         label=label,
         group=group,
     )
     writer = context.store.begin(plan)
-    loop = Loop(plant, knobs, controller, guards, writer, settings, context.stop, context.on_event)
+    loop = Loop(plant, knobs, controller, oversight, writer, settings, context.stop, context.on_event)
     outcome = loop.run()
     if outcome.status is not Status.DONE and not context.stop:
         context.say(f"run {writer.run_id} ({label}, seed {settings.seed}) {outcome.status}: {outcome.detail}")

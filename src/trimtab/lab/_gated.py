@@ -15,6 +15,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import Controller, Knob, Plant, of_class
 from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.objective import Objective
+from trimtab.decision import Oversight
 from trimtab.gate import place as places
 from trimtab.gate import spec as specs
 from trimtab.gate.launch import loadable, preloaded
@@ -188,7 +189,9 @@ def run_guarantee(
     with warm as plant:
         objective = Objective(of_class("connection_delay_s", scene.members[0].name))
         settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
-        return stored_loop(context, plant, method, budgets(plant), settings, (Domain(),), group, label, scene.facts)
+        return stored_loop(
+            context, plant, method, budgets(plant), settings, Oversight((Domain(),)), group, label, scene.facts
+        )
 
 
 @contextlib.contextmanager

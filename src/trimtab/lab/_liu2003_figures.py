@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from trimtab.drawing import Figure
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, seconds, svg
 from trimtab.report.track import Track
 

@@ -6,10 +6,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from trimtab.core import of_class
 from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.drawing import Figure
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
 from trimtab.report.track import Track
 

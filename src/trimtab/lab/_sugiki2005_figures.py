@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
-
 from trimtab.core.knob import KEEP_ALIVE
+from trimtab.drawing import Figure, LogLocator
 from trimtab.lab._sugiki2005_points import Point, Table
 from trimtab.lab._sugiki2005_scenes import AUTO, SETTINGS
 from trimtab.report.figures import BLUE, GREY, INK, RED, seconds, svg

@@ -20,11 +20,11 @@ from trimtab.clock import SystemClock
 from trimtab.controllers.static import Static
 from trimtab.controllers.trim import Trim
 from trimtab.core import Controller, Objective, Plant
+from trimtab.decision import Oversight
 from trimtab.events import Event
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import InCharge, Setting
 from trimtab.gate.place import Place
-from trimtab.guard import standard
 from trimtab.lab import Context
 from trimtab.lab._arm import WARM_S, aside, stored_loop, under_load
 from trimtab.lab._sensed import sensed
@@ -115,7 +115,7 @@ def _stage(
             method,
             knobs,
             settings,
-            standard(objective),
+            Oversight.of(controller, objective, knobs),
             "joint",
             label if last else f"{label}{FIRST}",
             {**facts, **more},

@@ -6,11 +6,12 @@ On the real testbed where this machine allows its limits; else the same loop on 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trimtab import own
 from trimtab.errors import UsageError
+from trimtab.files import write_whole
 from trimtab.lab import Context, chosen
 from trimtab.lab._arm import Arm, run_arm, through_loop
 from trimtab.plants.simulated import Simulated
@@ -24,7 +25,7 @@ SIMULATED_WARM_S = 20.0
 SIMULATED_FACTOR = 6.0
 """Virtual time costs nothing, and the simulated server takes minutes to fill its memory and to drain a backlog."""
 PARTS = {"demo": "Debian's default MaxRequestWorkers, and the same load with trimtab tuning it, in turn"}
-APACHE = ("apache2", "/usr/sbin/apache2", "httpd")
+APACHE = ("apache2", "httpd")
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,13 @@ class Demo:
 
         if context.report is None:
             raise UsageError("demo writes a report: name it with '--report FILE'")
-        context.report.write_text(page(context.store, run_ids), encoding="utf-8")
+        write_whole(context.report, page(context.store, run_ids))
         context.say(f"report: {context.report}")
 
 
 def _unreal() -> str:
     """Why the real testbed cannot show the effect here; empty when it can."""
-    if not any(shutil.which(name) for name in APACHE):
+    if not any(own.program(name) for name in APACHE):
         return "there is no Apache on this machine (as root, 'make demo' installs it)"
     if os.geteuid() != 0:
         return "only root can limit the memory of a private Apache"

@@ -9,11 +9,11 @@ was stored; a part that was not run is not in them.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.lab import Context, chosen
 from trimtab.lab._arm import FIXED, WARM_S, Arm, run_arm
@@ -71,7 +71,7 @@ class Liu2003:
         arms = [arm for part in chosen(PARTS, parts) for arm in self.arms(part, context.seeds)]
         if context.report is not None:
             raise UsageError("liu2003 writes no report: '--results FOLDER' has its figures and summary")
-        if not shutil.which("apache2"):
+        if not own.program("apache2"):
             raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
         folder: Path | None = new_folder(context.results) if context.results is not None else None
         ids: list[int] = []

@@ -8,12 +8,12 @@ model that the part `identify` finds first, in the same call, and the controller
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trimtab import own
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.self_tuning import SelfTuning
@@ -60,7 +60,7 @@ class Lu2001:
         wanted = chosen(PARTS, parts) if parts else USUAL
         if context.report is not None:
             raise UsageError("lu2001 writes no report: '--results FOLDER' has its figures and summary")
-        if not shutil.which("apache2"):
+        if not own.program("apache2"):
             raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
         folder: Path | None = new_folder(context.results) if context.results is not None else None
         ids: list[int] = []

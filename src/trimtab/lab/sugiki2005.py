@@ -8,14 +8,14 @@ told nothing. The same is done on the event MPM and on nginx, which the paper ha
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trimtab import discovery
+from trimtab import discovery, own
 from trimtab.core import Objective
 from trimtab.core.knob import KEEP_ALIVE
+from trimtab.decision import Oversight
 from trimtab.errors import UsageError
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context, chosen
@@ -55,7 +55,7 @@ class Sugiki2005:
         if context.report is not None:
             raise UsageError("sugiki2005 writes no report: '--results FOLDER' has its figures and summary")
         for program in ("apache2", *(("nginx",) if "nginx" in wanted else ())):
-            if not shutil.which(program):
+            if not own.program(program):
                 raise UsageError(
                     f"no {program} on this machine: install what packages.txt lists (make setup, as root)"
                 )
@@ -129,7 +129,15 @@ def run_case(case: Case, context: Context) -> int:
             facts = {**case.facts(), "confinement": bed.confinement}
             method = (case.method, controller)
             return stored_loop(
-                context, plant, method, keep_alive.knobs(), settings, (Domain(),), case.part, case.label, facts
+                context,
+                plant,
+                method,
+                keep_alive.knobs(),
+                settings,
+                Oversight((Domain(),)),
+                case.part,
+                case.label,
+                facts,
             )
 
 

@@ -45,7 +45,7 @@ class Attached:
         self.origin = self.program.origin()
         same_files(parent, [self.origin.config_file])
         self._config = evaluate(self.origin)
-        same_files(parent, self._config.files)
+        same_files(parent, self._config.read())
         self.limits = limits(self._config)
         self.listeners = _master.listeners(parent.pid)
         known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)

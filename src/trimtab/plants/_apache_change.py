@@ -112,7 +112,7 @@ class Change:
         except (UsageError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise ApplyFailed(
-                f"{self.path} could not be put back: {why}; 'trimtab runs undo' does it later"
+                f"{self.path} could not be put back: {why}; once that is mended, 'trimtab runs undo' does it"
             ) from None
 
     def _put_back(self, text: str | None, why: BaseException) -> None:

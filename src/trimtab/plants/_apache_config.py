@@ -26,6 +26,7 @@ Stamp = tuple[int, int, int]
 """Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too); zeros for a path that does
 not exist."""
 
+_ABSENT: Stamp = (0, 0, 0)
 _MAX_DEPTH = 128
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _WILD = frozenset("*?[")
@@ -49,6 +50,10 @@ class Configuration:
     def named(self, *names: str) -> list[Directive]:
         """The directives of these lower-case names, in order."""
         return [d for d in self.directives if d.name in names]
+
+    def read(self) -> list[Path]:
+        """The files and directories that were read."""
+        return [path for path, seen in self.stamps.items() if seen != _ABSENT]
 
     def unchanged(self) -> bool:
         """Whether every file and directory that was read is as it was."""
@@ -85,7 +90,7 @@ def stamp(path: Path) -> Stamp:
     try:
         status = path.stat()
     except OSError:
-        return (0, 0, 0)
+        return _ABSENT
     return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 

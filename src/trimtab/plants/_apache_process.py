@@ -39,7 +39,7 @@ class Generations:
 
 def parents() -> list[Parent]:
     """Every running Apache."""
-    return masters(Parent, NAMES, _serves)
+    return masters(Parent, NAMES.__contains__, _serves)
 
 
 def find(pid: int | None) -> Parent:

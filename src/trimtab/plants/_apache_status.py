@@ -15,6 +15,8 @@ from trimtab.plants._apache_config import Configuration
 from trimtab.plants._master import Listener
 
 HOW_TO = "load mod_status (a2enmod status) with '<Location /server-status> SetHandler server-status, Require local'"
+_MOST_BYTES = 8 << 20
+"""Far more than the page of the largest server: a worker that was broken into could send for ever."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
 
 
@@ -124,7 +126,7 @@ def _get(url: str, patience_s: float) -> tuple[int, str]:
         query = f"?{parts.query}" if parts.query else ""
         connection.request("GET", f"{parts.path or '/'}{query}", headers={"Connection": "close"})
         reply = connection.getresponse()
-        return reply.status, reply.read().decode(errors="replace")
+        return reply.status, reply.read(_MOST_BYTES).decode(errors="replace")
     except TimeoutError:
         raise
     except (OSError, http.client.HTTPException) as error:

@@ -62,8 +62,25 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def version_holds(argument: str, version: tuple[int, ...]) -> bool:
-    """Whether the argument of `<IfVersion>`, such as `>= 2.4.10`, holds for this version of Apache."""
-    parts = argument.split()
+    """Whether the argument of `<IfVersion>`, such as `>= 2.4.10`, holds for this version of Apache.
+
+    One that Apache would not take never does.
+    """
+    try:
+        return _version_holds(argument.split(), version)
+    except (ValueError, re.error):
+        return False
+
+
+def _version_holds(parts: list[str], version: tuple[int, ...]) -> bool:
+    """As `version_holds`, of its words.
+
+    Raises:
+        ValueError: they are no version.
+        re.error: they are no regular expression.
+    """
+    if not parts:
+        raise ValueError("no version")
     operator, wanted = (parts[0], parts[1]) if len(parts) > 1 else ("=", parts[0])
     negated, operator = operator.startswith("!"), operator.removeprefix("!")
     actual = ".".join(map(str, version))

@@ -6,10 +6,8 @@ looks at it.
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
-import signal
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from trimtab.errors import PlantGone, UsageError
+from trimtab.testbed.processes import Process
 from trimtab.trust import printable
 
 Listener = tuple[str, int]
@@ -95,48 +94,35 @@ class Master:
             PlantGone: it has ended.
         """
         try:
-            # Opened before the look, so that it means what was looked at, whatever becomes of the id.
-            process = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            raise PlantGone(f"{self} has ended") from None
-        try:
-            self.check()
-            signal.pidfd_send_signal(process, number)
-        except ProcessLookupError:
-            raise PlantGone(f"{self} has ended") from None
+            sent = Process(self.pid, self.started).send(number)
         except PermissionError:
             raise self.not_permitted() from None
-        finally:
-            os.close(process)
+        if not sent:
+            raise PlantGone(f"{self} has ended")
 
     def signal_child(self, pid: int, number: int) -> None:
         """Sends a signal to a process, if that is still its child."""
-        with contextlib.suppress(ProcessLookupError):
-            process = os.pidfd_open(pid)
-            try:
-                found = stat_of(pid)
-                if found is not None and found[1] == self.pid:
-                    signal.pidfd_send_signal(process, number)
-            finally:
-                os.close(process)
+        found = stat_of(pid)
+        if found is not None and found[1] == self.pid:
+            Process(pid, found[2]).send(number)
 
 
 Kind = TypeVar("Kind", bound=Master)
 
 
-def masters(kind: type[Kind], names: frozenset[str], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
+def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
     """Every running server of a kind: processes of its program whose parent is not itself one.
 
     Args:
         kind: what is made of each.
-        names: file names of its program.
+        named: whether a program of this file name is its program.
         serves: whether a command line is a server's, not a question's that ends with its answer.
     """
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             program = program_of(int(entry))
-            if program is not None and program.name in names:
+            if program is not None and named(program.name):
                 found[int(entry)] = program
     running = []
     for pid, program in sorted(found.items()):

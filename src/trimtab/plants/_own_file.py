@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +33,6 @@ class Leftover:
     text: str
     before: str | None
 
-    def first(self) -> str | None:
-        """What was there before the first of several that followed each other; None for nothing."""
-        earlier = None if self.before is None else leftover(self.before)
-        return self.before if earlier is None else earlier.first()
-
 
 def compose(body: str, before: str | None, comment: str = "#") -> str:
     """The text of the file.
@@ -57,7 +54,7 @@ def leftover(text: str) -> Leftover | None:
         return None
     try:
         state = json.loads(parts[1].removeprefix(f"{comment} {_STATE}"))
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None
     if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
         return None
@@ -78,6 +75,17 @@ def taken_over(path: Path, text: str | None) -> str:
         return f"{path} was removed; trimtab stops setting what was in it"
     whose = "another trimtab" if leftover(text) else "somebody"
     return f"{path} was changed by {whose}; trimtab leaves it alone now"
+
+
+def before_all(text: str | None) -> str | None:
+    """What was there before the first of trimtab's own files that stand in one another.
+
+    Args:
+        text: what is there now; None for nothing.
+    """
+    while text is not None and (found := leftover(text)) is not None:
+        text = found.before
+    return text
 
 
 def read(path: Path) -> str | None:
@@ -108,6 +116,39 @@ def write(path: Path, text: str | None) -> None:
         remove(path)
     else:
         write_whole(path, text, 0o644)
+
+
+def writable(path: Path, written: str | None) -> None:
+    """Makes sure that our file may be written.
+
+    Args:
+        path: our file.
+        written: what we have written there ourselves; None for nothing.
+
+    Raises:
+        UsageError: it may not, or is not ours.
+    """
+    require_trusted(path.parent)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
+    text = read(path)
+    if text is not None and text != written and leftover(text) is None:
+        raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")
+
+
+def put_back(path: Path, before: str | None) -> str:
+    """The lines of a POSIX shell script that put a text in our file's place.
+
+    Args:
+        path: our file.
+        before: what it shall hold; None to have it gone.
+    """
+    file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
+    if before is None:
+        return f"rm -f {file}"
+    # mktemp makes a file that was not there, whatever name somebody has put a link under.
+    lines = (f"fresh=$(mktemp {fresh})", f"printf '%s' {shlex.quote(before)} > \"$fresh\"", 'chmod 644 "$fresh"')
+    return "\n".join((*lines, f'mv -f "$fresh" {file}'))
 
 
 def _checksum(before: str | None, body: str) -> str:

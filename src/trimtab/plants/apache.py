@@ -16,10 +16,10 @@ from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _own_file
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _apache_testbed, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
-from trimtab.plants._apache_findings import findings, permitted, writable
+from trimtab.plants._apache_findings import findings, permitted
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants._apache_undo import script
@@ -83,7 +83,10 @@ class Apache(Plant):
 
     @staticmethod
     def attach(
-        clock: Clock, pid: int | None = None, status_url: str | None = None, snippet_directory: str | None = None
+        clock: Clock,
+        pid: int | None = None,
+        status_url: str | None = None,
+        snippet_directory: Path | str | None = None,
     ) -> Apache:
         """Finds a running Apache and reads what it is.
 
@@ -146,7 +149,7 @@ class Apache(Plant):
             PlantGone: Apache has ended.
         """
         permitted(self._apache)
-        writable(self._place(), self._written)
+        _own_file.writable(self._place(), self._written)
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
         """Brings the changes into force by one graceful reload: all of them or none.
@@ -210,10 +213,10 @@ class Apache(Plant):
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        found = _own_file.leftover(_own_file.read(path) or "")
-        if found is None or self._written is not None:
-            return
-        self._change(path, found.first()).undo()
+        text = _own_file.read(path)
+        before = _own_file.before_all(text)
+        if before != text and self._written is None:
+            self._change(path, before).undo()
 
     def close(self) -> None:
         """Gives back the sensors, without changing the server; may be called twice."""
@@ -224,11 +227,10 @@ class Apache(Plant):
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-            text = _own_file.read(path)
+            now = _own_file.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
-        found = _own_file.leftover(text or "") if self._written is None else None
-        before = self._original if self._written is not None else text if found is None else found.first()
+        before = _own_file.before_all(now) if self._written is None else self._original
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
@@ -276,6 +278,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
     parser.add_argument(
         "--snippet-directory",
+        type=Path,
         metavar="DIR",
         help="included directory for trimtab's own file (default: the last that its configuration includes)",
     )
@@ -299,3 +302,4 @@ def probe() -> tuple[Finding, ...]:
 
 
 PLANT = Apache
+testbed = _apache_testbed.testbed

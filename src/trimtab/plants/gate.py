@@ -25,6 +25,7 @@ from trimtab.gate import place as places
 from trimtab.gate.link import Link, State
 from trimtab.gate.place import Place
 from trimtab.gate.server import server_of, threads_of
+from trimtab.plants import _gate_testbed
 from trimtab.plants._gate_knobs import at_start, knobs
 from trimtab.plants._gate_undo import script
 from trimtab.sensors import shim
@@ -190,7 +191,7 @@ class Gate(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        return script(self.place.control, self._original)
+        return script(self.place.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:
         """What we have set and nobody else has set since."""
@@ -251,3 +252,4 @@ def _finding(place: Place) -> Finding:
 
 
 PLANT = Gate
+testbed = _gate_testbed.gate

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from trimtab.core import of_class
 from trimtab.core.knob import PROCESS_BUDGET
+from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, columns, svg, width
 from trimtab.report.track import Track

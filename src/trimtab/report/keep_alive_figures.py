@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
-
 from trimtab.controllers._intervals import EDGES_S, LINEAR_S, counted
 from trimtab.controllers.keep_alive import BINS
 from trimtab.core import Window
 from trimtab.core.knob import KEEP_ALIVE
+from trimtab.drawing import Figure, FuncFormatter
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, columns, logarithmic, seconds, svg, width
 from trimtab.report.track import Track
 

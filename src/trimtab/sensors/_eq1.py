@@ -18,6 +18,7 @@ Departures from the paper:
   time carries several pages, and RT is then that of all of them together; a client that opens several connections for
   one page makes it too small. RT is thus a time per connection, without think times and without the waits of kept
   connections; as a cost to be made least it serves as well, as long as the clients' habits stay the same.
+- RT is nobody's time where a connection carries a hundred requests. `request_time_s` is the time of one of them.
 - A window in which connections came and the queue was always found empty has an AQT of 0, which is measured. A window
   without connections, or without requests, has no RT.
 - The intervals of AQT and ST differ by the time that the status page takes to answer.
@@ -29,7 +30,10 @@ from trimtab.core.window import Readings
 
 
 def eq1(readings: Readings) -> dict[str, float]:
-    """The readings that follow: `burst_length` and `response_time_s`, each absent when one of its terms is.
+    """The readings that follow, each absent when one of its terms is.
+
+    `burst_length`, `response_time_s`, and `request_time_s`: what a client has of it, RT / BL, the time of a request
+    with its share of its connection's wait.
 
     Args:
         readings: those of the accept queue and of the status page, by metric name.
@@ -44,4 +48,6 @@ def eq1(readings: Readings) -> dict[str, float]:
     delay_s, service_s = readings.get("accept_queue_delay_s"), readings.get("service_time_s")
     if delay_s is not None and service_s is not None and "burst_length" in derived:
         derived["response_time_s"] = delay_s + derived["burst_length"] * service_s  # Eq. (1)
+        if derived["burst_length"] > 0:
+            derived["request_time_s"] = service_s + delay_s / derived["burst_length"]
     return derived

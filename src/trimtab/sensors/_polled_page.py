@@ -70,8 +70,8 @@ class Polled(Generic[P]):
         self._before: Reply[P] | None = None
         self._within: list[Reply[P]] = []
 
-    def understood(self, reply: bytes) -> P:
-        """What a whole reply says.
+    def understood(self, reply: bytes) -> P | None:
+        """What a whole reply says; None for one that says nothing and is passed over.
 
         Raises:
             NotMeasured: it is not the page.
@@ -153,21 +153,30 @@ class Polled(Generic[P]):
         if len(self._under_way) < _MOST_UNDER_WAY:
             self.connections += 1
             self._asked_s = now_s
-            self._under_way.append((now_s, Fetch(self._addresses, self._request)))
+            fetch = Fetch(self._addresses, self._request)
+            self._under_way.append((now_s, fetch))
+            try:
+                # A connection without a request would hold a worker until the next sample.
+                fetch.advance()
+            except NotMeasured:
+                self.close()
+                raise
 
     def _collect(self, patience_s: float = 0.0) -> None:
         """Takes the replies that are there."""
         for pending in tuple(self._under_way):
             try:
                 reply = pending[1].advance(patience_s)
-                page = None if reply is None else self.understood(reply)
+                if reply is None:
+                    continue
+                pending[1].close()
+                self._under_way.remove(pending)
+                page = self.understood(reply)
             except NotMeasured:
                 self.close()
                 raise
+            self._replies += 1
             if page is not None:
-                pending[1].close()
-                self._under_way.remove(pending)
-                self._replies += 1
                 now_s = self._clock.now_s()
                 self._latency_s = now_s - pending[0]
                 self._within.append(Reply(now_s, self._replies, page))

@@ -21,13 +21,14 @@ golden offsets. Only what Python uses is here:
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import secrets
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trimtab.errors import NotMeasured
 
@@ -141,7 +142,10 @@ class Histograms:
 
 
 class SharedFile:
-    """A mapping of the file.
+    """The file, read with read(2): who maps a file that another shortens dies of it.
+
+    Only the keep-alive time is written through a mapping, and only into a file that nobody but root and who writes
+    could shorten.
 
     Args:
         path: where it is.
@@ -152,27 +156,39 @@ class SharedFile:
     """
 
     def __init__(self, path: Path, write: bool = False) -> None:
+        self._path = path
         try:
-            with path.open("r+b" if write else "rb") as file:
-                if os.fstat(file.fileno()).st_size < HEADER_BYTES:
-                    raise NotMeasured(f"{path} is not the shim's mapped file: it is too short")
-                protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
-                self._map = mmap.mmap(file.fileno(), HEADER_BYTES, prot=protection)
+            # A pipe would be waited for.
+            self._fd = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise NotMeasured(f"{path}: {error.strerror}") from None
-        magic, version, *shape = _SHAPE.unpack_from(self._map, 0)
-        if (magic, version, shape) != (MAGIC, VERSION, [HEADER_BYTES, SLOTS, SLOT_BYTES]):
+        try:
+            self._check(write)
+        except BaseException:
             self.close()
+            raise
+
+    def _check(self, write: bool) -> None:
+        """Makes sure that it is the file of this version, and may be written where that is wanted."""
+        path, found = self._path, os.fstat(self._fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotMeasured(f"{path} is not the shim's mapped file: it is not a file")
+        if write and found.st_uid not in (0, os.geteuid()):
+            raise NotMeasured(f"{path} belongs to uid {found.st_uid}, who could shorten it under the write")
+        if found.st_size < HEADER_BYTES:
+            raise NotMeasured(f"{path} is not the shim's mapped file: it is too short")
+        magic, version, *shape = self._read(_SHAPE, 0)
+        if (magic, version, shape) != (MAGIC, VERSION, [HEADER_BYTES, SLOTS, SLOT_BYTES]):
             other = f"its layout is version {version}" if magic == MAGIC else "it has another beginning"
             raise NotMeasured(f"{path} is not a mapped file of this trimtab (version {VERSION}): {other}")
 
     def counters(self) -> Counters:
         """What has been counted so far."""
-        return Counters(*_SENSE.unpack_from(self._map, _SENSE_AT))
+        return Counters(*self._read(_SENSE, _SENSE_AT))
 
     def idle(self) -> Idle:
         """What idle periods have come to so far."""
-        return Idle(*_IDLE.unpack_from(self._map, _IDLE_AT))
+        return Idle(*self._read(_IDLE, _IDLE_AT))
 
     def histograms(self) -> Histograms:
         """How long they were so far."""
@@ -185,30 +201,68 @@ class SharedFile:
 
     def keep_alive(self) -> KeepAlive:
         """How long the shim keeps an idle connection now."""
-        return KeepAlive(*SETTINGS.unpack_from(self._map, SETTINGS_AT))
+        return KeepAlive(*self._read(SETTINGS, SETTINGS_AT))
 
     def set_keep_alive(self, wanted: KeepAlive) -> None:
         """Has idle connections kept so long from now on; the file must have been opened for writing.
 
         Each value is one store, the time the last: the shim, which reads without a lock, never sees half of one.
+
+        Raises:
+            NotMeasured: the file has been shortened, or was not opened for writing.
         """
-        with memoryview(self._map) as raw, raw.cast("Q") as longs, raw.cast("I") as words:
+        self._read(SETTINGS, SETTINGS_AT)
+        try:
+            mapped = mmap.mmap(self._fd, mmap.PAGESIZE)
+        except (OSError, ValueError) as error:
+            raise NotMeasured(f"{self._path}: {error}") from None
+        with mapped, memoryview(mapped) as raw, raw.cast("Q") as longs, raw.cast("I") as words:
             words[SETTINGS_AT // 4 + 4] = wanted.trial_every
             words[SETTINGS_AT // 4 + 5] = wanted.mode
             longs[SETTINGS_AT // 8 + 1] = wanted.trial_ns
             longs[SETTINGS_AT // 8] = wanted.time_ns
 
     def _counts(self, at: int, number: int) -> tuple[int, ...]:
-        return struct.unpack_from(f"={number}Q", self._map, at)
+        counts: tuple[int, ...] = self._read(struct.Struct(f"={number}Q"), at)
+        return counts
+
+    def _read(self, what: struct.Struct, at: int) -> tuple[Any, ...]:
+        """What stands at an offset of the file.
+
+        Raises:
+            NotMeasured: it cannot be read, or the file has been shortened.
+        """
+        try:
+            raw = os.pread(self._fd, what.size, at)
+        except OSError as error:
+            raise NotMeasured(f"{self._path}: {error.strerror}") from None
+        if len(raw) < what.size:
+            raise NotMeasured(f"{self._path} has been shortened")
+        return what.unpack(raw)
 
     def senses(self) -> bool:
         """Whether the shim was asked to count."""
-        return bool(_IDENTITY.unpack_from(self._map, _IDENTITY_AT)[4] & FLAG_SENSE)
+        return bool(self._read(_IDENTITY, _IDENTITY_AT)[4] & FLAG_SENSE)
 
     def close(self) -> None:
-        """Unmaps it; may be called twice."""
-        with contextlib.suppress(BufferError):
-            self._map.close()
+        """Closes it; may be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def must_grow(first: tuple[int, ...], last: tuple[int, ...]) -> None:
+    """Refuses sums and counts of which one has become less: a process of the server has written over them.
+
+    Args:
+        first: earlier ones.
+        last: the same later.
+
+    Raises:
+        NotMeasured: one has become less.
+    """
+    if any(now < before for before, now in zip(first, last, strict=True)):
+        raise NotMeasured("the shim's counters went backwards: something has written over them")
 
 
 def floor_ns(index: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import socket
@@ -29,12 +30,12 @@ class Page:
     size_bytes: int
 
     def number(self, name: str) -> float | None:
-        """A field as a number; None when it is absent, as the totals are with ExtendedStatus off."""
-        value = self.text.get(name)
+        """A field as a finite number; None when it is none, or is absent, as totals are with ExtendedStatus off."""
         try:
-            return None if value is None else float(value)
+            number = float(self.text.get(name, "nan"))
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
 
 
 def parse(reply: bytes, url: str) -> Page:

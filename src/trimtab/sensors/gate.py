@@ -142,11 +142,14 @@ def percentile_s(first: list[list[int]], last: list[list[int]], share: float) ->
 
     Returns:
         the largest delay of the bucket that holds it; None when nothing was counted.
+
+    Raises:
+        NotMeasured: a count has become less.
     """
     counts: Counter[int] = Counter(dict(map(tuple, last)))  # type: ignore[arg-type]
     counts.subtract(Counter(dict(map(tuple, first))))  # type: ignore[arg-type]
     if min(counts.values(), default=0) < 0:
-        raise ValueError("a bucket of the histogram has lost counts")
+        raise NotMeasured("a bucket of the histogram has lost counts: a worker has written over its share")
     if counts.total() == 0:
         return None
     left = math.ceil(share * counts.total())

@@ -24,11 +24,13 @@ in it, and where it is not above 0 nothing can be said, so it is absent.
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
+
 from trimtab.core.metric import of_class
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
-from trimtab.sensors._shared_file import Counters, Histograms, Idle, SharedFile
+from trimtab.sensors._shared_file import Counters, Histograms, Idle, SharedFile, must_grow
 
 _NS = 1e9
 _READ_AS = {
@@ -64,11 +66,16 @@ def differences(elapsed_s: float, first: State, last: State) -> dict[str, float]
         last: those at the end.
 
     Raises:
-        NotMeasured: no time is between them.
+        NotMeasured: no time is between them, or a counter went backwards.
     """
     if elapsed_s <= 0:
         raise NotMeasured("no time has passed since the window began")
-    (one, _, _), (two, _, _) = first, last
+    (one, all_one, bins_one), (two, all_two, bins_two) = first, last
+    # The server's own time is no count.
+    must_grow(astuple(replace(one, server_ms=0)), astuple(replace(two, server_ms=0)))
+    must_grow(astuple(all_one), astuple(all_two))
+    for name in _READ_AS:
+        must_grow(getattr(bins_one, name), getattr(bins_two, name))
     intervals = two.intervals - one.intervals
     readings = {
         "interval_rate_hz": intervals / elapsed_s,

@@ -21,13 +21,14 @@ count; those that Apache makes to itself to wake its workers do not.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 from trimtab.core.finding import Finding
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
-from trimtab.sensors._shared_file import Counters, SharedFile
+from trimtab.sensors._shared_file import Counters, SharedFile, must_grow
 
 _MOST_CLIPPED_RATIO = 0.01
 """With more connections than this unseen, means of the others do not stand for all."""
@@ -56,10 +57,11 @@ def differences(elapsed_s: float, first: Counters, last: Counters) -> dict[str, 
         last: the counters at the end.
 
     Raises:
-        NotMeasured: no time is between them, or too many connections could not be followed.
+        NotMeasured: no time is between them, too many connections could not be followed, or a counter went backwards.
     """
     if elapsed_s <= 0:
         raise NotMeasured("no time has passed since the window began")
+    must_grow(astuple(first), astuple(last))
     connections, requests = last.connections - first.connections, last.requests - first.requests
     clipped = last.clipped - first.clipped
     if clipped > _MOST_CLIPPED_RATIO * connections:

@@ -222,7 +222,6 @@ class PrivateServer(ABC, Generic[Spec]):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                cwd=self.directory,
                 env={**os.environ, **self._environment(ports[0])},
             )
         self.pid, self.port = self._process.pid, ports[0]

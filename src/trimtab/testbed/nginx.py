@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.testbed import content, nginx_config
 from trimtab.testbed._private import PrivateServer, worker_user
@@ -39,7 +39,7 @@ class NginxTestbed(PrivateServer[NginxSpec]):
         Raises:
             UsageError: nginx is not installed.
         """
-        program = shutil.which("nginx", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
+        program = own.program("nginx")
         if program is None:
             raise UsageError("nginx is not installed; install the package nginx")
         self._program = program

@@ -29,6 +29,22 @@ class Process:
         fields = _stat(self.pid)
         return fields is not None and int(fields[19]) == self.start_ticks and fields[0] not in "ZX"
 
+    def send(self, number: int) -> bool:
+        """Sends this very process a signal; False when it has ended, also when its id has a new owner."""
+        try:
+            fd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not self.alive():  # asked with the descriptor open, which stays with who has the id now
+                return False
+            signal.pidfd_send_signal(fd, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
 
 def identify(pid: int) -> Process | None:
     """The process that has this id now, or None."""

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trimtab.errors import TrimtabError
+from trimtab.files import write_whole
 from trimtab.testbed.processes import Process
+from trimtab.trust import require_trusted
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,13 @@ class Registry:
         directory: where they are; made when it does not exist.
 
     Raises:
-        TrimtabError: the directory belongs to somebody else.
+        UsageError: others can change the directory.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or default_directory()
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        status = self.directory.lstat()
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022 or self.directory.is_symlink():
-            raise TrimtabError(f"{self.directory} can be written by others; remove it")
+        require_trusted(self.directory)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -87,10 +86,7 @@ class Registry:
 
     def write(self, record: Record) -> None:
         """Adds or replaces a record, whole or not at all."""
-        path = self._path(record)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(record.to_json(), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(self._path(record), record.to_json())
 
     def remove(self, record: Record) -> None:
         """Forgets a record; may be called twice."""

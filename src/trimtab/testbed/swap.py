@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trimtab import own
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 from trimtab.testbed.registry import Registry
@@ -147,11 +148,11 @@ def _reset(block: Path) -> None:
 
 
 def _tool(name: str) -> str:
-    """The tool's absolute path; an ordinary user's PATH lacks /usr/sbin."""
-    found = next((p for d in ("/usr/sbin", "/sbin", "/usr/bin") if (p := Path(d) / name).exists()), None)
+    """The tool's absolute path."""
+    found = own.program(name)
     if found is None:
         raise TrimtabError(f"{name} is not installed (package util-linux or kmod)")
-    return os.fspath(found)
+    return found
 
 
 def _said(error: OSError | subprocess.CalledProcessError) -> str:

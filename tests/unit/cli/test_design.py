@@ -56,6 +56,17 @@ def test_the_figures_are_one_file(trimtab: Trimtab, tmp_path: Path, name: str) -
     assert "http://" not in text.replace("http://www.w3.org", "")
 
 
+def test_what_a_link_under_the_name_of_the_figures_points_to_is_not_overwritten(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "plot.svg").symlink_to(tmp_path / "victim")
+    said = trimtab("design", "--model", RELATIVE, "--plot", tmp_path / "plot.svg")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "is a link or a device: name a file" in said.err
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
 def test_a_model_file_brings_its_period(trimtab: Trimtab, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     ModelFile(Model((0.74, -0.37), (0.95, -0.12)), Pair(Kind.RELATIVE, "a", "b"), 2.0, {}).write(path)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests._fake_gate import SPEC
+from tests._stranger import STRANGER, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import native
 from trimtab.errors import NativeError, TrimtabError
@@ -73,6 +75,28 @@ def test_a_shim_that_does_not_work_is_said_and_nothing_is_left(
     assert "does not work with this trimtab" in result.err
     assert "build both anew with 'make setup'" in result.err
     assert list(base.iterdir()) == []
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("variable", "gate"), [("TRIMTAB_SHIM", False), ("TRIMTAB_NATIVE", True)], ids=["shim", "native program"]
+)
+def test_root_runs_nothing_that_somebody_else_can_change(
+    trimtab: Trimtab, base: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, gate: bool
+) -> None:
+    named = tmp_path / "shim.so"
+    named.write_bytes((native.program() if gate else native.shim_path()).read_bytes())
+    named.chmod(0o755)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    options = ("--gate", tmp_path / "spec.toml") if gate else ()
+    monkeypatch.setenv(variable, str(named))
+    for owner, mode in ((STRANGER, 0o755), (0, 0o777)):
+        os.chown(named, owner, owner)
+        named.chmod(mode)
+        result = trimtab("run", *options, "--", "/bin/sh", "-c", "echo started")
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert f"{named}, because others can change it: {named} " in result.err
+        assert not base.exists()
 
 
 def test_arguments_of_the_server_are_not_ours(trimtab: Trimtab) -> None:

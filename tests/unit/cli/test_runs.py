@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab.events import Status
-from trimtab.store import Store
+from trimtab.store import Store, default_path
 
 TUNE = ("tune", "memory", "--controller", "fuzzy", "--duration", "60s")
 
@@ -117,6 +120,58 @@ def test_undo_takes_away_what_a_run_left(tuned: Trimtab, store: Path) -> None:
 def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:
     assert tuned("runs", "undo", 1, "--script").out == "#!/bin/sh\ntrue\n"
     assert Store(store).run(1).status is Status.DONE
+
+
+def test_a_script_that_was_stored_is_not_printed(tuned: Trimtab, store: Path) -> None:
+    """Stores of earlier versions have one."""
+    Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.undo', 'touch /tmp/planted')", ())
+    assert tuned("runs", "undo", 1, "--script").out == "#!/bin/sh\ntrue\n"
+    assert "planted" not in tuned("runs", "show", 1, "--json").out
+    assert tuned("runs", "list").out.split()[3:] == ["done", "memory", "fuzzy"]
+    assert tuned("runs", "replay", 1).code == 0
+
+
+@pytest.mark.parametrize("action", [("undo", 1), ("undo", 1, "--script"), ("resume", 1), ("list",), ("show", 1)])
+@needs_root
+def test_a_run_that_somebody_else_has_planted_is_not_looked_at(
+    tuned: Trimtab, store: Path, action: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(store)
+    left_behind("a file is left from an earlier run")
+    with his_directory() as his:
+        planted = his / ".local/state/trimtab/runs.sqlite"
+        planted.parent.mkdir(parents=True)
+        shutil.copy(store, planted)
+        for path in (his, *his.rglob("*")):
+            os.chown(path, STRANGER, STRANGER)
+        said = tuned("runs", *action, "--store", planted)
+        assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+        assert "is not opened" in said.err and f"belongs to uid {STRANGER}" in said.err
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setenv("HOME", str(his))
+        assert not default_path().is_relative_to(his), "a HOME that sudo has kept is not root's"
+
+
+def test_no_stored_directory_is_entered(tuned: Trimtab, store: Path, tmp_path: Path) -> None:
+    killed(store)
+    left_behind("a file is left from an earlier run")
+    Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.directory', ?)", (str(tmp_path),))
+    before = os.getcwd()
+    assert tuned("runs", "undo", 1).code == 0
+    assert os.getcwd() == before
+
+
+def test_a_resumed_run_writes_its_report_where_it_was_to_be(
+    trimtab: Trimtab, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert trimtab(*TUNE, "--report", "tuned.html").code == 0
+    (tmp_path / "tuned.html").unlink()
+    killed(store)
+    monkeypatch.chdir("/")
+    assert trimtab("runs", "resume", 1).code == 0
+    assert (tmp_path / "tuned.html").exists()
+    assert os.getcwd() == "/"
 
 
 def test_undo_of_a_simulated_run_says_that_there_is_nothing(trimtab: Trimtab) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
 from trimtab.core import Habits
@@ -104,6 +106,17 @@ def test_observe_reads_and_stores_nothing_unless_asked(trimtab: Trimtab, store: 
 def test_observe_as_json(trimtab: Trimtab) -> None:
     said = trimtab("observe", "memory", "--duration", "10s", "--json")
     assert [json.loads(line)["type"] for line in said.out.splitlines()] == ["window", "window"]
+
+
+@needs_root
+def test_doctor_warns_of_an_installation_that_others_can_change(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with his_directory() as his:
+        monkeypatch.setattr(sys, "path", [*sys.path, str(his)])
+        found = next(json.loads(line) for line in trimtab("doctor", "--json").out.splitlines())
+    assert (found["subject"], found["usable"]) == ("installation", False)
+    assert f"others can change what runs as this user: {his} belongs to uid {STRANGER}" in found["detail"]
 
 
 def test_doctor_shows_what_would_enable_what_cannot_be_used(trimtab: Trimtab) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests._idle_file import a_run
+from tests._stranger import his_directory, needs_root, plant_modules
+from trimtab import own
 from trimtab.clock import SystemClock
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -128,10 +130,64 @@ def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.Monk
     assert gone(pid)
 
 
+@needs_root
+def test_no_module_of_the_working_directory_is_loaded_into_it(
+    place: Place, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto = Auto(place, SystemClock(), said.append)
+    with his_directory() as his:
+        marker = plant_modules(his)
+        monkeypatch.chdir(his)
+        monkeypatch.setenv("PYTHONPATH", "")
+        auto.begin(LEARNED)
+        auto.watch()
+        waited(auto)
+        auto.stop()
+        assert not marker.exists()
+    assert "no run is named 'web'" in place.tuning_log.read_text(), "it did not come to its own code"
+
+
+def test_its_log_is_bounded_and_keeps_the_newest(auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.gate.auto.MOST_LOG_BYTES", 100)
+    complains = "import os, signal; os.write(2, b'x' * 200 + b'last'); signal.pause()"
+    monkeypatch.setattr(auto, "_command", lambda: [sys.executable, "-I", "-S", "-c", complains])
+    auto.begin(LEARNED)
+    auto.watch()
+    log, old = place.tuning_log, place.directory / "tuning.log.old"
+    while log.stat().st_size == 0:
+        os.sched_yield()
+    auto.watch()
+    assert (log.read_text(), old.read_text()) == ("", "x" * 96 + "last")
+    assert old.stat().st_mode & 0o777 == 0o600
+    os.kill(auto.pid, signal.SIGKILL)
+    waited(auto)
+    monkeypatch.setattr(auto, "_command", lambda: COMPLAINS)
+    auto.watch()
+    waited(auto)
+    assert log.read_text() == "no way\n", "who writes goes on at its beginning"
+
+
+def test_its_store_is_bounded_when_it_is_started_anew(
+    auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.gate.auto.MOST_STORE_BYTES", 100)
+    store, wal = place.tuning_store, place.directory / "tuning.sqlite-wal"
+    for text in ("a", "b"):
+        store.write_text(text * 200)
+        wal.write_text(text)
+        auto._bound_store()
+        assert not store.exists() and not wal.exists()
+        assert (place.directory / "tuning.sqlite.old").read_text() == text * 200
+        assert (place.directory / "tuning.sqlite.old-wal").read_text() == text
+    store.write_text("c")
+    auto._bound_store()
+    assert store.read_text() == "c"
+
+
 def test_its_command_is_one_of_trimtabs_own(place: Place) -> None:
     auto = Auto(place, SystemClock(), print)
     command = auto._command()
-    assert command[:5] == [sys.executable, "-m", "trimtab", "tune", "keep-alive"]
+    assert command[:6] == [*own.TRIMTAB, "tune", "keep-alive"]
     assert command[command.index("--name") + 1] == "web"
     assert command[command.index("--store") + 1] == str(place.tuning_store)
     auto.stop()

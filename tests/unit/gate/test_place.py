@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests._fake_gate import FakeGate
+from tests._stranger import STRANGER, needs_root
 from trimtab.errors import UsageError
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
@@ -92,6 +93,16 @@ def test_a_directory_too_deep_for_a_socket_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(places, "base", lambda: Path("/" + "x" * 100))
     with pytest.raises(UsageError, match="is too long for a socket"):
         places.claim("web")
+
+
+@needs_root
+def test_runs_in_a_directory_that_somebody_else_has_made_are_not_known(base: Path) -> None:
+    places.claim("web")
+    assert [one.name for one in places.known()] == ["web"]
+    os.chown(base, STRANGER, STRANGER)
+    assert places.known() == []
+    with pytest.raises(UsageError, match=f"belongs to uid {STRANGER}"):
+        places.claim("api")
 
 
 def test_a_start_line_that_is_none_is_said(base: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.gate import program
 
@@ -35,12 +36,14 @@ def test_a_dynamically_linked_program_is_found_in_path_and_by_its_path(
 ) -> None:
     made = elf(tmp_path / "server", PT_LOAD, PT_INTERP)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert program.found("server") == program.found(str(made)) == made
     assert program.found(sys.executable)
 
 
 def test_what_is_not_there_or_not_executable_is_no_program(tmp_path: Path) -> None:
-    assert refused("no-such-server") == "no such program: 'no-such-server' is not an executable file in PATH"
+    unknown = f"no such program: 'no-such-server' is not an executable file in {own.search_path()}"
+    assert refused("no-such-server") == unknown
     (tmp_path / "text").write_text("hello")
     assert refused(tmp_path / "text") == f"no such program: '{tmp_path}/text' is not an executable file"
 

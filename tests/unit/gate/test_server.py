@@ -1,48 +1,81 @@
-"""Processes are told by the environment that they were started with, the first before its children."""
+"""The processes of a server are told by what they have mapped, the first before its children; nobody is believed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import PYTHON, STRANGER, his_directory, needs_root
 from trimtab.errors import UsageError
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, server_of, shared_of, steerable, threads_of
 from trimtab.gate.spawn import ended, spawn
+from trimtab.testbed.processes import Process, identify
 
-TREE = """
-import subprocess, sys, threading
+MAPS = """
+import mmap, os, sys
+held = [mmap.mmap(os.open(path, os.O_RDONLY), mmap.PAGESIZE, prot=mmap.PROT_READ) for path in sys.argv[1:]]
+"""
+TREE = f"""{MAPS}
+import subprocess, threading
 child = "import sys, threading; threading.Thread(target=sys.stdin.read).start(); print(1, flush=True)"
-below = subprocess.Popen([sys.executable, "-c", child], stdin=sys.stdin)
+below = subprocess.Popen([sys.executable, "-c", {MAPS!r} + child, *sys.argv[1:]], stdin=sys.stdin)
 sys.stdin.read()
 below.wait()
 """
+LEAF = f"{MAPS}print(1, flush=True); sys.stdin.read()"
+
+
+def a_run(directory: Path, name: str = "web") -> Place:
+    """A run directory with a mapped file that only its owner can open, and something called as the shim is."""
+    place = Place(name, directory)
+    directory.mkdir(exist_ok=True)
+    for path, mode in ((place.shared, 0o600), (shim_of(place), 0o644)):
+        path.write_bytes(bytes(4096))
+        path.chmod(mode)
+    return place
+
+
+def shim_of(place: Place) -> Path:
+    return place.directory / "libtrimtab_shim.so"
+
+
+@contextlib.contextmanager
+def mapping(
+    script: str, files: Sequence[Path], shared: Path | None = None, user: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has mapped some files, perhaps with a mapped file named in its environment; ends at the end."""
+    environment = {**os.environ, **({} if shared is None else {"TRIMTAB_SHARED": str(shared)})}
+    command = [PYTHON, "-I", "-S", "-c", script, *map(str, files)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, env=environment, user=user, cwd="/") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        yield process
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place("web", tmp_path)
+    return a_run(tmp_path)
 
 
 @pytest.fixture
 def server(place: Place) -> Iterator[subprocess.Popen[bytes]]:
-    """A process and its child, both with the environment, which end with their standard input."""
-    environment = {**os.environ, "TRIMTAB_SHARED": str(place.shared)}
-    command = [sys.executable, "-c", TREE]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    """A process and its child, both with the shim and the mapped file, which end with their standard input."""
+    with mapping(TREE, (place.shared, shim_of(place))) as process:
         yield process
 
 
-def test_the_processes_of_a_run_are_found_and_no_others(place: Place, server: subprocess.Popen[bytes]) -> None:
+def test_the_processes_of_a_run_are_found_and_no_others(
+    place: Place, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "known", lambda: [place])
     assert shared_of(server.pid) == place.shared
     assert shared_of(os.getpid()) is None
     found = [one.pid for one in processes_of(place)]
@@ -50,6 +83,50 @@ def test_the_processes_of_a_run_are_found_and_no_others(place: Place, server: su
     assert found[0] == server_of(place) == server.pid
     assert threads_of(place) == 2
     assert server_of(Place("api", place.directory / "api")) is None
+
+
+def test_what_maps_the_file_without_the_shim_is_no_part_of_the_server(place: Place) -> None:
+    with mapping(LEAF, (place.shared,)):
+        assert processes_of(place) == []
+
+
+def test_a_file_that_was_replaced_is_that_of_another_run(place: Place, server: subprocess.Popen[bytes]) -> None:
+    place.shared.unlink()
+    assert processes_of(place) == []
+    a_run(place.directory)
+    assert processes_of(place) == []
+
+
+@needs_root
+def test_a_stranger_who_names_the_mapped_file_is_not_believed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "known", lambda: [place])
+    with mapping(LEAF, (), place.shared, STRANGER) as stranger:
+        assert shared_of(stranger.pid) is None
+        assert processes_of(place) == []
+
+
+@needs_root
+def test_a_stranger_with_files_of_the_same_names_is_not_believed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "known", lambda: [place])
+    with his_directory() as directory:
+        his = a_run(directory)
+        his.shared.chmod(0o644)
+        with mapping(LEAF, (his.shared, shim_of(his)), place.shared, STRANGER) as stranger:
+            assert shared_of(stranger.pid) is None
+            assert processes_of(place) == []
+
+
+def test_a_signal_reaches_the_process_that_was_meant_and_nobody_who_has_its_id_now() -> None:
+    with mapping(LEAF, ()) as process:
+        meant = identify(process.pid)
+        assert meant is not None
+        assert not Process(meant.pid, meant.start_ticks - 1).send(signal.SIGTERM)
+        assert process.poll() is None
+        assert meant.send(signal.SIGTERM)
+        assert process.wait() == -signal.SIGTERM
+        assert not meant.send(signal.SIGTERM)
 
 
 def test_a_child_has_no_signal_blocked_and_its_end_is_a_code() -> None:
@@ -71,17 +148,12 @@ def test_a_run_that_was_killed_can_be_steered_while_its_server_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "base", lambda: tmp_path)
-    left, dead = Place("web", tmp_path / "web"), Place("old", tmp_path / "old")
+    left, dead = a_run(tmp_path / "web"), a_run(tmp_path / "old", "old")
     for one in (left, dead):
-        one.directory.mkdir()
         one.pid_file.write_text("1 1\n")
-    environment = {**os.environ, "TRIMTAB_SHARED": str(left.shared)}
-    with subprocess.Popen(["/bin/sh", "-c", "echo; read line"], stdin=-1, stdout=-1, env=environment) as server:
-        assert server.stdout is not None
-        server.stdout.readline()
+    with mapping(LEAF, (left.shared, shim_of(left))):
         assert steerable(None) == steerable("web") == left
         with pytest.raises(UsageError, match="no run is named 'old'"):
             steerable("old")
-        server.communicate()
     with pytest.raises(UsageError, match="no run is named 'web'"):
         steerable("web")

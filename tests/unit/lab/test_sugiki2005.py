@@ -107,7 +107,7 @@ def stored(store: Store, case: Case, at: Callable[[float], Readings], time_ms: C
     """Writes a run of a case with made-up windows."""
     settings = Settings(case.window_s, case.duration_s, Objective("client_response_time_s"), seed=case.seed)
     host = {"kernel": "Linux 6.1", **case.facts()}
-    plan = Plan((), "", "keep-alive", (KNOB,), case.method, {}, settings, {}, "", host, case.label, case.part)
+    plan = Plan((), "", "keep-alive", (KNOB,), case.method, {}, settings, {}, host, case.label, case.part)
     writer = store.begin(plan)
     count = round(case.duration_s / case.window_s)
     for index in range(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,3 +170,50 @@ def test_a_change_of_a_file_and_a_new_file_in_a_directory_are_noticed(read: Read
 )
 def test_ifversion_compares_numbers(argument: str, holds: bool) -> None:
     assert version_holds(argument, (2, 4, 57)) is holds
+
+
+@pytest.mark.parametrize("directive", ["Include", "IncludeOptional", "LoadFile", "LoadModule env_module"])
+def test_what_others_can_change_is_not_read_nor_left_to_apache_to_load(tmp_path: Path, directive: str) -> None:
+    main, more = tmp_path / "main.conf", tmp_path / "more.conf"
+    main.write_text(f"{directive} {more}\n")
+    more.write_text("Timeout 5\n")
+    evaluate(Origin(main, tmp_path))
+    more.chmod(0o666)
+    with pytest.raises(UsageError, match=f"{more} can be written by everybody: chmod o-w"):
+        evaluate(Origin(main, tmp_path))
+
+
+def test_a_directory_in_which_others_could_put_a_file_is_refused_while_it_is_empty(tmp_path: Path) -> None:
+    main, directory = tmp_path / "main.conf", tmp_path / "conf.d"
+    directory.mkdir()
+    main.write_text(f"IncludeOptional {directory}/*.conf\n")
+    evaluate(Origin(main, tmp_path))
+    directory.chmod(0o1777)
+    with pytest.raises(UsageError, match=f"{directory} can be written by everybody"):
+        evaluate(Origin(main, tmp_path))
+    main.write_text(f"IncludeOptional {directory}/one.conf\n")
+    with pytest.raises(UsageError, match="others can make it"):
+        evaluate(Origin(main, tmp_path))
+
+
+def test_a_file_that_never_ends_is_not_read(tmp_path: Path) -> None:
+    main, fifo = tmp_path / "main.conf", tmp_path / "fifo"
+    os.mkfifo(fifo, 0o600)
+    main.write_text(f"Include {fifo}\n")
+    with pytest.raises(UsageError, match="not a regular file"):
+        evaluate(Origin(main, tmp_path))
+
+
+def test_the_variables_that_it_takes_from_the_environment_are_told(tmp_path: Path) -> None:
+    main = tmp_path / "main.conf"
+    main.write_text("Define SET 1\nTimeout ${SET}${GIVEN}${NONE}\n")
+    assert evaluate(Origin(main, tmp_path, environ={"GIVEN": "2", "SET": "3"})).variables == {"GIVEN"}
+
+
+def test_a_change_of_mode_alone_makes_it_read_again(tmp_path: Path) -> None:
+    main = tmp_path / "main.conf"
+    main.write_text("Timeout 5\n")
+    found = evaluate(Origin(main, tmp_path))
+    assert found.unchanged()
+    main.chmod(0o600)
+    assert not found.unchanged()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_status, _master
+from trimtab.plants import _apache_process, _apache_program, _apache_status, _master
 from trimtab.plants._apache_config import Origin, evaluate
 from trimtab.plants._apache_process import Parent, find
-from trimtab.plants._apache_program import _options
+from trimtab.plants._apache_program import Program, _options
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
 TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"), os.geteuid())
+HIS = Parent(700, 1, Path("/home/eve/apache2"), (), 4242)
 
 
 def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
@@ -39,6 +42,58 @@ def test_of_several_one_must_be_chosen_from_a_list(monkeypatch: pytest.MonkeyPat
     assert find(900) is TWO
     with pytest.raises(UsageError, match="pid 1 is not"):
         find(1)
+
+
+def test_one_of_our_own_is_taken_where_strangers_run_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch, HIS, ONE)
+    assert find(None) is ONE
+    with pytest.raises(UsageError, match=r"pid 812: apache2 -k start; pid 700: run by uid 4242"):
+        running(monkeypatch, ONE, HIS)
+        find(1)
+    running(monkeypatch, HIS)
+    assert find(None) is HIS, "which is then refused with who runs it"
+
+
+def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:
+    assert "\x1b" not in Parent(1, 1, Path("/x"), ("apache2", "\x1b[2J"), os.geteuid()).line
+
+
+def test_a_signal_goes_to_the_process_that_was_looked_at_and_to_no_later_one_with_its_id() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        started = _master.start_of(child.pid)
+        assert started is not None
+        later = Parent(child.pid, started - 1, Path("/x"), (), os.geteuid())
+        with pytest.raises(PlantGone):
+            later.signal(signal.SIGTERM)
+        later.signal_child(child.pid, signal.SIGTERM)  # no child of itself
+        Parent(os.getpid(), 0, Path("/x"), (), os.geteuid()).signal_child(child.pid, 0)
+        assert child.poll() is None
+        Parent(child.pid, started, Path("/x"), (), os.geteuid()).signal(signal.SIGTERM)
+        assert child.wait() == -signal.SIGTERM
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_the_program_gets_what_its_configuration_needs_and_nothing_that_the_loader_acts_upon() -> None:
+    environ = {
+        "PATH": "/home/eve",
+        "LD_PRELOAD": "x",
+        "LD_AUDIT": "x",
+        "LD_LIBRARY_PATH": "x",
+        "GLIBC_TUNABLES": "x",
+        "PYTHONPATH": "x",
+        "SECRET": "x",
+        "APACHE_RUN_DIR": "/run",
+        "LC_ALL": "C",
+        "TZ": "UTC",
+        "SITE": "shop",
+    }
+    program = Program(Path("/x"), (), environ)
+    kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": _apache_program._PATH}
+    assert program.passed(frozenset()) == kept
+    assert program.passed(frozenset({"SITE", "LD_PRELOAD", "PATH"})) == {**kept, "SITE": "shop"}
 
 
 def test_a_parent_that_has_ended_is_gone() -> None:

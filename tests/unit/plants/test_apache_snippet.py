@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.errors import UsageError
 from trimtab.plants._apache_process import Parent
 from trimtab.plants._apache_program import Program
 from trimtab.plants._apache_snippet import compose
 from trimtab.plants._apache_undo import script
-from trimtab.plants._own_file import leftover, read, write
+from trimtab.plants._own_file import before_all, leftover, read, write
 
 VALUES = {"max_request_workers": 40, "keep_alive_timeout_ms": 700}
 
@@ -98,6 +99,38 @@ def test_the_undo_script_is_a_shell_script_that_puts_the_file_back(tmp_path: Pat
     ended = subprocess.run(["sh", "-c", text], check=False, capture_output=True)
     assert ended.returncode != 0, "no process has that id, so nothing is signalled"
     assert read(path) == before
+
+
+@pytest.mark.parametrize("name", [".zz.conf.{pid}", ".zz.conf.undo"])
+def test_a_link_under_a_name_that_can_be_guessed_is_not_written_through(tmp_path: Path, name: str) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "zz.conf"
+    victim.write_text("precious")
+    (tmp_path / name.format(pid=os.getpid())).symlink_to(victim)
+    write(path, "text")
+    parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",), 0)
+    undo = script(parent, Program(Path("/bin/true"), (), {}), path, "before")
+    subprocess.run(["sh", "-c", undo], check=False, capture_output=True)
+    assert read(path) == "before"
+    assert victim.read_text() == "precious"
+
+
+def test_what_a_link_in_our_place_points_to_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "zz.conf").symlink_to("/etc/shadow")
+    with pytest.raises(UsageError, match="not a regular file"):
+        read(tmp_path / "zz.conf")
+
+
+def test_nothing_is_written_where_others_can_change_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(UsageError, match=f"{tmp_path} can be written by everybody"):
+        write(tmp_path / "zz.conf", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_there_before_several_runs_is_found() -> None:
+    assert before_all(compose(VALUES, compose(VALUES, compose(VALUES, None)))) is None
+    assert before_all(compose(VALUES, compose(VALUES, "an operator's"))) == "an operator's"
+    assert before_all("an operator's") == "an operator's"
 
 
 def _umask() -> int:

@@ -118,6 +118,9 @@ def test_what_another_run_left_is_found_and_undone(gate: FakeGate) -> None:
     gate.values[LIMIT] = 7
     plant = Gate(FakeClock(), gate.place)
     assert plant.leftover() == "the gate was moved since its start: max_request_workers is 7, not 100"
+    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=20)
+    assert (done.stdout, gate.values) == ("undone\n", START)
+    gate.values[LIMIT] = 7
     plant.undo_leftover()
     assert (gate.values, plant.leftover()) == (START, "")
     plant.close()

@@ -15,7 +15,11 @@ WHOLE = {
 
 
 def test_the_response_time_is_the_wait_and_one_service_time_per_request_of_the_page() -> None:
-    assert eq1(WHOLE) == {"burst_length": 5.0, "response_time_s": pytest.approx(0.25 + 5 * 0.03)}
+    assert eq1(WHOLE) == {
+        "burst_length": 5.0,
+        "response_time_s": pytest.approx(0.25 + 5 * 0.03),
+        "request_time_s": pytest.approx(0.25 / 5 + 0.03),
+    }
 
 
 def test_a_queue_that_was_empty_while_connections_came_is_a_wait_of_zero() -> None:

@@ -97,7 +97,7 @@ def test_the_percentile_is_that_of_the_window_alone() -> None:
     assert percentile_s(before, after, 0.96) == 0.003
     assert percentile_s(before, before, 0.95) is None
     assert percentile_s([], [[7, 1]], 0.95) == 7e-6
-    with pytest.raises(ValueError, match="has lost counts"):
+    with pytest.raises(NotMeasured, match="has lost counts"):
         percentile_s([[1, 5]], [[2, 6]], 0.95)
 
 

@@ -78,5 +78,5 @@ def test_a_registry_that_others_can_write_is_refused(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    with pytest.raises(TrimtabError, match="can be written by others"):
+    with pytest.raises(TrimtabError, match="can be written by everybody"):
         Registry(shared)

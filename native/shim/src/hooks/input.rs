@@ -4,13 +4,37 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{many, one, reading};
+use super::{discarding, many, one, reading};
 use crate::real;
 
 /// A peek takes nothing, and asking for no bytes is not waiting for any.
 #[inline]
 fn takes(flags: c_int) -> bool {
     flags & (libc::MSG_PEEK | libc::MSG_OOB) == 0
+}
+
+/// As `reading`, with the flags of recv(2).
+///
+/// # Safety
+/// As `reading`.
+#[inline]
+unsafe fn receiving(
+    fd: c_int,
+    flags: c_int,
+    parts: &[iovec],
+    receive: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    if !takes(flags) {
+        return receive();
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        if flags & libc::MSG_TRUNC == 0 {
+            reading(fd, parts, receive)
+        } else {
+            discarding(fd, receive)
+        }
+    }
 }
 
 /// read(2).
@@ -46,12 +70,8 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
 pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recv(fd, to, count, flags) };
-    if takes(flags) {
-        // SAFETY: as the caller promises.
-        unsafe { reading(fd, &one(to, count), call) }
-    } else {
-        call()
-    }
+    // SAFETY: as the caller promises.
+    unsafe { receiving(fd, flags, &one(to, count), call) }
 }
 
 /// recvfrom(2).
@@ -69,12 +89,8 @@ pub unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recvfrom(fd, to, count, flags, address, length) };
-    if takes(flags) {
-        // SAFETY: as the caller promises.
-        unsafe { reading(fd, &one(to, count), call) }
-    } else {
-        call()
-    }
+    // SAFETY: as the caller promises.
+    unsafe { receiving(fd, flags, &one(to, count), call) }
 }
 
 /// recvmsg(2).
@@ -85,11 +101,17 @@ pub unsafe extern "C" fn recvfrom(
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::recvmsg(fd, message, flags) };
-    if takes(flags) && !message.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { reading(fd, many((*message).msg_iov, (*message).msg_iovlen), call) }
-    } else {
-        call()
+    if message.is_null() {
+        return call();
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        receiving(
+            fd,
+            flags,
+            many((*message).msg_iov, (*message).msg_iovlen),
+            call,
+        )
     }
 }
 
@@ -126,10 +148,6 @@ pub unsafe extern "C" fn __recv_chk(
 ) -> ssize_t {
     // SAFETY: as the caller promises.
     let call = || unsafe { real::__recv_chk(fd, to, count, room, flags) };
-    if takes(flags) {
-        // SAFETY: as the caller promises.
-        unsafe { reading(fd, &one(to, count), call) }
-    } else {
-        call()
-    }
+    // SAFETY: as the caller promises.
+    unsafe { receiving(fd, flags, &one(to, count), call) }
 }

@@ -32,6 +32,15 @@ unsafe fn reading(fd: c_int, parts: &[iovec], read: impl FnOnce() -> isize) -> i
     count
 }
 
+/// Has bytes thrown away unseen, as recv(2) with MSG_TRUNC does on TCP: nothing is in the buffer, which may be null.
+fn discarding(fd: c_int, receive: impl FnOnce() -> isize) -> isize {
+    if let Some(entry) = table::connection(fd) {
+        entry.give_up();
+    }
+    // SAFETY: of no parts no bytes are read.
+    unsafe { reading(fd, &[], receive) }
+}
+
 /// Writes to a descriptor and notes it.
 ///
 /// # Safety
@@ -66,8 +75,9 @@ unsafe fn pieces(parts: &[iovec], count: isize) -> impl Iterator<Item = &[u8]> +
     parts.iter().map_while(move |part| {
         let length = part.iov_len.min(left);
         left -= length;
+        let is_there = length > 0 && !part.iov_base.is_null();
         // SAFETY: as the caller promises.
-        (length > 0).then(|| unsafe { std::slice::from_raw_parts(part.iov_base.cast(), length) })
+        is_there.then(|| unsafe { std::slice::from_raw_parts(part.iov_base.cast(), length) })
     })
 }
 

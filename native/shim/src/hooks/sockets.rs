@@ -1,6 +1,6 @@
 //! Sockets: listening, accepting, closing, and what the server asks its listener.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 
 use libc::{epoll_event, sockaddr, socklen_t};
 
@@ -77,6 +77,50 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     done
 }
 
+/// close_range(2). As with close, numbers of the shim's own stay open.
+///
+/// # Safety
+/// As close_range(2).
+#[no_mangle]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let closes = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
+    if !closes || first > last || table::is_borrowed() {
+        // SAFETY: as the caller promises.
+        return unsafe { real::close_range(first, last, flags) };
+    }
+    let signed = |number: c_uint| c_int::try_from(number).unwrap_or(c_int::MAX);
+    let mut from = first;
+    for (fd, kind) in table::known(signed(first), signed(last)) {
+        if kind != table::HIDDEN {
+            // SAFETY: as the caller promises; one that is closed already is none the worse for it.
+            unsafe { close(fd) };
+            continue;
+        }
+        let own = fd.unsigned_abs();
+        // SAFETY: as the caller promises.
+        if from < own && unsafe { real::close_range(from, own - 1, flags) } < 0 {
+            return -1;
+        }
+        from = own + 1;
+    }
+    if from > last {
+        return 0;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { real::close_range(from, last, flags) }
+}
+
+/// A number has got a copy: of a listener it is served alike, and a connection that has two is not followed.
+fn copied(fd: c_int, copy: c_int) {
+    if copy < 0 || table::kind(fd) == table::UNKNOWN || table::is_borrowed() {
+        return;
+    }
+    if let Some(entry) = table::connection(fd) {
+        entry.give_up();
+    }
+    switch::share(fd, copy);
+}
+
 /// dup(2).
 ///
 /// # Safety
@@ -85,10 +129,41 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     // SAFETY: as the caller promises.
     let copy = unsafe { real::dup(fd) };
-    if copy >= 0 && !table::is_borrowed() {
-        switch::share(fd, copy);
-    }
+    quietly(|| copied(fd, copy));
     copy
+}
+
+/// Whether a command of fcntl(2) copies the descriptor.
+fn copies(command: c_int) -> bool {
+    matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
+}
+
+/// fcntl(2). Its third argument, where there is one, fits a register and comes in the one that it has here.
+///
+/// # Safety
+/// As fcntl(2).
+#[no_mangle]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: as the caller promises.
+    let done = unsafe { real::fcntl(fd, command, argument) };
+    if copies(command) {
+        quietly(|| copied(fd, done));
+    }
+    done
+}
+
+/// fcntl(2) with offsets of 64 bits.
+///
+/// # Safety
+/// As fcntl(2).
+#[no_mangle]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: as the caller promises.
+    let done = unsafe { real::fcntl64(fd, command, argument) };
+    if copies(command) {
+        quietly(|| copied(fd, done));
+    }
+    done
 }
 
 /// Puts one number over another, with what the shim knows of both.
@@ -104,7 +179,7 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
             connection::release(slot);
         }
         if done >= 0 {
-            switch::share(fd, onto);
+            copied(fd, onto);
         }
     });
     done

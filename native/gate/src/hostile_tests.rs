@@ -1,0 +1,186 @@
+use trimtab_wire::shared::{CLOSED, FREE, SLOTS};
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+/// Nobody has this one: it is above the kernel's largest.
+const DEAD: u32 = 1 << 23;
+
+fn with(name: &str, check: impl FnOnce(&mut Bench<'_>, &Layout)) {
+    let ground = Ground::new(name).unwrap();
+    let mut bench = Bench::new(&ground).unwrap();
+    check(&mut bench, ground.layout());
+    assert_eq!(bench.flaw(), None);
+}
+
+/// As many connections of a class as its budget allows go to a worker of this process.
+fn fill(bench: &mut Bench<'_>, class: usize) {
+    bench.gate.close_bound_lanes();
+    for _ in 0..BUDGET {
+        bench.arrives(class).unwrap();
+        bench.receives(std::process::id()).unwrap();
+    }
+}
+
+/// What a broken worker can do to every slot.
+fn scribble(layout: &Layout, slots: std::ops::Range<u32>, state: u32, pid: u32) {
+    for slot in slots.filter_map(|index| layout.slot(index)) {
+        slot.pid.store(pid, Relaxed);
+        slot.state.store(state, Relaxed);
+    }
+}
+
+fn serves(bench: &mut Bench<'_>, class: usize) -> bool {
+    bench.arrives(class).unwrap();
+    bench.gate.pump();
+    bench.receives(std::process::id()).is_some()
+}
+
+#[test]
+fn a_stack_of_released_slots_that_is_a_circle_is_left_after_one_round() {
+    with("circle", |bench, layout| {
+        fill(bench, 0);
+        bench.arrives(0).unwrap();
+        let [one, other] = bench.held[..2] else {
+            panic!("two are held")
+        };
+        for (from, to) in [(one, other), (other, one)] {
+            layout.slot(from).unwrap().next.store(to + 1, Relaxed);
+        }
+        layout
+            .header
+            .released_head
+            .store(u64::from(one) + 1, Relaxed);
+        bench.gate.collect();
+        bench.gate.pump();
+    });
+}
+
+#[test]
+fn what_lies_on_the_stack_again_and_again_does_not_keep_the_gate_from_its_sockets() {
+    with("again", |bench, layout| {
+        fill(bench, 0);
+        bench.arrives(0).unwrap();
+        layout.slot(60_000).unwrap().next.store(60_001, Relaxed);
+        layout.header.released_head.store(60_001, Relaxed);
+        assert!(!bench.gate.collect(), "nothing has come back");
+    });
+}
+
+#[test]
+fn free_slots_that_were_written_off_are_found_again_while_their_writer_lives() {
+    with("written-off", |bench, layout| {
+        bench.gate.close_bound_lanes();
+        scribble(layout, 0..SLOTS as u32, HELD, std::process::id());
+        assert!(!serves(bench, 0));
+        for _ in 0..4 {
+            bench.passes(S);
+        }
+        bench.gate.close_bound_lanes();
+        bench.gate.pump();
+        assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
+    });
+}
+
+#[test]
+fn free_slots_in_a_state_that_does_not_exist_are_found_again() {
+    with("no-state", |bench, layout| {
+        bench.gate.close_bound_lanes();
+        scribble(layout, 0..SLOTS as u32, 77, 0);
+        assert!(!serves(bench, 0));
+        for _ in 0..4 {
+            bench.passes(S);
+        }
+        bench.gate.close_bound_lanes();
+        bench.gate.pump();
+        assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
+    });
+}
+
+#[test]
+fn a_budget_comes_back_whose_slots_were_written_free_or_closed_under_the_workers() {
+    for state in [FREE, CLOSED, 77, u32::MAX] {
+        with(&format!("under-{state}"), |bench, layout| {
+            fill(bench, 0);
+            scribble(layout, 0..BUDGET, state, std::process::id());
+            for held in bench.held.clone() {
+                bench.closes(held);
+            }
+            // Long enough for lanes not to be opened: they would hide what is looked for.
+            for _ in 0..3 {
+                bench.passes(S);
+                bench.gate.close_bound_lanes();
+            }
+            assert_eq!(
+                bench.gate.budgets.shares()[0].in_service,
+                0,
+                "state {state}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_dispatch_time_in_the_future_does_not_keep_a_lost_dispatch_for_ever() {
+    with("future", |bench, layout| {
+        bench.gate.close_bound_lanes();
+        bench.arrives(0).unwrap();
+        let slot = bench.receives(std::process::id()).unwrap();
+        let slot = layout.slot(slot).unwrap();
+        slot.dispatched_ns.store(u64::MAX, Relaxed);
+        slot.state.store(DISPATCHED, Relaxed);
+        for _ in 0..8 {
+            bench.passes(S);
+            bench.gate.close_bound_lanes();
+        }
+        assert_eq!(bench.gate.budgets.shares()[0].in_service, 0);
+    });
+}
+
+#[test]
+fn slots_of_as_many_dead_processes_as_there_are_slots_are_free_after_one_sweep() {
+    with("dead", |bench, layout| {
+        bench.gate.close_bound_lanes();
+        for (slot, pid) in layout.slots.iter().zip(DEAD..) {
+            slot.pid.store(pid, Relaxed);
+            slot.state.store(HELD, Relaxed);
+        }
+        assert!(!serves(bench, 0));
+        bench.passes(S);
+        bench.gate.close_bound_lanes();
+        bench.gate.pump();
+        assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
+    });
+}
+
+#[test]
+fn counters_that_a_worker_has_written_full_do_not_overflow() {
+    with("full", |bench, layout| {
+        bench.arrives(0).unwrap();
+        let lane = &layout.lanes.lanes[0];
+        for counter in [&lane.taken, &lane.delay_ns, &lane.held_ns] {
+            counter.store(u64::MAX, Relaxed);
+        }
+        for count in &lane.delays {
+            count.store(u64::MAX, Relaxed);
+        }
+        let figures = bench.gate.figures();
+        crate::metrics::page(&figures);
+        assert!(figures.classes[0].arrivals >= 1);
+    });
+}
+
+#[test]
+fn an_era_that_a_worker_has_written_is_not_taken_over() {
+    with("era", |bench, layout| {
+        bench.gate.open_lanes();
+        assert!(bench.gate.lanes_are_open());
+        layout.lanes.era.store(0, Relaxed);
+        let twice = [2 * BUDGET; CLASSES].into_iter();
+        bench.gate.budgets.set(4 * BUDGET, twice);
+        bench.gate.look_after_lanes();
+        for _ in 0..2 * BUDGET {
+            assert!(bench.takes(0, std::process::id()).is_some());
+        }
+    });
+}

@@ -1,0 +1,44 @@
+"""What this user takes as his own, whatever environment and working directory trimtab was started with.
+
+sudo may keep another user's HOME and PATH, and a shell may stand in anybody's directory. Root looks for programs in
+the system's directories alone, and has his own home.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from pathlib import Path
+
+from trimtab.trust import untrusted
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TRIMTAB = (sys.executable, "-I" if os.geteuid() == 0 else "-P", "-m", "trimtab")
+"""trimtab itself as a child. Python looks for nothing in the working directory; for root not where PYTHONPATH or a
+home's own packages are either, which an ordinary user may have it from."""
+
+
+def program(name: str) -> str | None:
+    """Where a program is; None when it is nowhere.
+
+    Args:
+        name: a path, or a name, which is looked for in PATH and then in the system's directories: an ordinary user's
+            PATH lacks /usr/sbin. Root's PATH is not asked.
+    """
+    return shutil.which(name, path=search_path())
+
+
+def search_path() -> str:
+    """The directories in which programs are looked for."""
+    theirs = [] if os.geteuid() == 0 else [os.environ.get("PATH", "")]
+    return os.pathsep.join((*filter(None, theirs), SYSTEM_PATH))
+
+
+def home() -> Path:
+    """The home directory that HOME names; root's own where others could change that one."""
+    named = os.environ.get("HOME")
+    if named and (os.geteuid() != 0 or untrusted(named) is None):
+        return Path(named)
+    return Path(pwd.getpwuid(os.geteuid()).pw_dir)

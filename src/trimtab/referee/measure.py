@@ -1,0 +1,149 @@
+"""What the referee takes from a window: its log cost, its load, and whether the server is falling behind.
+
+| here        | from                                                                                        |
+|-------------|---------------------------------------------------------------------------------------------|
+| log_cost    | the objective; where it was not measured, the wait in the accept queue, a bound from below  |
+| arrivals_hz | connections that entered the accept queue x requests per connection of the reference        |
+| demand_s    | cpu_ratio / request_rate_hz: seconds of all CPU that the server may use, for one request     |
+| behind      | the accept queue has grown by more than chance, or connections are refused                  |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from trimtab.core import Objective, Window
+from trimtab.referee.estimate import Noise, Seen, queue_noise
+
+LEAST_REQUESTS = 5
+"""A mean of fewer requests says next to nothing: its own error is a factor of two."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One window as the referee sees it.
+
+    Args:
+        index: its index.
+        duration_s: its length, in seconds.
+        log_cost: natural logarithm of the cost; None when nothing bounds it.
+        bound: True when `log_cost` is only a bound from below.
+        requests: completed in it.
+        request_rate_hz: completed per second; 0 when not known.
+        connection_rate_hz: connections per second; None when not measured.
+        cpu_ratio: CPU used, of what may be used; None when not measured.
+        queue: time average of connections that wait to be accepted; None when not measured.
+        refused: whether connections were refused because the queue was full.
+    """
+
+    index: int
+    duration_s: float
+    log_cost: float | None
+    bound: bool
+    requests: float
+    request_rate_hz: float
+    connection_rate_hz: float | None
+    cpu_ratio: float | None
+    queue: float | None
+    refused: bool
+
+    @property
+    def measured(self) -> bool:
+        """Whether the objective itself was measured, over enough requests."""
+        return self.log_cost is not None and not self.bound
+
+    def behind(self, before: Measured | None) -> bool:
+        """Whether the server falls behind: the queue has grown by more than the chance of arrivals makes it."""
+        if self.refused:
+            return True
+        if before is None or self.queue is None or before.queue is None:
+            return False
+        arrivals = (self.connection_rate_hz or self.request_rate_hz) * self.duration_s
+        return self.queue - before.queue > 2 * math.sqrt(max(1.0, arrivals))
+
+
+def measured(window: Window, objective: Objective) -> Measured:
+    """The window as the referee sees it.
+
+    Args:
+        window: what was seen.
+        objective: whose cost is compared.
+    """
+    r = window.readings
+    cost, few = objective.cost(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
+    log_cost, bound = None, False
+    if cost is not None and cost != 0 and not few:
+        log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
+    elif objective.minimize and objective.metric.endswith("_s") and r.get("accept_queue_delay_s", 0.0) > 0:
+        log_cost, bound = math.log(r["accept_queue_delay_s"]), True
+    rate = r.get("request_rate_hz", 0.0)
+    return Measured(
+        window.index,
+        window.duration_s,
+        log_cost,
+        bound,
+        rate * window.duration_s,
+        rate,
+        r.get("connection_rate_hz"),
+        r.get("cpu_ratio"),
+        r.get("accept_queue_length"),
+        r.get("listen_overflow_rate_hz", 0.0) > 0,
+    )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the reference says of the work itself, which a change of a setting is not to change.
+
+    Args:
+        arrivals_hz: requests that arrive per second, or 0 where that is not known.
+        demand_s: what one takes of the CPU, in seconds of all of it; 0 where that is not known.
+        per_connection: requests per connection; 0 where that is not known.
+    """
+
+    arrivals_hz: float
+    demand_s: float
+    per_connection: float
+
+    @staticmethod
+    def of(windows: Sequence[Measured]) -> Workload:
+        """The workload of the windows of a reference; medians, so that one odd window changes nothing."""
+        per = [
+            w.request_rate_hz / w.connection_rate_hz for w in windows if w.connection_rate_hz and w.request_rate_hz
+        ]
+        demand = [w.cpu_ratio / w.request_rate_hz for w in windows if w.cpu_ratio and w.request_rate_hz]
+        seen = Workload(0.0, median(demand) if demand else 0.0, median(per) if per else 0.0)
+        arrivals = [seen.arrivals(w) for w in windows]
+        return Workload(median(arrivals) if arrivals else 0.0, seen.demand_s, seen.per_connection)
+
+    def arrivals(self, window: Measured) -> float:
+        """Requests that arrived per second, also where they were not completed."""
+        if window.connection_rate_hz is not None and self.per_connection > 0:
+            return window.connection_rate_hz * self.per_connection
+        return window.request_rate_hz
+
+    def utilisation(self, window: Measured) -> float:
+        """Offered utilisation of the CPU, from arrivals and the reference's demand: not an effect of the change."""
+        return self.arrivals(window) * self.demand_s
+
+    def seen(self, window: Measured) -> Seen:
+        """The window for the estimator; its log cost must be known."""
+        assert window.log_cost is not None
+        return Seen(window.index, window.log_cost, self.utilisation(window), max(1.0, window.requests))
+
+    def noise(self, window_s: float) -> Noise:
+        """The noise of windows of that length, before any was compared."""
+        return queue_noise(self.arrivals_hz * self.demand_s, self.demand_s, window_s)
+
+    def moved(self, windows: Sequence[Measured], factor: float) -> str:
+        """What of the workload is another by that factor in all these windows; empty when nothing is."""
+        arrivals = [self.arrivals(w) for w in windows]
+        demand = [w.cpu_ratio / w.request_rate_hz for w in windows if w.cpu_ratio and w.request_rate_hz]
+        for what, was, now in (("arrivals", self.arrivals_hz, arrivals), ("CPU per request", self.demand_s, demand)):
+            ratios = [value / was for value in now if was > 0 and value > 0]
+            if len(ratios) == len(windows) and (min(ratios) > factor or max(ratios) < 1 / factor):
+                return f"{what} {median(ratios):.2g} times what it was"
+        return ""

@@ -1,0 +1,69 @@
+"""What the referee says to the operator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trimtab.referee.estimate import Effect
+from trimtab.referee.measure import Measured
+
+
+def spent(lost_s: float) -> str:
+    """A change has cost more than may be risked."""
+    return f"the change has cost clients as much as {lost_s:.0f} s of normal operation, more than may be risked"
+
+
+def unmeasured(windows: int, grows: bool) -> str:
+    """Nothing was measured since a change."""
+    grown = "and connections pile up" if grows else "though no connections pile up"
+    return f"nothing could be measured in {windows} windows after the change, {grown}"
+
+
+def backlog(lost: bool) -> str:
+    """The server was overloaded before the change, and still is."""
+    if lost:
+        return "the overloaded server completes less than before the change"
+    return "an earlier backlog is still draining: no verdict before it is gone"
+
+
+def more_completed() -> str:
+    """An overloaded server works off more than it did."""
+    return "the overloaded server completes more than before the change"
+
+
+def new_here(reference: int) -> str:
+    """There is nothing to compare yet."""
+    return "the change is new" if reference >= 2 else "there is no reference to compare the change with"
+
+
+def estimated(found: Effect, windows: int) -> str:
+    """An effect, as an operator reads it: a factor and its range of two standard errors."""
+    low, high = math.exp(found.size - 2 * found.error), math.exp(found.size + 2 * found.error)
+    counted = f"{windows} window{'s' if windows > 1 else ''}"
+    return (
+        f"at equal load the cost is {math.exp(found.size):.2f} times what it was ({low:.2f} to {high:.2f}, {counted})"
+    )
+
+
+def overloaded(last: Measured | None, reference: Sequence[Measured], live: bool, capacity: float) -> str:
+    """Why an overloaded server is left alone; empty when the change may be made.
+
+    Args:
+        last: the last window.
+        reference: windows before it.
+        live: whether the change takes effect without a reload.
+        capacity: how many times more work the server is promised to complete with it.
+    """
+    if capacity <= 1:
+        return "the server is overloaded, and this change adds no capacity"
+    before = reference[-2] if len(reference) > 1 else None
+    drains = last is not None and before is not None and _shrinks(before, last)
+    if drains and not live:
+        return "the server is overloaded and the backlog drains by itself: a reload would only delay it"
+    return ""
+
+
+def _shrinks(before: Measured, last: Measured) -> bool:
+    """Whether the queue has become shorter, with no connection refused."""
+    return before.queue is not None and last.queue is not None and last.queue < before.queue and not last.refused

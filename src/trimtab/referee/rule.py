@@ -1,0 +1,330 @@
+"""The referee: every change is an experiment on a live server, and ends in a verdict.
+
+What it promises. A change is made only when it can be judged, can earn back what it costs, and its possible loss
+fits into a budget. One that makes things worse is taken back by one change, to the configuration that was measured
+good, as it was. What was not measured is not good. A run ends with a server that is better by the evidence, or as it
+was.
+
+The verdict follows from `estimate` (the effect at equal load) and from what the change has cost so far. The unit of
+loss is a second of the server's normal operation: E seconds of excess are as bad for the clients as if all that
+they wait in E normal seconds came on top.
+
+    excess = T max(cost / expected - 1, (queue - queue before) / (arrivals x expected cost))          (R7)
+    K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
+    worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent,
+             or nothing was measured in two windows while the queue grows
+    better:  effect + 2 error < 0 and effect < -ln 1.1
+    same:    |effect| + 2 error < ln 1.25
+    neither: after 12 windows with an effect above 0, after 36 with any
+
+| constant          | why                                                                                       |
+|-------------------|-------------------------------------------------------------------------------------------|
+| 2 standard errors | few false verdicts in many looks: tests/unit/referee/test_estimate.py counts them         |
+| ln 1.1, ln 1.25   | less than a tenth is worth no change; a quarter is what 36 windows can tell from none      |
+| 6 windows         | before a change: with fewer the error is that of the reference                            |
+| BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end  |
+| COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
+| AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
+| MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5       |
+| RELOAD_S          | a prior until the first change was measured: an Apache that reads its configuration again |
+
+Under overload (connections refused, or the queue longer than before by more than chance, twice in a row) the backlog
+and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
+only where the backlog does not drain by itself and the promised capacity exceeds the arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Verdict, Window
+from trimtab.referee import reasons
+from trimtab.referee.estimate import windows_needed
+from trimtab.referee.experiment import Experiment, expected
+from trimtab.referee.measure import Measured, Workload, measured
+from trimtab.referee.state import BUDGET_S, Direction, RefereeState
+
+REFERENCE, MOST_REFERENCE = 6, 36
+REFERENCE_OVERLOADED = 3
+EARNED = 0.05
+COOLDOWN_S, LONGEST_COOLDOWN_S = 60.0, 3600.0
+MOVED = 1.5
+RELOAD_S = 0.25
+HORIZON_S = 600.0
+PAYS = 3.0
+LEAST, SAME = math.log(1.1), math.log(1.25)
+UNDECIDED, LONGEST = 12, 36
+AFTER = 3
+
+
+@dataclass(frozen=True)
+class Referee:
+    """Judges the changes of one run.
+
+    Args:
+        objective: what is compared.
+    """
+
+    objective: Objective
+    judges_changes: ClassVar[bool] = True
+
+    def start(self, knobs: tuple[Knob, ...]) -> RefereeState:
+        """The state before the first window."""
+        return RefereeState(knobs)
+
+    def judge(self, state: RefereeState, window: Window) -> tuple[RefereeState, Mapping[str, int]]:
+        """Takes one more window.
+
+        Returns:
+            The new state, with what is to be said in `judgement`; and what has to be put back at once, empty when
+            nothing has.
+        """
+        now, was_behind = measured(window, self.objective), state.overloaded
+        held = {k.name: window.configuration[k.name] for k in state.knobs if k.name in window.configuration}
+        state = state.followed(now)
+        if state.incumbent is None:
+            state = replace(state, incumbent=held, since_s=window.start_s)
+        if held == state.incumbent:
+            return self._at_rest(state, now, window), {}
+        if state.experiment is None or state.experiment.configuration != held:
+            reference = state.behind_reference if was_behind else state.reference
+            begun = Experiment(held, reference, Workload.of(reference), overloaded=was_behind)
+            state = replace(state, experiment=begun, judgement=None)
+        return self._judged(state, now, window, was_behind or state.overloaded)
+
+    def review(self, state: RefereeState, window: Window, move: Move) -> Move:
+        """The move, or why it may not be made now."""
+        changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
+        if not changes:
+            return move
+        why = self._objection(state, window, changes, move)
+        return move.amended({}, why) if why else move
+
+    def abort(self, state: RefereeState, partial: Window) -> str:
+        """Why the window under way should be cut short: what it has cost already exceeds the budget."""
+        held = {k.name: partial.configuration.get(k.name) for k in state.knobs}
+        if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
+            return ""
+        experiment = state.experiment or Experiment({}, state.reference, Workload.of(state.reference))
+        lost_s = experiment.excess_s(measured(partial, self.objective))
+        return "" if lost_s <= state.budget_s else reasons.spent(lost_s)
+
+    def final(self, state: RefereeState) -> Mapping[str, int]:
+        """What has to be put back at the end of a run, because nothing shows it to be better; empty when nothing."""
+        experiment = state.experiment
+        if experiment is None or experiment.returned is not None or state.incumbent is None:
+            return {}
+        return _differing(state.incumbent, experiment.configuration)
+
+    # At the incumbent.
+
+    def _at_rest(self, state: RefereeState, now: Measured, window: Window) -> RefereeState:
+        """A window at the incumbent: more reference, and the last part of an experiment that was taken back."""
+        state = replace(state, budget_s=min(_cap_s(now), state.budget_s + EARNED * now.duration_s))
+        if state.experiment is not None:
+            return self._returned(state, state.experiment, now, window)
+        if state.judgement is not None:
+            state = replace(state, judgement=None)
+        reference = (*state.reference, now)[-MOST_REFERENCE:] if now.log_cost is not None else state.reference
+        recent = reference[-AFTER:]
+        known = len(reference) >= REFERENCE + AFTER and not state.overloaded
+        if known and Workload.of(reference[:-AFTER]).moved(recent, MOVED):
+            return replace(
+                state,
+                reference=recent,
+                refuted=frozenset(),
+                worse=0,
+                cooldown_s=0.0,
+                quiet_until_s=0.0,
+                workloads=state.workloads + 1,
+                since_s=window.start_s,
+            )
+        return replace(state, reference=reference)
+
+    def _returned(self, state: RefereeState, experiment: Experiment, now: Measured, window: Window) -> RefereeState:
+        """After a return: three windows tell whether the setting was to blame (A-B-A)."""
+        if experiment.returned is None:
+            return replace(state, experiment=replace(experiment, returned=()))  # the first pays for the change
+        after = (*experiment.returned, *((now,) if now.log_cost is not None else ()))
+        if len(after) < AFTER:
+            return replace(state, experiment=replace(experiment, returned=after))
+        refuted = state.refuted
+        found = experiment.effect_by_return(after)
+        stayed = found is not None and found.size - found.error <= 0
+        if stayed and state.judgement is not None and state.judgement.verdict is Verdict.WORSE:
+            refuted -= _directions(state.incumbent or {}, experiment.configuration)
+        # What came before the change is of another load where the cost has stayed high after its return.
+        reference = (*(() if stayed else experiment.reference), *after)[-MOST_REFERENCE:]
+        return replace(state, experiment=None, refuted=refuted, reference=reference)
+
+    # With a change in force.
+
+    def _judged(
+        self, state: RefereeState, now: Measured, window: Window, backlog: bool
+    ) -> tuple[RefereeState, Mapping[str, int]]:
+        """A window with a change in force: what it cost, and whether there is a verdict.
+
+        Args:
+            state: what is remembered.
+            now: the window.
+            window: the same, as it was seen.
+            backlog: whether what was waiting at its start had waited since before the change.
+        """
+        experiment = state.experiment
+        assert experiment is not None
+        backlog = backlog and experiment.overloaded
+        lost_s = 0.0 if backlog else experiment.excess_s(now)
+        state = replace(state, budget_s=state.budget_s - lost_s)
+        if experiment.first is None:
+            experiment = replace(experiment, first=now, first_s=lost_s)
+        elif backlog:
+            experiment = replace(experiment, gained=experiment.gained + (experiment.capacity(now) > 0))
+        elif now.log_cost is None:
+            experiment = replace(experiment, unmeasured=experiment.unmeasured + 1)
+        elif not now.bound or lost_s > 0:
+            windows = (*experiment.windows, now)
+            experiment = replace(experiment, windows=windows, lost_s=experiment.lost_s + lost_s)
+        state = replace(state, experiment=experiment)
+        verdict, why = self._verdict(state, experiment, now, backlog)
+        found = experiment.effect()
+        judgement = Judgement(
+            verdict or Verdict.OPEN,
+            state.incumbent or {},
+            None if found is None else found.size,
+            None if found is None else found.error,
+            len(experiment.windows),
+            why,
+            verdict is not None,
+        )
+        return self._concluded(replace(state, judgement=judgement), experiment, verdict, window)
+
+    def _verdict(
+        self, state: RefereeState, experiment: Experiment, now: Measured, backlog: bool
+    ) -> tuple[Verdict | None, str]:
+        """The verdict, None while there is none, and why."""
+        if state.budget_s < 0:
+            return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
+        if backlog and experiment.gained >= 2:
+            return Verdict.BETTER, reasons.more_completed()
+        if backlog:
+            less = experiment.capacity(now) < 0
+            return (Verdict.WORSE if less else None), reasons.backlog(less)
+        if experiment.unmeasured >= 2 and not experiment.blind:
+            grows = now.queue is None or state.behind > 0
+            return (Verdict.WORSE if grows else Verdict.UNMEASURED), reasons.unmeasured(experiment.unmeasured, grows)
+        found = experiment.effect()
+        if found is None:
+            return None, reasons.new_here(len(experiment.reference))
+        said = reasons.estimated(found, len(experiment.windows))
+        if found.size - 2 * found.error > 0 and found.size > LEAST:
+            return Verdict.WORSE, said
+        if found.size + 2 * found.error < 0 and found.size < -LEAST:
+            return Verdict.BETTER, said
+        if abs(found.size) + 2 * found.error < SAME:
+            return Verdict.SAME, said
+        count = len(experiment.windows)
+        over = count >= LONGEST or (count >= UNDECIDED and found.size > 0)
+        return (Verdict.OPEN if over else None), said
+
+    def _concluded(
+        self, state: RefereeState, experiment: Experiment, verdict: Verdict | None, window: Window
+    ) -> tuple[RefereeState, Mapping[str, int]]:
+        """What follows from a verdict: a new incumbent, or what has to be put back."""
+        incumbent = state.incumbent or {}
+        if verdict is None:
+            return state, {}
+        state = replace(state, change_s=_change_s(state.change_s, experiment))
+        if verdict is Verdict.BETTER:
+            return (
+                replace(
+                    state,
+                    incumbent=dict(experiment.configuration),
+                    reference=experiment.windows[-MOST_REFERENCE:],
+                    experiment=None,
+                    refuted=frozenset(),
+                    budget_s=BUDGET_S,
+                    cooldown_s=0.0,
+                    worse=0,
+                ),
+                {},
+            )
+        refuted = state.refuted | _directions(incumbent, experiment.configuration)
+        state = replace(state, refuted=refuted)
+        if verdict is Verdict.WORSE:
+            cooldown_s = min(LONGEST_COOLDOWN_S, max(COOLDOWN_S, 2 * state.cooldown_s))
+            until_s = window.start_s + window.duration_s + cooldown_s
+            state = replace(state, cooldown_s=cooldown_s, quiet_until_s=until_s, worse=state.worse + 1)
+        return state, _differing(incumbent, experiment.configuration)
+
+    # Before a change.
+
+    def _objection(self, state: RefereeState, window: Window, changes: Mapping[str, int], move: Move) -> str:
+        """Why a change may not be made now; empty when it may."""
+        incumbent, count = state.incumbent or {}, len(state.reference)
+        if state.experiment is not None:
+            return "the last change is still being judged"
+        if _directions(incumbent, {**incumbent, **changes}) & state.refuted:
+            return "tried on this workload already, and not better"
+        if state.worse >= 2:
+            return "two changes in a row made things worse: nothing more is tried on this workload"
+        end_s = window.start_s + window.duration_s
+        if end_s < state.quiet_until_s:
+            return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
+        needed = REFERENCE_OVERLOADED if state.overloaded else REFERENCE
+        if count < needed:
+            return f"window {count} of {needed} of a reference"
+        live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
+        if state.overloaded:
+            return reasons.overloaded(state.last, state.reference, live, move.capacity)
+        return self._worth(state, window, move, live)
+
+    def _worth(self, state: RefereeState, window: Window, move: Move, live: bool) -> str:
+        """Why a change would cost more than it can bring; empty when it would not."""
+        work = Workload.of(state.reference)
+        rho = min(0.95, work.arrivals_hz * work.demand_s)
+        gain = move.gain or 0.1
+        noise = work.noise(window.duration_s)
+        needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
+        if needed > LONGEST:
+            return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
+        usual_s = math.exp(expected(state.reference))
+        stop_s = 0.0 if live else RELOAD_S
+        prior_s = stop_s * (1 + stop_s / (2 * usual_s)) / (1 - rho) if self._in_seconds() else stop_s  # Eq. (R8)
+        cost_s = prior_s if state.change_s is None else state.change_s
+        age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
+        if gain * age_s < PAYS * cost_s:
+            return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
+        if cost_s + 1.5 * window.duration_s > state.budget_s:
+            return f"the budget of {state.budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
+        return ""
+
+    def _in_seconds(self) -> bool:
+        return self.objective.minimize and self.objective.metric.endswith("_s")
+
+
+def _cap_s(now: Measured) -> float:
+    """The most that the budget may hold: what two bad windows of this length cost, at least the usual."""
+    return max(BUDGET_S, 3 * now.duration_s)
+
+
+def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
+    """What a change by itself has cost of late: the excess of its first window beyond that of the others."""
+    if not experiment.windows:
+        return before_s
+    alone_s = max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
+    return alone_s if before_s is None else (before_s + alone_s) / 2
+
+
+def _directions(one: Configuration, other: Configuration) -> frozenset[Direction]:
+    """Which way each knob that differs has moved from the first configuration to the second."""
+    return frozenset(
+        (name, 1 if value > one[name] else -1) for name, value in other.items() if one.get(name, value) != value
+    )
+
+
+def _differing(wanted: Configuration, now: Configuration) -> dict[str, int]:
+    """What of the wanted configuration is not in force."""
+    return {name: value for name, value in wanted.items() if now.get(name) != value}

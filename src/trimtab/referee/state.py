@@ -1,0 +1,72 @@
+"""What the referee remembers between windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trimtab.core import Configuration, Judgement, Knob
+from trimtab.referee.experiment import Experiment
+from trimtab.referee.measure import Measured
+
+BUDGET_S = 30.0
+Direction = tuple[str, int]
+"""A knob's name, and 1 for up or -1 for down."""
+
+
+@dataclass(frozen=True)
+class RefereeState:
+    """What the referee remembers.
+
+    Args:
+        knobs: those that may be moved.
+        incumbent: the configuration that the evidence stands behind; None before the first window.
+        reference: windows at it, the last ones.
+        experiment: the change being judged.
+        judgement: the last word on it.
+        budget_s: loss that may still be risked, in seconds of normal operation.
+        change_s: what a change has cost of late, in the same unit; None before the first.
+        cooldown_s: how long to keep still after the last harmful change.
+        quiet_until_s: until when, on the run's clock.
+        worse: harmful changes in a row.
+        refuted: knob and direction that were tried in vain on this workload.
+        workloads: how often the workload has changed.
+        since_s: when the present one began.
+        behind: windows in which the server fell behind, until it has caught up.
+        last: the window before.
+    """
+
+    knobs: tuple[Knob, ...]
+    incumbent: Configuration | None = None
+    reference: tuple[Measured, ...] = ()
+    experiment: Experiment | None = None
+    judgement: Judgement | None = None
+    budget_s: float = BUDGET_S
+    change_s: float | None = None
+    cooldown_s: float = 0.0
+    quiet_until_s: float = 0.0
+    worse: int = 0
+    refuted: frozenset[Direction] = frozenset()
+    workloads: int = 0
+    since_s: float = 0.0
+    behind: int = 0
+    last: Measured | None = None
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the server has fallen behind, and has not caught up since."""
+        return self.behind >= 2
+
+    @property
+    def behind_reference(self) -> tuple[Measured, ...]:
+        """The windows of the reference since the server began to fall behind; those before are of another load."""
+        return self.reference[-max(2, self.behind) :]
+
+    def followed(self, now: Measured) -> RefereeState:
+        """This state with a window in the count of those in which the server falls behind."""
+        if now.behind(self.last):
+            return replace(self, behind=max(1, self.behind + 1), last=now)
+        if not self.overloaded:
+            return replace(self, behind=0, last=now)
+        usual = max((w.queue or 0.0 for w in self.reference[:3]), default=0.0)
+        drained = now.queue is not None and now.queue < 1.0 + usual and not now.refused
+        return replace(self, behind=0 if drained else self.behind + 1, last=now)

@@ -1,0 +1,248 @@
+"""The referee on windows made by hand: what it allows, what it puts back, what it says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trimtab.core import Domain, How, Knob, Move, Objective, Readings, Role, Verdict, Window
+from trimtab.referee import Afterwards, Referee
+from trimtab.referee.rule import COOLDOWN_S, REFERENCE
+
+WORKERS = Knob("w", "W", "workers", Domain(1, 1000), 100, How.RELOAD, "a reload", "workers", Role.WORKER_LIMIT)
+IDLE = Knob("k", "K", "ms", Domain(1, 60_000), 5000, How.RELOAD, "a reload", "time", Role.KEEP_ALIVE)
+WINDOW_S = 5.0
+START = {"w": 150, "k": 5000}
+DOWN = Move({"w": 40}, "40 fit", gain=0.9)
+
+
+class Bench:
+    """A referee, fed with windows of 50 requests a second on a fifth of the CPU.
+
+    Args:
+        judge: the referee.
+    """
+
+    def __init__(self, judge: Any = None) -> None:
+        self.judge: Any = judge or Referee(Objective("request_time_s"))
+        self.state: Any = self.judge.start((WORKERS, IDLE))
+        self.values: dict[str, int] = dict(START)
+        self.index = 0
+        self.backs: list[Mapping[str, int]] = []
+        self.noise = random.Random(1)
+        self.last: Any = None
+
+    def window(self, cost_s: float | None = 0.02, **readings: float) -> Window:
+        """The next window."""
+        seen: dict[str, float] = {"request_rate_hz": 50.0, "connection_rate_hz": 25.0, "cpu_ratio": 0.2}
+        seen |= {"accept_queue_length": 0.1}
+        if cost_s is not None:
+            seen["request_time_s"] = cost_s * self.noise.uniform(0.95, 1.05)
+        full: Readings = {**seen, **readings}
+        rate = full["request_rate_hz"]
+        made = Window(self.index, self.index * WINDOW_S, WINDOW_S, dict(self.values), full, round(rate * WINDOW_S))
+        self.index += 1
+        return made
+
+    def see(self, count: int = 1, cost_s: float | None = 0.02, **readings: float) -> Bench:
+        """Some windows; what has to be put back is, at once."""
+        for _ in range(count):
+            self.last = self.window(cost_s, **readings)
+            self.state, back = self.judge.judge(self.state, self.last)
+            if back:
+                self.backs.append(back)
+                self.values |= back
+        return self
+
+    def change(self, **values: int) -> Bench:
+        """A change that was applied."""
+        self.values |= values
+        return self
+
+    def asked(self, move: Move = DOWN) -> Move:
+        """What becomes of a move after the last window."""
+        found: Move = self.judge.review(self.state, self.last, move)
+        return found
+
+
+def ready() -> Bench:
+    """With a reference of a quarter of an hour, so that a change can earn back what it costs."""
+    return Bench().see(180)
+
+
+def test_no_change_before_there_is_a_reference() -> None:
+    held = Bench().see(REFERENCE - 1).asked()
+    assert not held.changes
+    assert f"window {REFERENCE - 1} of {REFERENCE} of a reference" in held.reason
+
+
+def test_a_change_that_can_be_judged_and_paid_passes_as_it_is() -> None:
+    assert ready().asked() == DOWN
+
+
+def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
+    held = ready().asked(replace(DOWN, gain=0.01))
+    assert not held.changes
+    assert "windows to see" in held.reason
+
+
+def test_a_gain_that_does_not_earn_back_the_change_is_not_tried_yet() -> None:
+    held = Bench().see(REFERENCE).asked(replace(DOWN, gain=0.2))
+    assert "does not yet earn back what a change costs" in held.reason
+
+
+def test_a_setting_three_times_worse_goes_back_as_it_was_within_three_windows_by_one_change() -> None:
+    bench = ready().change(w=40, k=250).see(3, 0.06)
+    assert bench.backs == [START]
+    assert bench.values == START
+    assert bench.state.judgement.verdict is Verdict.WORSE
+    assert "at equal load the cost is" in bench.state.judgement.why
+
+
+def test_a_better_setting_becomes_the_one_that_is_returned_to() -> None:
+    bench = ready().change(w=40).see(8, 0.002)
+    assert bench.backs == []
+    assert bench.state.incumbent == {"w": 40, "k": 5000}
+    bench.see(180, 0.002).change(w=20).see(3, 0.02)
+    assert bench.backs == [{"w": 40}]
+
+
+def test_a_setting_that_makes_no_difference_goes_back() -> None:
+    bench = ready().change(w=140).see(40)
+    assert bench.backs == [{"w": 150}]
+    assert bench.state.judgement is None or bench.state.judgement.verdict in (Verdict.SAME, Verdict.OPEN)
+
+
+def test_what_was_refuted_is_not_tried_again_until_the_workload_changes() -> None:
+    bench = ready().change(w=40).see(3, 0.1).see(30)
+    held = bench.asked()
+    assert "tried on this workload already" in held.reason
+    bench.see(20, 0.02, request_rate_hz=150.0, connection_rate_hz=75.0, cpu_ratio=0.6)
+    assert bench.state.workloads == 1
+    assert bench.asked().changes or "tried" not in bench.asked().reason
+
+
+def test_the_other_way_is_open_after_a_pause() -> None:
+    bench = ready().change(w=40).see(3, 0.1)
+    up = Move({"w": 200}, "more", gain=0.9)
+    bench.see(5)
+    assert "keeping still" in bench.asked(up).reason
+    bench.see(round(COOLDOWN_S / WINDOW_S) + 200)
+    assert bench.asked(up) == up
+
+
+def test_after_two_harmful_changes_in_a_row_nothing_more_is_tried() -> None:
+    bench = ready().change(w=40).see(3, 0.1).see(200).change(w=300).see(3, 0.1).see(200)
+    assert "two changes in a row made things worse" in bench.asked(Move({"k": 1000}, "shorter", gain=0.9)).reason
+
+
+def test_a_rise_that_stays_after_the_return_was_the_loads_and_blames_nothing() -> None:
+    bench = ready().change(w=40).see(3, 0.2)
+    assert bench.backs == [{"w": 150}]
+    assert ("w", -1) in bench.state.refuted
+    bench.see(6, 0.2)
+    assert ("w", -1) not in bench.state.refuted
+
+
+def test_a_fall_after_the_return_blames_the_setting() -> None:
+    bench = ready().change(w=40).see(1, 0.2).see(6)
+    assert ("w", -1) in bench.state.refuted
+
+
+def test_what_was_not_measured_is_not_good() -> None:
+    bench = ready().change(w=40).see(4, None, accept_queue_length=90.0)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_connections_that_pile_up_count_although_those_served_are_fast() -> None:
+    bench = ready().change(w=2).see(2, 0.02, accept_queue_length=60.0)
+    assert bench.backs == [{"w": 150}]
+    assert "more than may be risked" in bench.state.judgement.why
+
+
+def test_a_window_under_way_is_cut_short_once_its_cost_exceeds_the_budget() -> None:
+    bench = ready().change(w=2)
+    assert "more than may be risked" in bench.judge.abort(bench.state, bench.window(0.02, accept_queue_length=400.0))
+    assert not bench.judge.abort(bench.state, bench.window())
+
+
+def test_at_the_incumbent_no_window_is_cut_short() -> None:
+    bench = ready()
+    assert not bench.judge.abort(bench.state, bench.window(9.0, accept_queue_length=400.0))
+
+
+def overloaded(bench: Bench) -> Bench:
+    """Connections come faster than they are served."""
+    for queue in (200.0, 500.0, 900.0, 1400.0):
+        bench.see(1, 5.0, accept_queue_length=queue, request_rate_hz=20.0)
+    return bench
+
+
+def test_an_overloaded_server_is_not_reloaded_for_what_adds_no_capacity() -> None:
+    held = overloaded(ready()).asked()
+    assert "the server is overloaded, and this change adds no capacity" in held.reason
+
+
+def test_an_overloaded_server_that_recovers_by_itself_is_left_alone() -> None:
+    bench = overloaded(ready()).see(1, 5.0, accept_queue_length=1000.0)
+    assert "drains by itself" in bench.asked(replace(DOWN, capacity=3.0)).reason
+
+
+def test_an_overloaded_server_may_get_more_capacity_and_the_old_backlog_is_not_blamed_on_it() -> None:
+    bench = overloaded(ready())
+    more = replace(DOWN, capacity=3.0)
+    assert bench.asked(more) == more
+    bench.change(w=40).see(1, 8.0, accept_queue_length=1500.0, request_rate_hz=60.0)
+    for queue in (1300.0, 900.0, 400.0, 0.2):
+        bench.see(1, 8.0, accept_queue_length=queue, request_rate_hz=60.0)
+    assert bench.backs == []
+    assert bench.state.incumbent == {"w": 40, "k": 5000}
+    bench.see(8)
+    assert bench.state.incumbent == {"w": 40, "k": 5000}
+
+
+def test_an_overloaded_server_that_completes_less_after_a_change_gets_the_old_setting_back() -> None:
+    bench = overloaded(ready()).change(w=10)
+    bench.see(2, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0)
+    assert bench.backs == [{"w": 150}]
+    assert "completes less than before the change" in bench.state.judgement.why
+
+
+def test_a_run_ends_with_what_the_evidence_stands_behind() -> None:
+    assert ready().judge.final(ready().state) == {}
+    undecided = ready().change(w=140).see(3)
+    assert undecided.judge.final(undecided.state) == {"w": 150}
+    better = ready().change(w=40).see(8, 0.002)
+    assert better.judge.final(better.state) == {}
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_trying_in_vain_costs_at_most_what_the_budget_allows(seed: int) -> None:
+    """Every proposal is harmful; over two hours the excess stays below a twentieth, and the start of the budget."""
+    bench, excess_s = ready(), 0.0
+    bench.noise = random.Random(seed)
+    targets = {"w": (40, 300), "k": (500, 20_000)}
+    for _ in range(1440):
+        harmful = bench.values != START
+        bench.see(1, 0.1 if harmful else 0.02)
+        excess_s += 4 * WINDOW_S if harmful else 0.0
+        if bench.last.configuration != START or bench.values != START:
+            continue
+        tried = [Move({name: value}, "try", gain=0.9) for name, values in targets.items() for value in values]
+        allowed = next((move for move in tried if bench.asked(move).changes), None)
+        bench.change(**dict(allowed.changes if allowed else {}))
+    assert excess_s <= 30 + 0.05 * 1440 * WINDOW_S
+
+
+def test_methods_that_change_something_in_every_window_are_judged_at_the_end() -> None:
+    bench = Bench(Afterwards(Objective("request_time_s"))).see(10)
+    assert bench.asked() == DOWN
+    bench.change(w=100).see(2, 0.05).change(w=40).see(12, 0.1)
+    assert bench.backs == []
+    assert bench.judge.final(bench.state) == {"w": 150}
+    good = Bench(Afterwards(Objective("request_time_s"))).see(10).change(w=40).see(12, 0.004)
+    assert good.judge.final(good.state) == {}

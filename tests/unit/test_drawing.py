@@ -1,0 +1,57 @@
+"""matplotlib is loaded without a look at the working directory, nor as root at another user's home."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests._stranger import STRANGER, his_directory, needs_root, plant_modules
+
+SETTINGS = "text.usetex: True\nbackend: module://evil\nno.such.setting: 1\n"
+LOADED = """
+import os
+import trimtab.report.figures
+from trimtab.design.poles import Loop
+from trimtab.identification.model import Model
+Loop(Model((0.5,), (0.5,)), 0.1, 0.5).poles()
+import matplotlib
+print(os.getcwd(), matplotlib.rcParams["text.usetex"], matplotlib.get_configdir())
+"""
+
+
+def plant_settings(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "matplotlibrc").write_text(SETTINGS)
+
+
+def loaded(where: Path, **environment: str) -> list[str]:
+    """The working directory afterwards, whether TeX would be run, and matplotlib's own directory."""
+    command = [sys.executable, "-I", "-c", LOADED]
+    environ = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=where, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_settings_of_the_working_directory_are_not_read(tmp_path: Path) -> None:
+    plant_settings(tmp_path)
+    assert loaded(tmp_path)[:2] == [os.fspath(tmp_path), "False"]
+
+
+@needs_root
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "MATPLOTLIBRC"])
+def test_root_reads_no_settings_of_another_user(variable: str) -> None:
+    with his_directory() as his:
+        marker = plant_modules(his)
+        for below in (".", ".config/matplotlib", "matplotlib"):
+            plant_settings(his / below)
+        for path in his.rglob("*"):
+            os.chown(path, STRANGER, STRANGER)
+        _, usetex, directory = loaded(Path("/"), **{variable: os.fspath(his)})
+        assert usetex == "False"
+        assert not Path(directory).is_relative_to(his)
+        assert not marker.exists()

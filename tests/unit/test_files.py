@@ -1,0 +1,82 @@
+"""Files are written whole, through no link, under no name that can be guessed, and read within bounds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trimtab import files
+from trimtab.errors import UsageError
+from trimtab.files import read_regular, remove, write_whole
+
+STRANGER = 65534
+
+
+def test_a_new_file_gets_its_mode_less_the_umask(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "new", "text")
+        write_whole(tmp_path / "closed", "text", 0o600)
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "closed").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "new"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_that_is_replaced_keeps_its_owner_and_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o4604)
+    os.chown(path, STRANGER, STRANGER)
+    write_whole(path, "new")
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (STRANGER, STRANGER, 0o604)
+    assert path.read_text() == "new"
+
+
+def test_what_a_link_in_its_place_points_to_is_neither_written_nor_read(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("secret")
+    link = tmp_path / "link"
+    link.symlink_to(victim)
+    with pytest.raises(UsageError, match="not a regular file"):
+        write_whole(link, "text")
+    with pytest.raises(UsageError, match="not a regular file"):
+        read_regular(link)
+    assert victim.read_text() == "secret"
+    assert link.is_symlink()
+
+
+def test_no_temporary_name_can_be_known_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    real = os.rename
+
+    def rename(fresh: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        seen.append(fresh)
+        real(fresh, name, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "rename", rename)
+    for _ in range(2):
+        write_whole(tmp_path / "file", "text")
+    assert seen[0] != seen[1]
+    assert all(str(os.getpid()) != name.rpartition(".")[2] and len(name.rpartition(".")[2]) >= 16 for name in seen)
+
+
+def test_a_device_a_fifo_and_a_text_without_end_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (Path("/dev/zero"), tmp_path / "fifo", tmp_path):
+        with pytest.raises(UsageError, match="not a regular file"):
+            read_regular(path)
+    monkeypatch.setattr(files, "MOST_BYTES", 10)
+    (tmp_path / "long").write_text("x" * 11)
+    with pytest.raises(UsageError, match="longer than 10 bytes"):
+        read_regular(tmp_path / "long")
+
+
+def test_what_is_not_there_is_none_and_may_be_removed(tmp_path: Path) -> None:
+    assert read_regular(tmp_path / "none") is None
+    remove(tmp_path / "none")

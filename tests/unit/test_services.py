@@ -1,0 +1,44 @@
+"""The systemd units in docs/ are valid, and leave a service little that could be turned against the machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+UNITS = ("trimtab.service", "trimtab-run.service")
+INSTALLED = "/opt/trimtab/bin/trimtab"
+MOST_EXPOSED = "30"
+"""A tenth of it is systemd's level: up to 3 is good for a service that has to be root."""
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+@pytest.fixture(params=UNITS)
+def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A unit as it would be installed, beside the one it belongs to."""
+    path = tmp_path / str(request.param)
+    text = (DOCS / path.name).read_text()
+    assert INSTALLED in text
+    path.write_text(text.replace(INSTALLED, sys.executable))
+    (tmp_path / "apache2.service").write_text("[Service]\nExecStart=/bin/true\n")
+    return path
+
+
+def analyze(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = ["systemd-analyze", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_unit_is_valid(unit: Path) -> None:
+    done = analyze("verify", "--man=no", unit)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_unit_is_not_exposed_beyond_what_it_needs(unit: Path) -> None:
+    done = analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit)
+    assert done.returncode == 0, done.stdout
