@@ -9,16 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests._fake_gate import SPEC
-from tests.servers._private_apache import private
 from trimtab import discovery
 from trimtab.clock import SystemClock
-from trimtab.core import Plant, metric
+from trimtab.core import Knob, Plant, metric
 from trimtab.errors import ApplyRefused, NotMeasured
 from trimtab.gate import place as places
-from trimtab.gate.pair import Pair
-from trimtab.gate.spec import parse
-from trimtab.sensors import _shared_file
 
 ROOM = "trimtab.plants"
 
@@ -33,68 +28,50 @@ def plant(name: str, *words: str) -> Plant:
     return made
 
 
-@contextlib.contextmanager
-def gate(name: str) -> Iterator[None]:
-    """A gate without a server."""
-    place, clock = places.claim(name), SystemClock()
-    try:
-        _shared_file.create(place.shared)
-        line = parse(SPEC).start(place.directory)
-        place.write_start_line(line)
-        pair = Pair(place, line, clock, print)
-        try:
-            yield
-        finally:
-            pair.stop()
-    finally:
-        place.release()
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.server, pytest.mark.apache] if name == "apache" else [])
-        for name in discovery.names(ROOM)
-    ],
-)
+@pytest.fixture(scope="module", params=discovery.names(ROOM))
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    """A plant of each kind; one of a new kind that needs a server adds a branch here."""
-    if request.param == "apache":
-        with private("prefork") as bed:
-            made = plant("apache", "--pid", str(bed.testbed.pid), "--status-url", bed.testbed.status_url)
-            yield made
-            made.restore()
-            made.close()
-    elif request.param == "gate":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
-            with gate("conformance"):
-                made = plant("gate", "--name", "conformance")
+    """A plant of each kind, on the testbed that its module brings; one without needs none."""
+    testbed = getattr(discovery.load(ROOM, request.param), "testbed", lambda: contextlib.nullcontext(()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
+        with testbed() as words:
+            made = plant(request.param, *words)
+            try:
                 yield made
+                made.restore()
+            finally:
                 made.close()
-    elif request.param == "keep-alive":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
-            place = places.claim("conformance-idle")
-            _shared_file.create(place.shared)
-            made = plant("keep-alive", "--name", "conformance-idle")
-            yield made
-            made.close()
-            place.release()
-    else:
-        made = plant(request.param)
-        yield made
-        made.close()
 
 
 def other(subject: Plant) -> dict[str, int]:
-    """A value for each knob that is allowed and not the present one."""
-    present = subject.configuration()
-    chosen = {}
+    """A value for each knob that is allowed beside those of the others, and not the present one."""
+    present = dict(subject.configuration())
+    chosen: dict[str, int] = {}
     for knob in subject.knobs():
-        ends = (knob.domain.minimum, knob.domain.minimum + knob.domain.step)
-        chosen[knob.name] = ends[0] if present[knob.name] != ends[0] else ends[1]
+        for value in candidates(knob, present[knob.name]):
+            if not subject.objection({**present, **chosen, knob.name: value}):
+                chosen[knob.name] = value
+                break
+    assert chosen
     return chosen
+
+
+def alone(subject: Plant) -> dict[str, int]:
+    """A value for each knob that is allowed beside the present ones of the others; none where they bind it."""
+    present = dict(subject.configuration())
+    found: dict[str, int] = {}
+    for knob in reversed(subject.knobs()):
+        for value in candidates(knob, present[knob.name]):
+            if not subject.objection({**present, knob.name: value}):
+                found[knob.name] = value
+    return found
+
+
+def candidates(knob: Knob, present: int) -> list[int]:
+    """Some values of a knob other than the present one."""
+    domain = knob.domain
+    some = (domain.minimum, domain.minimum + domain.step, present - domain.step, present + domain.step)
+    return [value for value in dict.fromkeys(some) if value in domain and value != present]
 
 
 def outside(subject: Plant) -> list[dict[str, int]]:
@@ -142,7 +119,8 @@ def test_what_is_applied_is_read_back_and_restore_brings_back_the_start(subject:
 
 
 def test_each_knob_moves_by_itself_and_leaves_the_others(subject: Plant) -> None:
-    start, changes = dict(subject.configuration()), other(subject)
+    start, changes = dict(subject.configuration()), alone(subject)
+    assert changes
     for name, value in changes.items():
         assert subject.apply({name: value}).configuration == {**start, name: value}
         subject.restore()

@@ -19,7 +19,7 @@ from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_snippet, _apache_status
+from trimtab.plants import _apache_process, _apache_snippet, _apache_status, _master, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants.apache import Apache, probe
@@ -59,7 +59,7 @@ def busy(bed: Bed) -> int:
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
     workers = _apache_process.generations(_apache_process.find(bed.testbed.pid), frozenset()).workers
-    return sum(len(held & _apache_process.descriptors(worker, "socket")) for worker in workers)
+    return sum(len(held & _master.descriptors(worker, "socket")) for worker in workers)
 
 
 def test_it_is_found_and_read(bed: Bed) -> None:
@@ -314,7 +314,7 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
 def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apache, real = bed.attach(), _apache_snippet.write
+    apache, real = bed.attach(), _own_file.write
     bed.write("b.conf", "NoSuchDirective on\n")
 
     def full(path: Path, text: str | None) -> None:
@@ -383,7 +383,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         os.kill(apache.pid, signal.SIGTERM)
-        until(lambda: _apache_process.start_of(apache.pid) is None, "the server did not end")
+        until(lambda: _master.start_of(apache.pid) is None, "the server did not end")
         with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
             apache.configuration()
         with pytest.raises(PlantGone):

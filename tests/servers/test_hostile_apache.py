@@ -22,7 +22,7 @@ from tests.servers._private_apache import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import ApplyRefused, UsageError
-from trimtab.plants import _apache_process
+from trimtab.plants import _apache_process, _master
 from trimtab.plants._apache_findings import findings
 from trimtab.plants.apache import Apache
 from trimtab.testbed._private import free_ports
@@ -103,7 +103,7 @@ def real_apache(
     config.write_text("\n".join([*own, *modules, *lines, ""]))
     with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
         deadline = time.monotonic() + PATIENCE_S
-        while not _apache_process.listeners(pid):
+        while not _master.listeners(pid):
             assert time.monotonic() < deadline, (his / "log").read_text()
             time.sleep(0.02)
         yield pid

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests._memory_plant import FakeClock
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.gate.keep_alive import DOMAIN, InCharge, KeepAliveTime
-from trimtab.plants import _apache_snippet, _apache_syntax
+from trimtab.plants import _apache_syntax, _own_file
 from trimtab.sensors import _shared_file, _status_page
 from trimtab.sensors.gate import differences
 from trimtab.sensors.keep_alive import KeepAlive
@@ -151,19 +151,19 @@ def test_configuration_files_of_apache_are_read_whatever_stands_there(text: str,
 @given(TEXT)
 @example('{"before": "\\ud800", "sha256": ""}')
 def test_a_snippet_that_trimtab_has_not_written_is_not_its_own(state: str) -> None:
-    mine = _apache_snippet.compose({}, None).split("\n", 2)
+    mine = _own_file.compose("", None).split("\n", 2)
     prefix = mine[1][: mine[1].index("{")]
     try:
         ours = json.loads(mine[1].removeprefix(prefix)) == json.loads(state)
     except (ValueError, RecursionError):
         ours = False
-    assert ours or _apache_snippet.leftover("\n".join([mine[0], prefix + state, mine[2]])) is None
+    assert ours or _own_file.leftover("\n".join([mine[0], prefix + state, mine[2]])) is None
 
 
 def test_a_snippet_whose_state_is_nested_without_end_is_not_its_own() -> None:
-    mine = _apache_snippet.compose({}, None).split("\n", 2)
+    mine = _own_file.compose("", None).split("\n", 2)
     prefix = mine[1][: mine[1].index("{")]
-    assert _apache_snippet.leftover("\n".join([mine[0], prefix + 100_000 * "[", mine[2]])) is None
+    assert _own_file.leftover("\n".join([mine[0], prefix + 100_000 * "[", mine[2]])) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**64)), max_size=4))

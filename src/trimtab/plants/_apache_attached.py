@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_status, _master
 from trimtab.plants._apache_config import Configuration, evaluate
 from trimtab.plants._apache_limits import limits
 from trimtab.plants._apache_process import Parent
 from trimtab.plants._apache_program import Program, Verdict
-from trimtab.plants._apache_vetted import same_files, vet
+from trimtab.plants._vetted import same_files, vet
 
 STATUS_PATIENCE_S = 2.0
 
@@ -47,10 +47,10 @@ class Attached:
         self._config = evaluate(self.origin)
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
-        self.listeners = _apache_process.listeners(parent.pid)
+        self.listeners = _master.listeners(parent.pid)
         known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
         self.status_url = _apache_status.find(known, STATUS_PATIENCE_S)
-        self._pipes = _apache_process.descriptors(parent.pid, "pipe")
+        self._pipes = _master.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
         self.notes: list[str] = []
@@ -78,7 +78,7 @@ class Attached:
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
-        self._pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        self._pipes = _master.descriptors(self.parent.pid, "pipe")
         self.board = _apache_status.scoreboard(self.status_url, STATUS_PATIENCE_S)
         filed = values["max_request_workers"]
         if self.board is not None and not _apache_status.agrees(self.board, filed):
@@ -96,7 +96,7 @@ class Attached:
             PlantGone: it has ended.
         """
         self.parent.check()
-        pipes = _apache_process.descriptors(self.parent.pid, "pipe")
+        pipes = _master.descriptors(self.parent.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 

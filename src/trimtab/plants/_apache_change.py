@@ -12,9 +12,10 @@ from trimtab.plants import _apache_status
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_drain import drain
 from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Generations, children
+from trimtab.plants._apache_process import Generations
 from trimtab.plants._apache_reload import Patience, reload
-from trimtab.plants._apache_snippet import read, write
+from trimtab.plants._master import children
+from trimtab.plants._own_file import read, write
 
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""

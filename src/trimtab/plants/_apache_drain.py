@@ -22,7 +22,7 @@ import signal
 from pathlib import Path
 
 from trimtab.core import Clock
-from trimtab.plants import _apache_process, _apache_status
+from trimtab.plants import _apache_process, _apache_status, _master
 from trimtab.plants._apache_process import Parent
 
 _POLL_S = 0.002
@@ -61,20 +61,20 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
     """
     _started(parent, clock)
     workers = set(_apache_process.generations(parent, frozenset()).workers)
-    helpers = set(_apache_process.children(parent.pid)) - workers
+    helpers = set(_master.children(parent.pid)) - workers
     places = {pid: place for pid, place in _apache_status.places(status_url, _PAGE_S).items() if pid in workers}
     keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
-        running = set(_apache_process.children(parent.pid)) - helpers
+        running = set(_master.children(parent.pid)) - helpers
         if not noticed:
-            running = {child for child in running if _apache_process.program_of(child) is not None}
+            running = {child for child in running if _master.program_of(child) is not None}
         keep &= running
         for child in sorted(running - keep):
             if child not in asked:
-                if _apache_process.program_of(child) not in (parent.exe, None):
+                if _master.program_of(child) not in (parent.exe, None):
                     helpers.add(child)  # such as a log program that was started anew
                     continue
                 below = len(keep) + sum(1 for other in running & asked.keys() if places.get(other, 0) < limit)
@@ -95,7 +95,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
 
 def _started(parent: Parent, clock: Clock) -> None:
     """Waits until the parent has started what it starts within a second of a reload."""
-    starts = [_apache_process.start_of(pid) for pid in _apache_process.generations(parent, frozenset()).workers]
+    starts = [_master.start_of(pid) for pid in _apache_process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)
     if oldest is not None:
         up_s = float(Path("/proc/uptime").read_text().split()[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trimtab.plants._apache_config import Configuration
 from trimtab.plants._apache_limits import DIRECTIVES, limits
-from trimtab.plants._apache_snippet import NAME, leftover
+from trimtab.plants._apache_snippet import NAME
 
 Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
 """Knob to every setting of it: file, context and arguments, in order. Line numbers may shift and say nothing."""
@@ -45,11 +45,3 @@ def edits(
         elif knob in set_to and effective[knob] != set_to[knob]:
             found[knob] = f"{knob} is {effective[knob]} where trimtab set {set_to[knob]}; trimtab leaves it alone now"
     return found
-
-
-def taken_over(path: Path, text: str | None) -> str:
-    """What to say of our file when it is not as we wrote it."""
-    if text is None:
-        return f"{path} was removed; trimtab stops setting what was in it"
-    whose = "another trimtab" if leftover(text) else "somebody"
-    return f"{path} was changed by {whose}; trimtab leaves it alone now"

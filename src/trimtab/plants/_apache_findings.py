@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_snippet, _apache_status
+from trimtab.plants import _apache_status, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_limits import knobs
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_process import Parent
 from trimtab.sensors import accept_queue, resources, server_status, shim
-from trimtab.trust import require_trusted
 
 
 def findings(parent: Parent) -> tuple[Finding, ...]:
@@ -41,7 +38,7 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
     try:
         permitted(apache)
         path = place(apache.origin, apache.config, None, apache.in_force)
-        writable(path, None)
+        _own_file.writable(path, None)
     except (UsageError, PlantGone) as error:
         reason, usable = str(error), False
     else:
@@ -73,21 +70,3 @@ def permitted(apache: Attached) -> None:
         PlantGone: it has ended.
     """
     apache.parent.signal(0)
-
-
-def writable(path: Path, written: str | None) -> None:
-    """Makes sure that our file may be written.
-
-    Args:
-        path: our file.
-        written: what we have written there ourselves; None for nothing.
-
-    Raises:
-        UsageError: it may not, or is not ours.
-    """
-    require_trusted(path.parent)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
-    text = _apache_snippet.read(path)
-    if text is not None and text != written and _apache_snippet.leftover(text) is None:
-        raise UsageError(f"{path} was not written by trimtab, or was edited since: move it away")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
-from trimtab.plants._apache_process import Generations, Parent, descriptors, generations
+from trimtab.plants._apache_process import Generations, Parent, generations
+from trimtab.plants._master import descriptors
 
 _POLL_S = 0.02
 _QUIET_S = 5.0

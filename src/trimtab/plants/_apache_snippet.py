@@ -1,40 +1,14 @@
-"""trimtab's own file in Apache's configuration: written whole or not at all, and it knows how to be undone.
-
-The file carries, as a comment, what was there before it and a checksum of itself. So a later trimtab tells its
-own leftover, after a SIGKILL too, from a file that somebody else wrote or edited.
-"""
+"""What stands in trimtab's own file in Apache's configuration (`_own_file`)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-from trimtab.errors import UsageError
-from trimtab.files import read_regular, remove, write_whole
+from trimtab.plants import _own_file
 from trimtab.plants._apache_limits import written
-from trimtab.trust import require_trusted
 
 NAME = "zz-trimtab.conf"
 """Sorts after what an operator is likely to have there: the last directive wins."""
-
-_HEAD = "# Written by trimtab, which takes it away when it restores. Edit it, and trimtab leaves it to you."
-_STATE = "# trimtab-state: "
-
-
-@dataclass(frozen=True)
-class Leftover:
-    """A file of trimtab's own that was there already.
-
-    Args:
-        text: the whole file.
-        before: what was there before it; None for nothing.
-    """
-
-    text: str
-    before: str | None
 
 
 def compose(values: Mapping[str, int], before: str | None, start_servers: int | None = None) -> str:
@@ -48,67 +22,4 @@ def compose(values: Mapping[str, int], before: str | None, start_servers: int | 
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
     if start_servers is not None:
         body += f"StartServers {start_servers}\n"
-    state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
-    return f"{_HEAD}\n{_STATE}{state}\n{body}"
-
-
-def leftover(text: str) -> Leftover | None:
-    """The file as trimtab's own, unedited; None when it is not that."""
-    parts = text.split("\n", 2)
-    if len(parts) < 3 or parts[0] != _HEAD or not parts[1].startswith(_STATE):
-        return None
-    try:
-        state = json.loads(parts[1].removeprefix(_STATE))
-    except (json.JSONDecodeError, RecursionError):
-        return None
-    if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
-        return None
-    before = state["before"]
-    if not (before is None or isinstance(before, str)) or state["sha256"] != _checksum(before, parts[2]):
-        return None
-    return Leftover(text, before)
-
-
-def before_all(text: str | None) -> str | None:
-    """What was there before the first of trimtab's own files that stand in one another.
-
-    Args:
-        text: what is there now; None for nothing.
-    """
-    while text is not None and (found := leftover(text)) is not None:
-        text = found.before
-    return text
-
-
-def read(path: Path) -> str | None:
-    """What our file holds; None when there is none.
-
-    Raises:
-        UsageError: something else is in its place, such as a link, or it cannot be read.
-    """
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-
-
-def write(path: Path, text: str | None) -> None:
-    """Puts a text in our file's place in one step, and on disk before it returns.
-
-    Args:
-        path: our file, in a directory that nobody else can change.
-        text: what it shall hold; None to have it gone.
-
-    Raises:
-        UsageError: others could change what is written, or something else is in its place.
-        OSError: it could not be done; what was there before still is.
-    """
-    require_trusted(path.parent)
-    if text is None:
-        remove(path)
-    else:
-        write_whole(path, text, 0o644)
-
-
-def _checksum(before: str | None, body: str) -> str:
-    return hashlib.sha256(f"{json.dumps(before)}\n{body}".encode(errors="surrogateescape")).hexdigest()
+    return _own_file.compose(body, before)

@@ -12,7 +12,7 @@ import urllib.parse
 
 from trimtab.errors import UsageError
 from trimtab.plants._apache_config import Configuration
-from trimtab.plants._apache_process import Listener
+from trimtab.plants._master import Listener
 
 HOW_TO = "load mod_status (a2enmod status) with '<Location /server-status> SetHandler server-status, Require local'"
 _MOST_BYTES = 8 << 20

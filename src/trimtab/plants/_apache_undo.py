@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trimtab.plants._apache_process import Parent
 from trimtab.plants._apache_program import Program
+from trimtab.plants._own_file import put_back
 
 
 def script(parent: Parent, program: Program, path: Path, before: str | None) -> str:
@@ -18,13 +19,6 @@ def script(parent: Parent, program: Program, path: Path, before: str | None) -> 
         path: our file.
         before: what was there before; None for nothing.
     """
-    file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
-    if before is None:
-        back = f"rm -f {file}"
-    else:
-        # mktemp makes a file that was not there, whatever name somebody has put a link under.
-        back = f'fresh=$(mktemp {fresh})\nprintf \'%s\' {shlex.quote(before)} > "$fresh"\nchmod 644 "$fresh"\n'
-        back += f'mv -f "$fresh" {file}'
     environ = [f"{name}={value}" for name, value in sorted(program.passed(frozenset()).items())]
     test = "cd / && " + shlex.join(["env", "-i", *environ, *program.argv, "-t"])
     return "\n".join(
@@ -32,7 +26,7 @@ def script(parent: Parent, program: Program, path: Path, before: str | None) -> 
             "#!/bin/sh",
             f"# Undoes what trimtab did to Apache (pid {parent.pid}).",
             "set -e",
-            back,
+            put_back(path, before),
             test,
             "# Another program may have been given this process id since.",
             f'[ "$(readlink /proc/{parent.pid}/exe)" = {shlex.quote(str(parent.exe))} ]',

@@ -16,10 +16,10 @@ from trimtab.core import Applied, Clock, Finding, Habits, Knob, Plant, Readings,
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet
+from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _apache_testbed, _own_file
 from trimtab.plants._apache_attached import Attached
 from trimtab.plants._apache_change import Change
-from trimtab.plants._apache_findings import findings, permitted, writable
+from trimtab.plants._apache_findings import findings, permitted
 from trimtab.plants._apache_place import place
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants._apache_undo import script
@@ -152,7 +152,7 @@ class Apache(Plant):
             PlantGone: Apache has ended.
         """
         permitted(self._apache)
-        writable(self._place(), self._written)
+        _own_file.writable(self._place(), self._written)
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
         """Brings the changes into force by one graceful reload: all of them or none.
@@ -175,7 +175,7 @@ class Apache(Plant):
                 return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
             self.check_permissions()
             path = self._place()
-            before = _apache_snippet.read(path) if self._written is None else self._original
+            before = _own_file.read(path) if self._written is None else self._original
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
@@ -204,7 +204,7 @@ class Apache(Plant):
         """What an earlier trimtab left behind, in one line; empty when nothing."""
         try:
             path = self._place()
-            found = _apache_snippet.leftover(_apache_snippet.read(path) or "")
+            found = _own_file.leftover(_own_file.read(path) or "")
         except UsageError:
             return ""
         return f"{path} is left from an earlier run" if found and self._written is None else ""
@@ -216,8 +216,8 @@ class Apache(Plant):
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
         path = self._place()
-        text = _apache_snippet.read(path)
-        before = _apache_snippet.before_all(text)
+        text = _own_file.read(path)
+        before = _own_file.before_all(text)
         if before != text and self._written is None:
             self._change(path, before).undo()
 
@@ -230,10 +230,10 @@ class Apache(Plant):
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
         try:
             path = self._place()
-            now = _apache_snippet.read(path)
+            now = _own_file.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
-        before = _apache_snippet.before_all(now) if self._written is None else self._original
+        before = _own_file.before_all(now) if self._written is None else self._original
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
@@ -262,10 +262,10 @@ class Apache(Plant):
     def _edit(self, path: Path, *ours: str | None) -> str:
         """What somebody else has done to our file; empty when it holds one of our texts."""
         try:
-            text = _apache_snippet.read(path)
+            text = _own_file.read(path)
         except UsageError as error:
             return f"{error}; trimtab leaves it alone now"
-        return "" if text in ours else _apache_edits.taken_over(path, text)
+        return "" if text in ours else _own_file.taken_over(path, text)
 
     def _look_for_edits(self, knobs: Iterable[str]) -> None:
         """Stands down the knobs that somebody else has set."""
@@ -305,3 +305,4 @@ def probe() -> tuple[Finding, ...]:
 
 
 PLANT = Apache
+testbed = _apache_testbed.testbed

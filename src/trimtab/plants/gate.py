@@ -25,6 +25,7 @@ from trimtab.gate import place as places
 from trimtab.gate.link import Link, State
 from trimtab.gate.place import Place
 from trimtab.gate.server import server_of, threads_of
+from trimtab.plants import _gate_testbed
 from trimtab.plants._gate_knobs import at_start, knobs
 from trimtab.plants._gate_undo import script
 from trimtab.sensors import shim
@@ -251,3 +252,4 @@ def _finding(place: Place) -> Finding:
 
 
 PLANT = Gate
+testbed = _gate_testbed.gate

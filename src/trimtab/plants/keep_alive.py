@@ -36,6 +36,7 @@ from trimtab.gate import place as places
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, steerable
+from trimtab.plants import _gate_testbed
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
@@ -287,3 +288,4 @@ def _finding(place: Place) -> Finding:
 
 
 PLANT = KeepAlive
+testbed = _gate_testbed.keep_alive

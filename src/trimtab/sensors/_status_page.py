@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from trimtab.errors import NotMeasured
 
 _LARGEST_BYTES = 1 << 20
+Endpoint = tuple[int, tuple[str, int] | str]
+"""Family and address of a socket; that of a Unix socket is its path."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,12 @@ class Fetch:
         connected: connections made so far, at most one per address.
     """
 
-    def __init__(self, addresses: list[tuple[int, tuple[str, int]]], request: bytes) -> None:
+    def __init__(self, addresses: list[Endpoint], request: bytes) -> None:
         self._addresses = list(addresses)
         self._request = request
         self._reply = bytearray()
         self._sent = False
+        self._refused = 0
         self._socket = self._connect()
 
     def advance(self, patience_s: float = 0.0) -> bytes | None:
@@ -89,6 +92,8 @@ class Fetch:
             NotMeasured: it failed.
         """
         try:
+            if self._refused:
+                raise OSError(self._refused, os.strerror(self._refused))
             while self._ready(patience_s):
                 if not self._sent:
                     if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -116,7 +121,9 @@ class Fetch:
     def _connect(self) -> socket.socket:
         family, address = self._addresses.pop(0)
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-        connection.connect_ex(address)
+        error = connection.connect_ex(address)
+        # A Unix socket says at once what a TCP socket says later: nobody listens, or (EAGAIN) its queue is full.
+        self._refused = 0 if error == errno.EINPROGRESS else error
         return connection
 
     def _ready(self, patience_s: float) -> bool:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trimtab.core.finding import Finding
@@ -55,6 +55,7 @@ class AcceptQueue:
         pid: a process of the server, for its network namespace.
         visitor: whose connections are ours and do not count; None when there is none.
         proc: where /proc is.
+        ours: how many of the connections that wait now are ours, which are not counted.
     """
 
     name = "accept-queue"
@@ -68,7 +69,9 @@ class AcceptQueue:
         pid: int,
         visitor: Visitor | None = None,
         proc: Path = _PROC,
+        ours: Callable[[], int] = lambda: 0,
     ) -> None:
+        self._ours = ours
         self._listeners = tuple(listeners)
         self._clock = clock
         self._pid = pid
@@ -132,6 +135,14 @@ class AcceptQueue:
             readings["accept_queue_delay_s"] = self._area / came  # Little's law: L / lambda
         return readings
 
+    def length(self) -> int:
+        """Connections that wait now.
+
+        Raises:
+            NotMeasured: the listening socket is gone.
+        """
+        return self._opened()[0].length()
+
     def close(self) -> None:
         """Gives back descriptors; may be called twice."""
         for part in (self._queues, self._arrivals, self._netstat):
@@ -176,10 +187,11 @@ class AcceptQueue:
 
     def _add(self, length: int) -> None:
         """Adds the time since the last sample to the integral, by the trapezoidal rule."""
+        self._peak = max(self._peak, length)
+        length = max(0, length - self._ours())
         now_s = self._clock.now_s()
         self._area += (self._length + length) / 2 * (now_s - self._last_s)
         self._length, self._last_s = length, now_s
-        self._peak = max(self._peak, length)
 
     def _refused(self, sockets: list[Listening], netstat: KernelFile, came: int) -> int:
         """Attempts that found a full queue since `begin`: the least of what the kernel allows to have happened.

@@ -1,11 +1,6 @@
 """Sensor: what Apache says of itself on the status page of mod_status.
 
-The page is asked for at both edges of a window and every 0.35 s within it, and never waited for longer than 20 ms.
-When the server is saturated the request waits in the accept queue behind everybody else; the reply is then collected
-when it comes, and meanwhile the page is asked for again, four times per wait at most, so that replies come all the
-time, however late. The counters on the page are cumulative: the difference of two replies, over the time between
-them, is exact. The interval of the readings is that between the first and the last reply in the window; when those
-are less than half the window apart, it reaches back to the last reply before it.
+How it is asked for without ever being waited for is in `_polled_page`.
 
 How Apache 2.4 counts, from server/scoreboard.c and modules/http/http_request.c and checked by experiment:
 
@@ -27,39 +22,17 @@ ExtendedStatus must be on (it is by default with mod_status) for all but the wor
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-from dataclasses import dataclass
-from urllib.parse import urlsplit
-
 from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock
 from trimtab.core.window import Readings
-from trimtab.errors import NotMeasured, UsageError
-from trimtab.sensors._status_page import Fetch, Page, parse
+from trimtab.errors import NotMeasured
+from trimtab.sensors._polled_page import PolledPage, Reply
+from trimtab.sensors._status_page import Page, parse
 
 _STOPS = {"prefork": 2, "worker": 2}
-_FRESH_S = 0.02
-_MOST_UNDER_WAY = 8
-_PERIOD_S = 0.35
 
 
-@dataclass(frozen=True)
-class _Reply:
-    """One reply.
-
-    Args:
-        at_s: when it was collected, on the loop's clock.
-        number: how many replies we had had, this one included.
-        page: what it says.
-    """
-
-    at_s: float
-    number: int
-    page: Page
-
-
-class ServerStatus:
+class ServerStatus(PolledPage[Page]):
     """The status page of one Apache.
 
     Args:
@@ -67,10 +40,6 @@ class ServerStatus:
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
         allow_remote: whether the page may be on another machine.
-
-    Attributes:
-        port: the port of the page.
-        connections: connections made so far.
 
     Raises:
         UsageError: the URL is not one of http, has no address, or is not on this machine.
@@ -81,55 +50,15 @@ class ServerStatus:
     cheap = True
 
     def __init__(self, url: str, clock: Clock, patience_s: float = 0.02, allow_remote: bool = False) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise UsageError(f"status page {url!r} must be an http:// URL")
-        self.url = url
-        self.port = parts.port or 80
-        self.connections = 0
-        self._addresses = _resolved(url, parts.hostname, self.port, allow_remote)
-        path = f"{parts.path or '/server-status'}?auto"
-        # HTTP/1.0, so that the reply ends the connection and frees the worker.
-        self._request = f"GET {path} HTTP/1.0\r\nHost: {parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n".encode(
-            "latin-1"
-        )
-        self._clock = clock
-        self._patience_s = patience_s
-        self._under_way: list[tuple[float, Fetch]] = []
-        self._replies = 0
-        self._latency_s = 0.0
-        self._asked_s = -_PERIOD_S
-        self._began_s = clock.now_s()
-        self._before: _Reply | None = None
-        self._within: list[_Reply] = []
+        super().__init__(url, clock, patience_s, allow_remote, "?auto")
 
-    def begin(self) -> None:
-        """Marks the start of a window.
+    def understood(self, reply: bytes) -> Page:
+        """What a whole reply says.
 
         Raises:
-            NotMeasured: the page is off, forbidden or not there.
+            NotMeasured: it is no reply, an error, or not the page of mod_status.
         """
-        self._collect()
-        last = self._within[-1] if self._within else self._before
-        self._began_s = self._clock.now_s()
-        if last is not None and self._began_s - last.at_s < _FRESH_S:
-            self._before, self._within = None, [last]
-            return
-        self._before, self._within = last, []
-        self._ask()
-
-    def sample(self) -> None:
-        """Collects what has come; asks again when it is time.
-
-        Raises:
-            NotMeasured: the page is off, forbidden or not there.
-        """
-        if self._under_way:
-            self._collect()
-        now_s = self._clock.now_s()
-        latency_s = max(self._latency_s, now_s - self._under_way[0][0] if self._under_way else 0.0)
-        if now_s - self._asked_s >= max(_PERIOD_S, latency_s / 4):
-            self._send(now_s)
+        return parse(reply, self.url)
 
     def read(self) -> Readings:
         """The readings between two replies near the edges of the window.
@@ -137,74 +66,14 @@ class ServerStatus:
         Raises:
             NotMeasured: no new reply came, the server was restarted, or the page is off.
         """
-        self._ask()
-        now_s = self._clock.now_s()
-        if not self._within:
-            raise self._silent(now_s)
-        first, last = self._within[0], self._within[-1]
-        if last.at_s - first.at_s < (now_s - self._began_s) / 2:
-            if self._before is None:
-                raise self._silent(now_s)
-            first = self._before
+        first, last = self.ends()
         if _restarted(first, last):
-            self._before, self._within = None, [last]
+            self.forget_all_but(last)
             raise NotMeasured("the server was restarted within the window, which resets its counters")
         return _difference(first, last)
 
-    def latest(self) -> Page | None:
-        """The newest page since `begin`; None when there is none."""
-        return self._within[-1].page if self._within else None
 
-    def close(self) -> None:
-        """Gives up the requests under way; may be called twice."""
-        while self._under_way:
-            self._under_way.pop()[1].close()
-
-    def _ask(self) -> None:
-        """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""
-        self._collect()
-        now_s = self._clock.now_s()
-        late = bool(self._under_way) and now_s - self._under_way[0][0] > self._patience_s
-        if now_s - self._asked_s > _FRESH_S:
-            self._send(now_s)
-        self._collect(0.0 if late else self._patience_s)
-
-    def _send(self, now_s: float) -> None:
-        """Sends a request unless too many are under way."""
-        if len(self._under_way) < _MOST_UNDER_WAY:
-            self.connections += 1
-            self._asked_s = now_s
-            self._under_way.append((now_s, Fetch(self._addresses, self._request)))
-
-    def _collect(self, patience_s: float = 0.0) -> None:
-        """Takes the replies that are there."""
-        for pending in tuple(self._under_way):
-            try:
-                reply = pending[1].advance(patience_s)
-                page = None if reply is None else parse(reply, self.url)
-            except NotMeasured:
-                self.close()
-                raise
-            if page is not None:
-                pending[1].close()
-                self._under_way.remove(pending)
-                self._replies += 1
-                now_s = self._clock.now_s()
-                self._latency_s = now_s - pending[0]
-                self._within.append(_Reply(now_s, self._replies, page))
-        # Only the two ends matter.
-        del self._within[1:-1]
-
-    def _silent(self, now_s: float) -> NotMeasured:
-        if self._within or not self._under_way:
-            return NotMeasured("the status page answered only once so far, and a difference needs two replies")
-        return NotMeasured(
-            f"the status page did not answer within {now_s - self._under_way[0][0]:.2g} s: its request waits in the "
-            "accept queue of a saturated server"
-        )
-
-
-def _restarted(first: _Reply, last: _Reply) -> bool:
+def _restarted(first: Reply[Page], last: Reply[Page]) -> bool:
     """Whether the counters were reset between two replies."""
     if first.page.text.get("RestartTime") != last.page.text.get("RestartTime"):
         return True
@@ -212,7 +81,7 @@ def _restarted(first: _Reply, last: _Reply) -> bool:
     return now < was
 
 
-def _difference(first: _Reply, last: _Reply) -> Readings:
+def _difference(first: Reply[Page], last: Reply[Page]) -> Readings:
     """The readings from two replies of the same server."""
     readings: dict[str, float] = {}
     elapsed_s = last.at_s - first.at_s
@@ -242,23 +111,6 @@ def _difference(first: _Reply, last: _Reply) -> Readings:
         stops = _STOPS.get(last.page.text.get("ServerMPM", ""), 1)
         readings["service_time_s"] = duration_ms / 1000 / stops / requests
     return readings
-
-
-def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[tuple[int, tuple[str, int]]]:
-    """The addresses of a host, those of IPv4 first.
-
-    Raises:
-        UsageError: it has none, or is not on this machine.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise UsageError(f"status page {url}: {error.strerror}") from None
-    addresses = sorted({(int(f[0]), (str(f[4][0]), port)) for f in found})
-    remote = [a for _, (a, _) in addresses if not ipaddress.ip_address(a).is_loopback]
-    if remote and not allow_remote:
-        raise UsageError(f"status page {url} is at {remote[0]}, outside this machine; allow it with --allow-remote")
-    return addresses
 
 
 def probe(url: str, clock: Clock) -> tuple[Finding, ...]:

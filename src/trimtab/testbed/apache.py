@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from trimtab import own
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.testbed import apache_config, content, swap
-from trimtab.testbed._private import PrivateServer, worker_user
+from trimtab.errors import UsageError
+from trimtab.testbed import apache_config, content
+from trimtab.testbed._private import worker_user
+from trimtab.testbed._swapped import SwappedServer
 from trimtab.testbed.apache_config import ApacheSpec
-from trimtab.testbed.cgroup import Confinement, Limits
-from trimtab.testbed.victims import Victims
 
 __all__ = ["ApacheSpec", "ApacheTestbed"]
 
 MODULE_DIRECTORIES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/httpd/modules")
 
 
-class ApacheTestbed(PrivateServer[ApacheSpec]):
+class ApacheTestbed(SwappedServer[ApacheSpec]):
     """A private Apache; it answers when its status page comes.
 
     Attributes:
@@ -32,9 +30,8 @@ class ApacheTestbed(PrivateServer[ApacheSpec]):
     program_name = "apache2"
     ports_wanted = 2
     status_url = ""
-    _program = _swap_device = _swap_missing = ""
+    _program = ""
     _modules: Sequence[tuple[str, Path]] = ()
-    _victims: Victims | None = None
 
     @property
     def config_file(self) -> Path:
@@ -59,26 +56,6 @@ class ApacheTestbed(PrivateServer[ApacheSpec]):
         """
         self._program, self._modules = program(), apache_config.modules(self.spec, module_directory())
 
-    def limits(self) -> Limits:
-        """The specification's, once there is the swap that it wants."""
-        spec, self._swap_device, self._swap_missing = self.spec, "", ""
-        record = self._held()
-        if spec.swap and spec.memory_limit_bytes is not None:
-            self.hold(replace(record, swap=True))
-            try:
-                self._swap_device = swap.acquire(self._registry)
-            except TrimtabError as error:
-                self._swap_missing = str(error)
-                self.hold(replace(record, swap=False))
-        return Limits(spec.memory_limit_bytes, bool(self._swap_device), spec.cores, spec.cpus, spec.cpu_weight)
-
-    def confined(self, confinement: Confinement) -> None:
-        """Adds what became of swap."""
-        if self._swap_missing:
-            confinement.missing.append(self._swap_missing)
-        elif self._swap_device:
-            confinement.applied.append(f"swap on {self._swap_device}")
-
     def furnish(self) -> None:
         """Writes its directories and pages."""
         directory = self.directory
@@ -97,11 +74,9 @@ class ApacheTestbed(PrivateServer[ApacheSpec]):
         return [self._program, "-f", os.fspath(self.config_file), "-d", os.fspath(self.directory), "-DFOREGROUND"]
 
     def launched(self, ports: Sequence[int]) -> None:
-        """Names its status page, and lets the kernel end its workers before others when memory runs out."""
+        """Names its status page."""
         self.status_url = f"http://127.0.0.1:{ports[1]}/server-status"
-        self.ending()
-        if "memory" in self.cgroups:
-            self._victims = Victims(self.pid)
+        super().launched(ports)
 
     def answers(self) -> bool:
         """One attempt to get the status page.
@@ -111,16 +86,6 @@ class ApacheTestbed(PrivateServer[ApacheSpec]):
         """
         with urllib.request.urlopen(f"{self.status_url}?auto", timeout=5):
             return True
-
-    def ending(self) -> None:
-        """Looks after the workers no more."""
-        if self._victims is not None:
-            self._victims.close()
-            self._victims = None
-
-    def released(self) -> None:
-        """Lets go of swap when nobody else has it."""
-        swap.release(self._registry)
 
 
 def program() -> str:

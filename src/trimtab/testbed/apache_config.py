@@ -29,6 +29,7 @@ class ApacheSpec:
         keep_alive_timeout_ms: how long a worker waits for the next request of a connection; 0 for KeepAlive Off.
         listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
         php: whether mod_php is loaded; only prefork can.
+        fastcgi: where its pages of PHP are made, such as "unix:/run/fpm.sock|fcgi://localhost"; empty for nowhere.
         surge_files: files of SURGE's set that it serves under /surge/; 0 for none.
         specweb99_directories: directories of SPECweb99's set that it serves under /file_set/; 0 for none.
         memory_limit_bytes: memory of the whole server; None for no limit.
@@ -50,6 +51,7 @@ class ApacheSpec:
     keep_alive_timeout_ms: int = 5000
     listen_backlog: int = 511
     php: bool = False
+    fastcgi: str = ""
     surge_files: int = 0
     specweb99_directories: int = 0
     memory_limit_bytes: int | None = None
@@ -85,7 +87,8 @@ def modules(spec: ApacheSpec, directory: Path) -> list[tuple[str, Path]]:
         UsageError: one is not installed.
     """
     cgi = "cgi" if spec.mpm == "prefork" else "cgid"
-    files = {name: directory / f"mod_{name}.so" for name in (f"mpm_{spec.mpm}", *MODULES, cgi)}
+    proxy = ("proxy", "proxy_fcgi") if spec.fastcgi else ()
+    files = {name: directory / f"mod_{name}.so" for name in (f"mpm_{spec.mpm}", *MODULES, *proxy, cgi)}
     wanted = [(f"{name}_module", file) for name, file in files.items()]
     if spec.php:
         found = sorted(directory.glob("libphp*.so"))
@@ -161,6 +164,8 @@ def text(
     if spec.php:
         lines += [f'PHPIniDir {quoted}/php"', '<FilesMatch "\\.php$">', "    SetHandler application/x-httpd-php"]
         lines.append("</FilesMatch>")
+    if spec.fastcgi:
+        lines += ['<FilesMatch "\\.php$">', f'    SetHandler "proxy:{spec.fastcgi}"', "</FilesMatch>"]
     lines.append(f'IncludeOptional {quoted}/conf-enabled/*.conf"')
     return "\n".join(lines) + "\n"
 

@@ -69,14 +69,16 @@ CGI_PATH = "/cgi-bin/service.cgi"
 DYNAMIC_PATH = "/dynamic.php"
 
 
-def dynamic_url(cpu_us: int, memory_kb: int) -> str:
+def dynamic_url(cpu_us: int, memory_kb: int, wait_us: int = 0) -> str:
     """The dynamic page that uses this much.
 
     Args:
         cpu_us: CPU time in microseconds, beside what filling the memory takes.
         memory_kb: memory written to, in KiB; it stays resident in the worker after the request.
+        wait_us: time that it waits with its memory held, as for a database, in microseconds.
     """
-    return f"{DYNAMIC_PATH}?cpu_us={cpu_us}&memory_kb={memory_kb}"
+    waits = f"&wait_us={wait_us}" if wait_us else ""
+    return f"{DYNAMIC_PATH}?cpu_us={cpu_us}&memory_kb={memory_kb}{waits}"
 
 
 def cgi_url(service_ms: int, size_bytes: int = 100) -> str:

@@ -15,9 +15,11 @@ class NginxSpec:
     Args:
         processes: worker processes.
         connections: connections that each may have at a time.
+        status: whether it has a page of stub_status at /nginx_status.
         keep_alive_timeout_ms: how long it keeps an idle connection; 0 for not at all.
         listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
         specweb99_directories: directories of SPECweb99's set that it serves under /file_set/; 0 for none.
+        fastcgi: where its pages of PHP are made, such as "unix:/run/fpm.sock"; empty for nowhere.
         cpus: the CPUs it may run on; None for all.
         cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
 
@@ -27,9 +29,11 @@ class NginxSpec:
 
     processes: int = 1
     connections: int = 4096
+    status: bool = False
     keep_alive_timeout_ms: int = 75_000
     listen_backlog: int = 511
     specweb99_directories: int = 0
+    fastcgi: str = ""
     cpus: tuple[int, ...] | None = None
     cpu_weight: int = 1
 
@@ -67,9 +71,26 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
         f"    keepalive_timeout {spec.keep_alive_timeout_ms}ms;",
         *(f"    {place}_temp_path {directory}/run/{place};" for place in places),
         "    server {",
+        *(["        location = /nginx_status { stub_status; }"] if spec.status else []),
         f"        listen 127.0.0.1:{port} backlog={spec.listen_backlog};",
         f"        root {directory}/htdocs;",
+        *([] if not spec.fastcgi else [f"        location ~ \\.php$ {{ {_passed(spec.fastcgi)} }}"]),
         "    }",
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _passed(fastcgi: str) -> str:
+    """What hands a page on, with what Debian's snippets/fastcgi-php.conf says of it."""
+    given = {
+        "SCRIPT_FILENAME": "$document_root$fastcgi_script_name",
+        "SCRIPT_NAME": "$fastcgi_script_name",
+        "QUERY_STRING": "$query_string",
+        "REQUEST_METHOD": "$request_method",
+        "REQUEST_URI": "$request_uri",
+        "SERVER_PROTOCOL": "$server_protocol",
+    }
+    return " ".join(
+        [*(f"fastcgi_param {name} {value};" for name, value in given.items()), f"fastcgi_pass {fastcgi};"]
+    )

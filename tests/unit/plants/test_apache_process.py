@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_program, _apache_status
+from trimtab.plants import _apache_process, _apache_program, _apache_status, _master
 from trimtab.plants._apache_config import Origin, evaluate
 from trimtab.plants._apache_process import Parent, find
 from trimtab.plants._apache_program import Program, _options
@@ -55,13 +55,13 @@ def test_one_of_our_own_is_taken_where_strangers_run_others(monkeypatch: pytest.
 
 
 def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:
-    assert "\x1b" not in str(Parent(1, 1, Path("/x"), ("apache2", "\x1b[2J"), os.geteuid()))
+    assert "\x1b" not in Parent(1, 1, Path("/x"), ("apache2", "\x1b[2J"), os.geteuid()).line
 
 
 def test_a_signal_goes_to_the_process_that_was_looked_at_and_to_no_later_one_with_its_id() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        started = _apache_process.start_of(child.pid)
+        started = _master.start_of(child.pid)
         assert started is not None
         later = Parent(child.pid, started - 1, Path("/x"), (), os.geteuid())
         with pytest.raises(PlantGone):
@@ -107,8 +107,8 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert _apache_process._address("0100007F") == "127.0.0.1"
-    assert _apache_process._address("00000000000000000000000001000000") == "::1"
+    assert _master._address("0100007F") == "127.0.0.1"
+    assert _master._address("00000000000000000000000001000000") == "::1"
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:

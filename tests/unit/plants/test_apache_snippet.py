@@ -11,8 +11,9 @@ import pytest
 from trimtab.errors import UsageError
 from trimtab.plants._apache_process import Parent
 from trimtab.plants._apache_program import Program
-from trimtab.plants._apache_snippet import before_all, compose, leftover, read, write
+from trimtab.plants._apache_snippet import compose
 from trimtab.plants._apache_undo import script
+from trimtab.plants._own_file import before_all, leftover, read, write
 
 VALUES = {"max_request_workers": 40, "keep_alive_timeout_ms": 700}
 

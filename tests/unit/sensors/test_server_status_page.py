@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.sensors._polled_page import Reply
 from trimtab.sensors._status_page import Page, parse
-from trimtab.sensors.server_status import ServerStatus, _difference, _Reply, _restarted
+from trimtab.sensors.server_status import ServerStatus, _difference, _restarted
 
 URL = "http://127.0.0.1/server-status"
 PREFORK = b"""HTTP/1.1 200 OK\r
@@ -71,7 +72,7 @@ def test_what_is_no_status_page_is_not_measured(reply: bytes, message: str) -> N
 def test_the_readings_are_differences_without_our_own_requests() -> None:
     first = parse(PREFORK, URL)
     last = changed(first, Total_Accesses="45", Total_kBytes="1007", Total_Duration="4176")
-    readings = _difference(_Reply(10.0, 1, first), _Reply(12.0, 2, last))
+    readings = _difference(Reply(10.0, 1, first), Reply(12.0, 2, last))
     assert readings["request_rate_hz"] == (22 - 1) / 2
     assert readings["byte_rate_bytes_hz"] == (1000 * 1024 - len(PREFORK)) / 2
     assert readings["busy_workers"] == 1
@@ -82,13 +83,13 @@ def test_the_readings_are_differences_without_our_own_requests() -> None:
 def test_the_duration_counts_as_often_as_the_mpm_adds_it(mpm: str, stops: int) -> None:
     first = changed(parse(PREFORK, URL), ServerMPM=mpm)
     last = changed(first, Total_Accesses="34", Total_Duration="3076")
-    readings = _difference(_Reply(0.0, 1, first), _Reply(1.0, 2, last))
+    readings = _difference(Reply(0.0, 1, first), Reply(1.0, 2, last))
     assert readings["service_time_s"] == pytest.approx(1.0 / 10 / stops)
 
 
 def test_without_requests_there_is_no_service_time() -> None:
     first = parse(PREFORK, URL)
-    readings = _difference(_Reply(0.0, 1, first), _Reply(1.0, 2, changed(first, Total_Accesses="24")))
+    readings = _difference(Reply(0.0, 1, first), Reply(1.0, 2, changed(first, Total_Accesses="24")))
     assert readings["request_rate_hz"] == 0
     assert "service_time_s" not in readings
 
@@ -96,7 +97,7 @@ def test_without_requests_there_is_no_service_time() -> None:
 def test_with_extended_status_off_there_are_only_workers() -> None:
     fields = {k: v for k, v in parse(PREFORK, URL).text.items() if not k.startswith("Total")}
     page = Page(fields, 100)
-    assert set(_difference(_Reply(0.0, 1, page), _Reply(1.0, 2, page))) == {
+    assert set(_difference(Reply(0.0, 1, page), Reply(1.0, 2, page))) == {
         "busy_workers",
         "idle_workers",
         "idle_held_workers",
@@ -106,9 +107,9 @@ def test_with_extended_status_off_there_are_only_workers() -> None:
 def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:
     first = parse(PREFORK, URL)
     later = changed(first, RestartTime="Saturday, 21-Nov-2026 20:15:40 UTC", Total_Accesses="99")
-    assert _restarted(_Reply(0, 1, first), _Reply(1, 2, later))
-    assert _restarted(_Reply(0, 1, first), _Reply(1, 2, changed(first, Total_Accesses="2")))
-    assert not _restarted(_Reply(0, 1, first), _Reply(1, 2, changed(first, Total_Accesses="24")))
+    assert _restarted(Reply(0, 1, first), Reply(1, 2, later))
+    assert _restarted(Reply(0, 1, first), Reply(1, 2, changed(first, Total_Accesses="2")))
+    assert not _restarted(Reply(0, 1, first), Reply(1, 2, changed(first, Total_Accesses="24")))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 <?php
-// A page that costs what its query says: cpu_us of CPU time and memory_kb of memory written to.
+// A page that costs what its query says: cpu_us of CPU time, memory_kb of memory written to, and wait_us of waiting, as
+// for a database.
 // The memory is taken in many small pieces, so that PHP's allocator serves it from chunks that it keeps for the
 // next request: this is what makes a worker of a real application big.
 $cpu_us = max(0, (int)($_GET['cpu_us'] ?? 0));
@@ -27,6 +28,10 @@ while (used_us($begin) - $filled_us < $cpu_us) {
     for ($i = 0; $i < 32; $i++) {
         $digest = md5($digest);
     }
+}
+$until_ns = hrtime(true) + 1000 * max(0, (int)($_GET['wait_us'] ?? 0));
+while (($left_ns = $until_ns - hrtime(true)) > 0) {
+    usleep(intdiv($left_ns, 1000) + 1);
 }
 header('Content-Type: text/html');
 $line = "<p>$digest: " . count($held) . " pieces</p>\n";

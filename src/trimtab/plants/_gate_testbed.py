@@ -1,0 +1,57 @@
+"""A gate and a mapped file without a server, for whoever needs any, such as the conformance kit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from trimtab.clock import SystemClock
+from trimtab.gate import place as places
+from trimtab.gate.pair import Pair
+from trimtab.gate.place import Place
+from trimtab.gate.spec import parse
+from trimtab.sensors import _shared_file
+
+_SPEC = """
+listen = [8080]
+workers = 100
+guarantee = "relative"
+[[class]]
+name = "premium"
+match = [{ source = "127.0.1.0/24" }]
+desired = 1
+[[class]]
+name = "basic"
+desired = 3
+"""
+
+
+@contextlib.contextmanager
+def keep_alive() -> Iterator[tuple[str, ...]]:
+    """The mapped file of a run, and the words with which the command line names it."""
+    with _run("keep-alive") as place:
+        yield ("--name", place.name)
+
+
+@contextlib.contextmanager
+def gate() -> Iterator[tuple[str, ...]]:
+    """A gate, and the words with which the command line names it."""
+    with _run("gate") as place:
+        line = parse(_SPEC).start(place.directory)
+        place.write_start_line(line)
+        pair = Pair(place, line, SystemClock(), lambda _: None)
+        try:
+            yield ("--name", place.name)
+        finally:
+            pair.stop()
+
+
+@contextlib.contextmanager
+def _run(what: str) -> Iterator[Place]:
+    place = places.claim(f"testbed-{what}-{os.getpid()}")
+    try:
+        _shared_file.create(place.shared)
+        yield place
+    finally:
+        place.release()

@@ -1,0 +1,69 @@
+"""PHP-FPM as a plant: how the command line names a pool, what the doctor says, and a private one for tests."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.core import Clock, Finding, Habits
+from trimtab.plants.php_fpm import process
+from trimtab.plants.php_fpm.findings import findings
+from trimtab.plants.php_fpm.plant import PhpFpm
+
+HABITS = Habits()
+PLANT = PhpFpm
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of an FPM."""
+    parser.add_argument("--pid", type=int, help="process id of FPM's master, when several run")
+    parser.add_argument("--pool", metavar="NAME", help="the pool (default: the only one)")
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
+    parser.add_argument(
+        "--fpm-option",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="a word of what FPM was started with beside -y and its file, which its title hides, such as "
+        "--fpm-option=-c --fpm-option=/etc/own.ini; may be repeated",
+    )
+    parser.add_argument(
+        "--accept-lost-requests",
+        action="store_true",
+        help="reload although process_control_timeout is 0 and requests in progress are lost by it",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> PhpFpm:
+    """The pool that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    return PhpFpm.attach(
+        clock, args.pid, args.pool, args.snippet_directory, args.fpm_option, args.accept_lost_requests
+    )
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each FPM that runs here."""
+    running = process.running()
+    if not running:
+        return (Finding("php-fpm", False, "none runs here", "start PHP-FPM"),)
+    return tuple(finding for master in running for finding in findings(master))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A private FPM with Debian's own pool, and the words with which the command line names it."""
+    from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+
+    with FpmTestbed(FpmSpec()) as bed:
+        yield ("--pid", str(bed.pid))

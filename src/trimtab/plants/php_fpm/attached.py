@@ -1,0 +1,139 @@
+"""One running FPM and one of its pools: what is in force there, and what stands on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trimtab.core import Clock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants._vetted import same_files, vet
+from trimtab.plants.php_fpm import knobs, status
+from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
+from trimtab.plants.php_fpm.process import FpmMaster
+from trimtab.plants.php_fpm.program import Program, Verdict
+
+_PAGE_PATIENCE_S = 2.0
+CLEAN = "process_control_timeout"
+"""The setting that lets requests in progress finish in a reload."""
+
+
+class Attached:
+    """A running FPM, looked at as one of its pools.
+
+    Args:
+        master: its master.
+        clock: for the status page.
+        pool: the pool; None when there is only one.
+        options: what FPM was started with beside its configuration.
+
+    Attributes:
+        master: as given.
+        program: its program.
+        pool: the pool.
+        loaded: the configuration as FPM has loaded it.
+        in_force: knob to value.
+        pending: a file that was changed after FPM loaded it, so that it is not known what is in force; else None.
+        place: where the pool's status page is.
+
+    Raises:
+        UsageError: it cannot be read from here; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(self, master: FpmMaster, clock: Clock, pool: str | None = None, options: Sequence[str] = ()) -> None:
+        vet(master)
+        self.master = master
+        self.clock = clock
+        self.program = Program(master.exe, master.config_file, tuple(options))
+        vet(master)
+        self.loaded = self.read()
+        self.pool = _chosen(self.loaded, pool)
+        self.place = status.place(self.loaded, self.pool)
+        self.in_force: Mapping[str, int] = knobs.values(self.loaded, self.pool)
+        self.pending = self._changed_since_load()
+        self._generation = master.generation()
+
+    @property
+    def timeout_s(self) -> int:
+        """How long a reload waits for requests in progress; 0 for not at all."""
+        return self.loaded.seconds(GLOBAL, CLEAN)
+
+    @property
+    def listen(self) -> str:
+        """Where the pool listens."""
+        return self.loaded.text(self.pool, "listen")
+
+    def read(self) -> Configuration:
+        """The configuration as it is on disk.
+
+        Raises:
+            UsageError: it cannot be read, or somebody else could change it.
+        """
+        found = read(self.program.config_file, self.program.prefix)
+        same_files(self.master, found.stamps)
+        return found
+
+    def test(self) -> Verdict:
+        """Has FPM check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.master)
+        self.read()
+        return self.program.test()
+
+    def refresh(self) -> None:
+        """Notices that somebody else has reloaded FPM.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        self.master.check()
+        now = self.master.generation()
+        if now and not now & self._generation:
+            self.reloaded()
+
+    def reloaded(self) -> None:
+        """FPM has loaded what is on disk now."""
+        self.loaded = self.read()
+        self.in_force = knobs.values(self.loaded, self.pool)
+        self.place = status.place(self.loaded, self.pool)
+        self.pending = None
+        self._generation = self.master.generation()
+
+    def _changed_since_load(self) -> Path | None:
+        """A file that was changed after FPM was started or reloaded.
+
+        Raises:
+            UsageError: the status page does not say when that was.
+        """
+        try:
+            page = status.ask(self.place, self.clock, _PAGE_PATIENCE_S)
+        except NotMeasured as error:
+            raise UsageError(f"the status page of pool {self.pool} at {self.place.address}: {error}") from None
+        if page is None:
+            raise UsageError(
+                f"the status page of pool {self.pool} did not answer within {_PAGE_PATIENCE_S:g} s: all workers are "
+                f"busy; 'pm.status_listen = 127.0.0.1:9001' in [{self.pool}] gives it a process of its own"
+            )
+        for path in self.loaded.files:
+            if self.loaded.stamps[path][2] // 10**9 > page.started_s:
+                return path
+        return None
+
+
+def _chosen(configuration: Configuration, pool: str | None) -> str:
+    """The pool that is meant.
+
+    Raises:
+        UsageError: there is no such pool, or several and none was named.
+    """
+    there = configuration.pools()
+    if pool is not None and pool not in there:
+        raise UsageError(f"unknown pool {pool!r}: there are {', '.join(there)}")
+    if pool is None and len(there) != 1:
+        raise UsageError(f"several pools, choose one with --pool: {', '.join(there)}")
+    return pool or there[0]

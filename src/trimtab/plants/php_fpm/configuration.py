@@ -1,0 +1,199 @@
+"""FPM's configuration as it is on disk: its files in the order in which FPM reads them, and what they set.
+
+A later setting of the same key in the same section replaces an earlier one, in whatever file it stands, and a section
+goes on across the end of an included file (sapi/fpm/fpm/fpm_conf.c, tried with PHP 8.2). Nothing that somebody else
+could change is read (`trimtab.trust`).
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.files import read_text
+from trimtab.trust import open_trusted, printable, require_trusted
+
+GLOBAL = "global"
+_SECTION = re.compile(r"\s*\[([^\]]*)\]\s*(;.*)?$")
+_SETTING = re.compile(r"\s*([^=;\s\[]+(?:\[[^\]]*\])?)\s*=\s*(.*?)\s*$")
+_QUOTED = re.compile(r"(\"[^\"]*\"|'[^']*')\s*(;.*)?$")
+_TIME = re.compile(r"(\d+)([smhd]?)$")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST_FILES = 1000
+
+Stamp = tuple[int, int, int]
+"""Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too); zeros for no such path."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line that sets something.
+
+    Args:
+        section: the pool's name, or "global".
+        key: such as "pm.max_children".
+        value: without quotes.
+        file: where it stands.
+        line: its number there, from 1.
+    """
+
+    section: str
+    key: str
+    value: str
+    file: Path
+    line: int
+
+    @property
+    def where(self) -> str:
+        """Its place, for a message."""
+        return f"{self.file} line {self.line}"
+
+
+@dataclass
+class Configuration:
+    """All that the files say.
+
+    Attributes:
+        settings: every setting, in the order in which FPM reads them.
+        files: the files, in that order.
+        patterns: what `include` names, in that order.
+        stamps: of the files and of the directories in which included ones are looked for.
+    """
+
+    settings: list[Setting] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    patterns: list[Path] = field(default_factory=list)
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+
+    def all(self, section: str, key: str) -> list[Setting]:
+        """Every setting of a key, in order; the last one counts."""
+        return [one for one in self.settings if one.section == section and one.key == key]
+
+    def text(self, section: str, key: str) -> str:
+        """What a key is set to; empty where it is not set."""
+        found = self.all(section, key)
+        return found[-1].value.replace("$pool", section) if found else ""
+
+    def number(self, section: str, key: str) -> int:
+        """What a key is set to; 0 where it is not set, as FPM has it.
+
+        Raises:
+            UsageError: it is not a number.
+        """
+        text = self.text(section, key) or "0"
+        if not text.isdecimal() or len(text) > 9:
+            raise UsageError(f"{key} = {printable(text)} in {self.all(section, key)[-1].where} is not a number")
+        return int(text)
+
+    def seconds(self, section: str, key: str) -> int:
+        """A time in seconds; 0 where it is not set.
+
+        Raises:
+            UsageError: it is not a time.
+        """
+        text = self.text(section, key) or "0"
+        found = _TIME.match(text)
+        if found is None:
+            raise UsageError(f"{key} = {printable(text)} in {self.all(section, key)[-1].where} is not a time")
+        return int(found[1]) * _SECONDS[found[2]]
+
+    def pools(self) -> list[str]:
+        """The pools, in order."""
+        return list(dict.fromkeys(one.section for one in self.settings if one.section not in (GLOBAL, "")))
+
+    def changed(self) -> list[Path]:
+        """The files and directories that are not as they were when they were read."""
+        return [path for path, was in self.stamps.items() if stamp(path) != was]
+
+
+def stamp(path: Path) -> Stamp:
+    """What tells a file from itself after a change."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_size, status.st_ctime_ns)
+
+
+def read(main: Path, prefix: Path = Path("/usr"), overlay: Mapping[Path, str | None] | None = None) -> Configuration:
+    """Reads a configuration.
+
+    Args:
+        main: its first file.
+        prefix: where a relative `include` starts.
+        overlay: files to imagine, or (None) to leave out.
+
+    Raises:
+        UsageError: a file cannot be read, or somebody else could change what is read.
+    """
+    reader = _Reader(prefix, overlay or {})
+    reader.file(main, 0)
+    return reader.out
+
+
+class _Reader:
+    def __init__(self, prefix: Path, overlay: Mapping[Path, str | None]) -> None:
+        self.out = Configuration()
+        self._prefix = prefix
+        self._overlay = overlay
+        self._section = GLOBAL
+
+    def file(self, path: Path, depth: int) -> None:
+        """Takes in one file and those that it includes."""
+        if depth > 20 or len(self.out.files) >= _MOST_FILES:
+            raise UsageError(f"{printable(str(path))}: FPM's configuration includes itself, or too many files")
+        text = self._overlay.get(path)
+        if text is None:
+            try:
+                self.out.stamps[path] = stamp(path)
+                text = read_text(open_trusted(path), path)
+            except OSError as error:
+                raise UsageError(f"cannot read {printable(str(path))}: {error.strerror}") from None
+        self.out.files.append(path)
+        for number, line in enumerate(text.splitlines(), 1):
+            self._line(path, number, line, depth)
+
+    def _line(self, path: Path, number: int, line: str, depth: int) -> None:
+        if found := _SECTION.match(line):
+            self._section = found[1].strip()
+            return
+        found = _SETTING.match(line)
+        if found is None:
+            return
+        value = found[2]
+        quoted = _QUOTED.match(value)
+        value = quoted[1][1:-1] if quoted else value.partition(";")[0].rstrip()
+        if found[1] == "include":
+            self._include(Path(value) if value.startswith("/") else self._prefix / value, depth)
+            return
+        self.out.settings.append(Setting(self._section, found[1], value, path, number))
+
+    def _include(self, pattern: Path, depth: int) -> None:
+        """The files of a pattern, sorted by bytes as glob(3) does in FPM's locale."""
+        self.out.patterns.append(pattern)
+        if not glob.has_magic(str(pattern)):
+            self.file(pattern, depth + 1)
+            return
+        directory = pattern.parent
+        if not glob.has_magic(str(directory)):
+            require_trusted(directory)
+            self.out.stamps[directory] = stamp(directory)
+        names = {Path(name) for name in glob.glob(str(pattern))}
+        names |= {p for p, t in self._overlay.items() if t is not None and p.parent == directory and _of(p, pattern)}
+        for name in sorted(names - {p for p, t in self._overlay.items() if t is None}):
+            self.file(name, depth + 1)
+
+
+def _of(path: Path, pattern: Path) -> bool:
+    return fnmatchcase(path.name, pattern.name) and not path.name.startswith(".")
+
+
+def directories(configuration: Configuration, name: str) -> list[Path]:
+    """The included directories in which a file of this name would be read, the last one first."""
+    wild = [p for p in configuration.patterns if _of(p.parent / name, p) and p.name != name]
+    return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))

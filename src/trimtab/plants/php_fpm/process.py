@@ -1,0 +1,92 @@
+"""The processes of a running FPM: its master, which configuration that has, its workers, its generations.
+
+The master writes its title over its own command line and environment, so what it was started with beside its
+configuration cannot be read. At every start it makes a pair of sockets for its signals; those that listen it inherits
+through a reload, in which it executes itself. So a reload has taken place when the master holds none of the sockets
+any more that it held beside the listening ones (`fpm_signals_init_main` in sapi/fpm/fpm/fpm_signals.c).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from trimtab.plants._master import Master, children, chosen, descriptors, masters, start_of
+
+_NAME = re.compile(r"php-fpm([\d.]+)?")
+_TITLE = re.compile(r"php-fpm: master process \((.+)\)")
+_POOL = "php-fpm: pool "
+_LISTENS = "0A"
+_ACCEPTS = "00010000"
+
+
+class FpmMaster(Master):
+    """The master process of a running FPM."""
+
+    title = "PHP-FPM"
+
+    @property
+    def config_file(self) -> Path:
+        """Its configuration, from its title; a relative path begins where the master was started."""
+        found = _TITLE.match(" ".join(self.argv))
+        path = Path(found[1] if found else "")
+        return path if path.is_absolute() else Path(os.readlink(f"/proc/{self.pid}/cwd")) / path
+
+    def workers(self, pool: str) -> tuple[int, ...]:
+        """The running workers of a pool."""
+        title = f"{_POOL}{pool}".encode()
+        return tuple(pid for pid in children(self.pid) if start_of(pid) is not None and _words(pid) == title)
+
+    def generation(self) -> frozenset[str]:
+        """The sockets that only this execution of the master holds; empty in the moment of a reload.
+
+        Raises:
+            UsageError: not permitted.
+        """
+        return descriptors(self.pid, "socket") - _listening(self.pid)
+
+
+def running() -> list[FpmMaster]:
+    """Every running FPM."""
+    return masters(FpmMaster, lambda name: _NAME.fullmatch(name) is not None, lambda argv: bool(_title(argv)))
+
+
+def find(pid: int | None) -> FpmMaster:
+    """The running FPM that is meant.
+
+    Args:
+        pid: the process id of its master; None when there is only one, or this user runs only one.
+
+    Raises:
+        UsageError: there is none, or there are several and none was named.
+    """
+    return chosen(pid, running(), "PHP-FPM", "php-fpm")
+
+
+def _title(argv: tuple[str, ...]) -> re.Match[str] | None:
+    return _TITLE.match(" ".join(argv))
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].rstrip()
+    except OSError:
+        return b""
+
+
+def _listening(pid: int) -> frozenset[str]:
+    """The sockets of the process's network namespace that listen, by their kernel names."""
+    found = set()
+    for table in ("tcp", "tcp6", "unix"):
+        try:
+            rows = Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            fields = row.split()
+            if table == "unix" and fields[3] == _ACCEPTS:
+                found.add(f"socket:[{fields[6]}]")
+            elif table != "unix" and fields[3] == _LISTENS:
+                found.add(f"socket:[{fields[9]}]")
+    return frozenset(found)

@@ -1,0 +1,91 @@
+"""Asks FPM's own program whether it would start with its configuration as it is on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.own import SYSTEM_PATH
+from trimtab.trust import printable, require_trusted
+
+_PASSED = re.compile(r"LANG|TZ|LC_\w+")
+_STAMP = re.compile(r"^\[[^\]]*\] ")
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the configuration test said.
+
+    Args:
+        valid: whether FPM would start with this configuration.
+        message: what it said, in one line.
+    """
+
+    valid: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of a running FPM.
+
+    Args:
+        exe: path of the program.
+        config_file: the configuration of its master.
+        options: what it was started with beside that, which the user says because the master hides it.
+    """
+
+    exe: Path
+    config_file: Path
+    options: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> Path:
+        """Where its relative paths begin: `-p`, else what it was built with (/usr)."""
+        for flag, value in zip(self.options, self.options[1:], strict=False):
+            if flag in ("-p", "--prefix"):
+                return Path(value)
+        return Path("/usr")
+
+    @property
+    def argv(self) -> list[str]:
+        """The command of the test: to its standard error (-F -O), so that nothing is written to FPM's log."""
+        return [str(self.exe), *self.options, "-F", "-O", "-t", "-y", str(self.config_file)]
+
+    def test(self) -> Verdict:
+        """Has FPM check its configuration; who runs this has looked at the files (`configuration.read`).
+
+        Raises:
+            UsageError: the program cannot be run, or somebody else could change it or what its options name.
+        """
+        for path in (self.exe, *(Path(word) for word in self.options if "/" in word)):
+            require_trusted(path)
+        environ = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
+        try:
+            answer = subprocess.run(
+                self.argv,
+                env={**environ, "PATH": SYSTEM_PATH},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE_S,
+                check=False,
+                cwd="/",
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"cannot run {self.exe} -t: {error}") from None
+        return Verdict(answer.returncode == 0, _said(answer.stderr.splitlines()))
+
+
+def _said(lines: Sequence[str]) -> str:
+    """What the program said against its configuration, in one line."""
+    told = [_STAMP.sub("", line.strip()) for line in lines]
+    wrong = [line for line in told if line.startswith(("ALERT: ", "ERROR: "))] or told
+    return printable("; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in wrong if line)))

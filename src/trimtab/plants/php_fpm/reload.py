@@ -1,0 +1,74 @@
+"""A reload of FPM, from the signal until the new generation serves.
+
+At SIGUSR2 the master asks all workers of all pools to end (SIGQUIT), waits for them for process_control_timeout at
+most, ends those that are left, and executes itself with the listening sockets kept. A worker that was asked
+ends when its request is done. What was tried with PHP 8.2, and what follows from it:
+
+- With process_control_timeout = 0, as shipped, the workers are ended at once: requests in progress are lost, their
+  connections reset. With a time given, they finish; a sleep() in a script is cut short by the signal.
+- Connections wait in the queue of the kernel meanwhile and are served afterwards, at a Unix socket as over TCP.
+- All pools wait for the slowest request of any of them: that is how long nothing is served.
+- A pool begins with start_servers workers (dynamic) or with none (ondemand), and grows from there.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed
+from trimtab.plants.php_fpm.process import FpmMaster
+
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long things may take, in seconds.
+
+    Args:
+        reload_s: beyond process_control_timeout, until the master has executed itself.
+        serve_s: until the workers of the new generation are there.
+        page_s: until the status page answers.
+    """
+
+    reload_s: float = 10.0
+    serve_s: float = 10.0
+    page_s: float = 5.0
+
+
+def reload(master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Clock, patience: Patience) -> int:
+    """Reloads FPM and waits until the pool has its first workers.
+
+    Args:
+        master: FPM's master.
+        pool: the pool.
+        least: workers that it must have then.
+        timeout_s: process_control_timeout.
+        clock: for the waits.
+        patience: how long to wait.
+
+    Returns:
+        Workers of the pool at the end of the wait.
+
+    Raises:
+        ApplyFailed: it did not reload, or its workers did not come, in time.
+        PlantGone: it has ended.
+        UsageError: not permitted.
+    """
+    before = master.generation()
+    master.signal(signal.SIGUSR2)
+    deadline = clock.now_s() + timeout_s + patience.reload_s
+    while not (now := master.generation()) or now & before:
+        master.check()
+        if clock.now_s() > deadline:
+            raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
+        clock.sleep(_POLL_S)
+    deadline = clock.now_s() + patience.serve_s
+    while len(workers := master.workers(pool)) < least:
+        master.check()
+        if clock.now_s() > deadline:
+            raise ApplyFailed(f"{len(workers)} workers of pool {pool} run after the reload, not {least}")
+        clock.sleep(_POLL_S)
+    return len(workers)

@@ -1,0 +1,125 @@
+"""trimtab's own file for a pool: a later section of the same name, whose settings replace the operator's.
+
+FPM merges sections of one name across its files, the later setting replacing the earlier (tried with PHP 8.2), so a
+file that is included last needs nothing of the operator's to be touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants import _own_file
+from trimtab.plants.php_fpm import knobs
+from trimtab.plants.php_fpm.configuration import Configuration, Setting, directories, read
+from trimtab.plants.php_fpm.program import Program
+from trimtab.trust import printable
+
+_PLAIN = re.compile(r"[\w.-]+")
+
+
+def name(pool: str) -> str:
+    """The file's name, one for each pool; it sorts after what an operator is likely to have there.
+
+    Raises:
+        UsageError: the pool's name cannot be part of a file's.
+    """
+    if _PLAIN.fullmatch(pool) is None:
+        raise UsageError(
+            f"pool {printable(pool)} cannot be changed: its name is not of letters, digits, '.', '-', '_'"
+        )
+    return f"zz-trimtab-{pool}.conf"
+
+
+def compose(pool: str, values: Mapping[str, int], before: str | None) -> str:
+    """The text of the file.
+
+    Args:
+        pool: the pool.
+        values: knob name to value.
+        before: what was there before; None for nothing.
+    """
+    lines = [f"[{pool}]", *(knobs.written(knob, value) for knob, value in sorted(values.items()))]
+    return _own_file.compose("".join(f"{line}\n" for line in lines), before, ";")
+
+
+def place(
+    program: Program, configuration: Configuration, pool: str, values: Mapping[str, int], chosen: Path | None
+) -> Path:
+    """The path for our file.
+
+    Args:
+        program: the program with its configuration.
+        configuration: as it is on disk.
+        pool: the pool.
+        values: knob name to value, of all knobs.
+        chosen: the directory that the user named; None to look for one.
+
+    Raises:
+        UsageError: no directory is included where the file would take effect; the message gives the line to add.
+    """
+    main = program.config_file
+    file = name(pool)
+    found = directories(configuration, file)
+    if chosen is not None:
+        found = [one for one in found if one.resolve() == chosen.resolve()]
+    reasons = [] if found else [f"{chosen} is not included" if chosen else "it includes no directory"]
+    for directory in found:
+        path = directory / file
+        imagined = read(main, program.prefix, {path: compose(pool, values, None)})
+        reason = _overridden(imagined, configuration, path, pool, values)
+        if not reason:
+            return path
+        reasons.append(f"in {directory} {reason}")
+    wanted = chosen or main.parent / "pool.d"
+    raise UsageError(
+        f"no place for trimtab's settings in {main} ({'; '.join(reasons)}): make sure that 'include={wanted}/*.conf' "
+        "is its last line and reload PHP-FPM"
+    )
+
+
+def edits(
+    before: Configuration, now: Configuration, pool: str, wanted: Iterable[str], ours: Path | None
+) -> dict[str, str]:
+    """The knobs that somebody else has set since, and what was found.
+
+    Args:
+        before: the configuration when trimtab attached.
+        now: as it is on disk.
+        pool: the pool.
+        wanted: the knobs to look at.
+        ours: our own file.
+    """
+    found = {}
+    for knob in wanted:
+        was, there = (_others(one, pool, knob, ours) for one in (before, now))
+        if was != there:
+            touched = [one for one in there if one not in was] or [one for one in was if one not in there] or there
+            found[knob] = f"{knob} was edited in {touched[0][0]}; trimtab leaves it alone now"
+    return found
+
+
+def _others(configuration: Configuration, pool: str, knob: str, ours: Path | None) -> list[tuple[Path, str]]:
+    """The settings of a knob outside of our file. Line numbers may shift and say nothing."""
+    return [(one.file, one.value) for one in configuration.all(pool, knobs.KEYS[knob]) if one.file != ours]
+
+
+def _overridden(
+    imagined: Configuration, real: Configuration, path: Path, pool: str, values: Mapping[str, int]
+) -> str:
+    """Why our file would not take effect, or would change more than it says; empty when neither is so."""
+    if path not in imagined.files:
+        return "it would not be read"
+    for knob in values:
+        last = imagined.all(pool, knobs.KEYS[knob])[-1]
+        if last.file != path:
+            return f"{last.key} in {last.where} would have the last word"
+    if _without(imagined, path) != _without(real, path):
+        return "what follows it without a section of its own would become part of it"
+    return ""
+
+
+def _without(configuration: Configuration, path: Path) -> list[Setting]:
+    return [one for one in configuration.settings if one.file != path]

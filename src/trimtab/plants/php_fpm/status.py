@@ -1,0 +1,239 @@
+"""Sensor: what FPM says of a pool on its status page, fetched from the pool's own socket without a web server.
+
+| reading                 | from                                                                              |
+|-------------------------|-----------------------------------------------------------------------------------|
+| request_rate_hz         | "accepted conn", which counts requests as they begin; ours are subtracted           |
+| busy_workers            | "active processes", mean over the replies in the window; ours is counted as idle      |
+| idle_workers            | "idle processes", mean over the replies in the window                             |
+| slow_request_rate_hz    | "slow requests", which FPM counts where request_slowlog_timeout is set            |
+| children_limit_rate_hz  | "max children reached": how often the pool would have grown and was not allowed to |
+
+The page is answered by a worker of the pool, so under overload its request waits in the listen queue with all others,
+and it takes the place of one of them. So the worker that answers is not counted as busy, unless somebody waits
+at that moment, whom it would serve otherwise. With `pm.status_listen` (PHP 8.0) the page has a socket and a process
+of its own, waits for nobody and takes no place. "listen queue" on the page is 0 for a Unix socket whatever waits
+there, and up to a second old for TCP: the queue is read from the kernel (`unix_queue`, `accept_queue`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Clock, Readings
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.php_fpm import fastcgi
+from trimtab.plants.php_fpm.configuration import Configuration
+from trimtab.sensors._polled_page import Polled, Reply
+from trimtab.sensors._status_page import Endpoint
+
+_COUNTED = ("accepted conn", "idle processes", "active processes", "max children reached", "slow requests")
+_FIELDS = (*_COUNTED, "start time")
+_LARGEST = 10**15
+_ANYWHERE = {"", "*", "0.0.0.0", "[::]"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page says.
+
+    Args:
+        pm: the process manager, such as "dynamic".
+        numbers: its figures by name.
+    """
+
+    pm: str
+    numbers: Mapping[str, int]
+
+    @property
+    def started_s(self) -> int:
+        """When FPM was started or reloaded, in seconds since 1970."""
+        return self.numbers["start time"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pool's status page is.
+
+    Args:
+        address: the socket.
+        path: its path, such as "/status".
+        apart: whether it has a socket and a process of its own.
+    """
+
+    address: str
+    path: str
+    apart: bool
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where to connect."""
+        return endpoint(self.address)
+
+
+def endpoint(address: str) -> Endpoint:
+    """Where to connect for what FPM calls `listen`: a path, a port, or an address with a port.
+
+    Raises:
+        UsageError: it is not on this machine, or cannot be understood.
+    """
+    if address.startswith("/"):
+        return socket.AF_UNIX, address
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise UsageError(f"listen = {address!r} cannot be understood")
+    local = "127.0.0.1" if host in _ANYWHERE else host.strip("[]")
+    return socket.AF_INET6 if ":" in local else socket.AF_INET, (local, int(port))
+
+
+def place(configuration: Configuration, pool: str) -> Place:
+    """Where the status page of a pool is.
+
+    Raises:
+        UsageError: it has none; the message says how to turn it on.
+    """
+    path = configuration.text(pool, "pm.status_path")
+    if not path:
+        raise UsageError(
+            f"pool {pool} has no status page: add 'pm.status_path = /status' to [{pool}] and reload PHP-FPM"
+        )
+    apart = configuration.text(pool, "pm.status_listen")
+    return Place(apart or configuration.text(pool, "listen"), path, bool(apart))
+
+
+class PoolStatus(Polled[Page]):
+    """The status page of one pool.
+
+    Args:
+        place: where it is.
+        clock: the loop's clock.
+        waiting: how many connections wait at the pool's socket at this moment.
+        patience_s: longest time that one call may wait for a reply, in seconds.
+
+    Attributes:
+        place: as given.
+        port: of the pool, where its connections are ours too; 0 where they are not over TCP, or elsewhere.
+    """
+
+    name = "fpm-status"
+    sampling_period_s = 0.04
+    cheap = True
+    period_s = 0.1
+
+    def __init__(
+        self, place: Place, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
+    ) -> None:
+        family, address = place.endpoint
+        self.port = 0 if isinstance(address, str) or place.apart else address[1]
+        super().__init__([(family, address)], fastcgi.page(place.path, "json"), clock, patience_s)
+        self.place = place
+        self._waiting = waiting
+        self._seen: list[tuple[float, float]] = []
+
+    def understood(self, reply: bytes) -> Page | None:
+        """What a whole reply says; None for one that a reload or an idle worker's end has spoiled.
+
+        Raises:
+            NotMeasured: it is not the status page.
+        """
+        return parse(reply) if reply else None
+
+    def ours(self) -> int:
+        """Our requests that wait at the pool's socket now."""
+        if self.place.apart:
+            return 0
+        with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
+            self._collect()
+        return len(self._under_way)
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the page is off or not there.
+        """
+        self._seen = []
+        super().begin()
+
+    def came(self, page: Page) -> None:
+        """Adds one reply to the means of the window."""
+        busy, idle = page.numbers["active processes"], page.numbers["idle processes"]
+        if not self.place.apart and busy and not self._somebody_waits():
+            busy, idle = busy - 1, idle + 1
+        self._seen.append((float(busy), float(idle)))
+
+    def read(self) -> Readings:
+        """The readings of the window.
+
+        Raises:
+            NotMeasured: no new reply came, FPM was reloaded, or the page is off.
+        """
+        first, last = self.ends()
+        if _reloaded(first, last):
+            self.forget_all_but(last)
+            raise NotMeasured("PHP-FPM was reloaded within the window, which resets its counters")
+        elapsed_s, ours = last.at_s - first.at_s, 0 if self.place.apart else last.number - first.number
+
+        def rate_hz(name: str) -> float:
+            return (last.page.numbers[name] - first.page.numbers[name]) / elapsed_s
+
+        readings = {
+            "request_rate_hz": max(0.0, rate_hz("accepted conn") - ours / elapsed_s),
+            "slow_request_rate_hz": rate_hz("slow requests"),
+            "children_limit_rate_hz": rate_hz("max children reached"),
+        }
+        if self._seen:
+            readings["busy_workers"] = sum(busy for busy, _ in self._seen) / len(self._seen)
+            readings["idle_workers"] = sum(idle for _, idle in self._seen) / len(self._seen)
+        return readings
+
+    def _somebody_waits(self) -> bool:
+        try:
+            return self._waiting() > len(self._under_way)
+        except NotMeasured:
+            return False
+
+
+def parse(reply: bytes) -> Page | None:
+    """The page from a whole FastCGI reply; None where FPM has none in the moment of a reload.
+
+    Raises:
+        NotMeasured: it is not the status page of a pool.
+    """
+    status, body = fastcgi.reply(reply)
+    if status == 500:
+        return None  # its scoreboard is being made anew, in a reload
+    try:
+        fields = json.loads(body) if status == 200 else None
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise NotMeasured(f"the pool answered with status {status} and not with its status page")
+    # Whoever may write to the pool's socket directory may have taken its place, so nothing is taken on trust.
+    numbers = {name: fields.get(name) for name in _FIELDS}
+    wrong = [name for name, value in numbers.items() if type(value) is not int or not 0 <= value < _LARGEST]
+    if wrong:
+        raise NotMeasured(f"the pool's status page has no number for {wrong[0]!r}")
+    return Page(str(fields.get("process manager")), {name: int(value or 0) for name, value in numbers.items()})
+
+
+def ask(place: Place, clock: Clock, patience_s: float) -> Page | None:
+    """The page as it is now; None when it does not come in time.
+
+    Raises:
+        NotMeasured: it is off, or nothing listens there.
+    """
+    sensor = PoolStatus(place, clock, patience_s=patience_s)
+    try:
+        Polled.begin(sensor)
+        return sensor.latest()
+    finally:
+        sensor.close()
+
+
+def _reloaded(first: Reply[Page], last: Reply[Page]) -> bool:
+    was, now = first.page.numbers, last.page.numbers
+    return now["start time"] != was["start time"] or now["accepted conn"] < was["accepted conn"]

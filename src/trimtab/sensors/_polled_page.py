@@ -1,0 +1,250 @@
+"""A status page that is asked for all the time and never waited for, and its replies near the edges of a window.
+
+The page is asked for at both edges of a window and now and then within it, and never waited for longer than 20 ms.
+When the server is saturated the request waits behind everybody else; the reply is then collected when it comes, and
+meanwhile the page is asked for again, four times per wait at most, so that replies come all the time, however late.
+Counters on such pages are cumulative: the difference of two replies, over the time between them, is exact. The
+interval of the readings is that between the first and the last reply in the window; when those are less than half
+the window apart, it reaches back to the last reply before it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+from trimtab.core.plant import Clock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.sensors._status_page import Endpoint, Fetch
+
+P = TypeVar("P")
+_FRESH_S = 0.02
+_MOST_UNDER_WAY = 8
+
+
+@dataclass(frozen=True)
+class Reply(Generic[P]):
+    """One reply.
+
+    Args:
+        at_s: when it was collected, on the loop's clock.
+        number: how many replies we had had, this one included.
+        page: what it says.
+    """
+
+    at_s: float
+    number: int
+    page: P
+
+
+class Polled(Generic[P]):
+    """A page of one server: the part of a sensor that asks for it and collects.
+
+    Args:
+        addresses: where to connect, family and address, the best first.
+        request: the bytes to send; the server ends the connection after its reply.
+        clock: the loop's clock.
+        patience_s: longest time that one call may wait for a reply, in seconds.
+
+    Attributes:
+        connections: connections made so far.
+    """
+
+    period_s = 0.35
+    """Distance of the requests within a window, in seconds."""
+
+    def __init__(self, addresses: list[Endpoint], request: bytes, clock: Clock, patience_s: float) -> None:
+        self.connections = 0
+        self._addresses = addresses
+        self._request = request
+        self._clock = clock
+        self._patience_s = patience_s
+        self._under_way: list[tuple[float, Fetch]] = []
+        self._replies = 0
+        self._latency_s = 0.0
+        self._asked_s = -self.period_s
+        self._began_s = clock.now_s()
+        self._before: Reply[P] | None = None
+        self._within: list[Reply[P]] = []
+
+    def understood(self, reply: bytes) -> P | None:
+        """What a whole reply says; None for one that says nothing and is passed over.
+
+        Raises:
+            NotMeasured: it is not the page.
+        """
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the page is off, forbidden or not there.
+        """
+        self._collect()
+        last = self._within[-1] if self._within else self._before
+        self._began_s = self._clock.now_s()
+        if last is not None and self._began_s - last.at_s < _FRESH_S:
+            self._before, self._within = None, [last]
+            return
+        self._before, self._within = last, []
+        self._ask()
+
+    def sample(self) -> None:
+        """Collects what has come; asks again when it is time.
+
+        Raises:
+            NotMeasured: the page is off, forbidden or not there.
+        """
+        if self._under_way:
+            self._collect()
+        now_s = self._clock.now_s()
+        latency_s = max(self._latency_s, now_s - self._under_way[0][0] if self._under_way else 0.0)
+        if now_s - self._asked_s >= max(self.period_s, latency_s / 4):
+            self._send(now_s)
+
+    def ends(self) -> tuple[Reply[P], Reply[P]]:
+        """Two replies near the edges of the window, the first one first.
+
+        Raises:
+            NotMeasured: no new reply came, or the page is off.
+        """
+        self._ask()
+        now_s = self._clock.now_s()
+        if not self._within:
+            raise self._silent(now_s)
+        first, last = self._within[0], self._within[-1]
+        if last.at_s - first.at_s < (now_s - self._began_s) / 2:
+            if self._before is None:
+                raise self._silent(now_s)
+            first = self._before
+        return first, last
+
+    def forget_all_but(self, last: Reply[P]) -> None:
+        """Begins anew with one reply, since the counters were reset before it."""
+        self._before, self._within = None, [last]
+
+    def latest(self) -> P | None:
+        """The newest page since `begin`; None when there is none."""
+        return self._within[-1].page if self._within else None
+
+    def close(self) -> None:
+        """Gives up the requests under way; may be called twice."""
+        while self._under_way:
+            self._under_way.pop()[1].close()
+
+    def came(self, page: P) -> None:
+        """A reply was collected in this window: what is to be averaged over all of them is added here."""
+
+    def _ask(self) -> None:
+        """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""
+        self._collect()
+        now_s = self._clock.now_s()
+        late = bool(self._under_way) and now_s - self._under_way[0][0] > self._patience_s
+        if now_s - self._asked_s > _FRESH_S:
+            self._send(now_s)
+        self._collect(0.0 if late else self._patience_s)
+
+    def _send(self, now_s: float) -> None:
+        """Sends a request unless too many are under way."""
+        if len(self._under_way) < _MOST_UNDER_WAY:
+            self.connections += 1
+            self._asked_s = now_s
+            fetch = Fetch(self._addresses, self._request)
+            self._under_way.append((now_s, fetch))
+            try:
+                # A connection without a request would hold a worker until the next sample.
+                fetch.advance()
+            except NotMeasured:
+                self.close()
+                raise
+
+    def _collect(self, patience_s: float = 0.0) -> None:
+        """Takes the replies that are there."""
+        for pending in tuple(self._under_way):
+            try:
+                reply = pending[1].advance(patience_s)
+                if reply is None:
+                    continue
+                pending[1].close()
+                self._under_way.remove(pending)
+                page = self.understood(reply)
+            except NotMeasured:
+                self.close()
+                raise
+            self._replies += 1
+            if page is not None:
+                now_s = self._clock.now_s()
+                self._latency_s = now_s - pending[0]
+                self._within.append(Reply(now_s, self._replies, page))
+                self.came(page)
+        # Only the two ends matter.
+        del self._within[1:-1]
+
+    def _silent(self, now_s: float) -> NotMeasured:
+        if self._within or not self._under_way:
+            return NotMeasured("the status page answered only once so far, and a difference needs two replies")
+        return NotMeasured(
+            f"the status page did not answer within {now_s - self._under_way[0][0]:.2g} s: its request waits in the "
+            "accept queue of a saturated server"
+        )
+
+
+class PolledPage(Polled[P]):
+    """The status page of one server, over HTTP.
+
+    Args:
+        url: the page, such as "http://127.0.0.1:80/server-status".
+        clock: the loop's clock.
+        patience_s: longest time that one call may wait for a reply, in seconds.
+        allow_remote: whether the page may be on another machine.
+        query: what is added to its path, with its question mark.
+        host: what to ask for by name; None for what the URL says.
+
+    Attributes:
+        url: as given.
+        port: the port of the page.
+
+    Raises:
+        UsageError: the URL is not one of http, has no address, or is not on this machine.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        patience_s: float = 0.02,
+        allow_remote: bool = False,
+        query: str = "",
+        host: str | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise UsageError(f"status page {url!r} must be an http:// URL")
+        self.url = url
+        self.port = parts.port or 80
+        path = f"{parts.path or '/server-status'}{query}"
+        # HTTP/1.0, so that the reply ends the connection and frees the worker.
+        request = f"GET {path} HTTP/1.0\r\nHost: {host or parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n"
+        addresses = _resolved(url, parts.hostname, self.port, allow_remote)
+        super().__init__(addresses, request.encode("latin-1"), clock, patience_s)
+
+
+def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[Endpoint]:
+    """The addresses of a host, those of IPv4 first.
+
+    Raises:
+        UsageError: it has none, or is not on this machine.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise UsageError(f"status page {url}: {error.strerror}") from None
+    addresses = sorted({(int(f[0]), (str(f[4][0]), port)) for f in found})
+    remote = [a for _, (a, _) in addresses if not ipaddress.ip_address(a).is_loopback]
+    if remote and not allow_remote:
+        raise UsageError(f"status page {url} is at {remote[0]}, outside this machine; allow it with --allow-remote")
+    return list(addresses)

@@ -1,0 +1,173 @@
+"""Sensor: how many connections wait at a listening Unix socket.
+
+The kernel gives the length of the queue of a listening Unix socket as it does that of a TCP socket (`accept_queue`),
+over netlink (sock_diag(7), UNIX_DIAG_RQLEN); asked for by the socket's inode it costs a few microseconds. It is
+sampled and averaged over time by the trapezoidal rule, and the server is not touched. The kernel does not count the
+connections that come, so their delay needs another source: with the requests per second of the server's own status
+page, Little's law gives it (each plant's `derive`). Connections of a client that found the queue full are not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from trimtab.core.plant import Clock
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured
+from trimtab.sensors._inet_diag import NETLINK_SOCK_DIAG, NLM_F_REQUEST, NLMSG_ERROR, SOCK_DIAG_BY_FAMILY
+from trimtab.sensors._namespace import in_network_of
+
+_PROC = Path("/proc")
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBHIIIII")
+_MESSAGE = struct.Struct("=BBBBIII")
+_ATTRIBUTE = struct.Struct("=HH")
+_QUEUE = struct.Struct("=II")
+_SHOW_RQLEN = 0x10
+_RQLEN = 4
+_LISTENING = 1 << 10
+_ACCEPTS = "00010000"
+"""The flag __SO_ACCEPTCON in /proc/net/unix: it listens."""
+_ANY = 0xFFFF_FFFF
+
+
+class UnixQueue:
+    """The queue of one listening Unix socket.
+
+    Args:
+        path: where it listens.
+        clock: the loop's clock.
+        pid: the process that listens, for its network namespace and to tell its socket from others of that name.
+        ours: how many of the connections that wait now are ours, which are not counted.
+        proc: where /proc is.
+    """
+
+    name = "unix-queue"
+    sampling_period_s = 0.04
+    cheap = True
+
+    def __init__(
+        self, path: str, clock: Clock, pid: int, ours: Callable[[], int] = lambda: 0, proc: Path = _PROC
+    ) -> None:
+        self._ours = ours
+        self._path = path
+        self._clock = clock
+        self._pid = pid
+        self._proc = proc
+        self._inode = 0
+        self._netlink: socket.socket | None = None
+        self._began_s = self._last_s = self._area = 0.0
+        self._length = 0
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: nothing listens there, or the kernel does not say.
+        """
+        self._length = max(0, self.length() - self._ours())
+        self._began_s = self._last_s = self._clock.now_s()
+        self._area = 0.0
+
+    def sample(self) -> None:
+        """Takes one sample of the length.
+
+        Raises:
+            NotMeasured: the listening socket is gone.
+        """
+        length, now_s = max(0, self.length() - self._ours()), self._clock.now_s()
+        self._area += (self._length + length) / 2 * (now_s - self._last_s)
+        self._length, self._last_s = length, now_s
+
+    def read(self) -> Readings:
+        """The mean length since `begin`.
+
+        Raises:
+            NotMeasured: the listening socket is gone, or no time has passed.
+        """
+        self.sample()
+        elapsed_s = self._last_s - self._began_s
+        if elapsed_s <= 0:
+            raise NotMeasured("no time has passed since the window began")
+        return {"accept_queue_length": self._area / elapsed_s}
+
+    def length(self) -> int:
+        """Connections that wait now, ours too.
+
+        Raises:
+            NotMeasured: nothing listens there, or the kernel does not say.
+        """
+        if self._netlink is None:
+            self._inode = _listening(self._path, self._pid, self._proc)
+            self._netlink = in_network_of(self._pid, _netlink, self._proc)
+        try:
+            self._netlink.send(_question(self._inode))
+            return _answer(self._netlink.recv(1 << 12))
+        except OSError as error:
+            self.close()
+            raise NotMeasured(f"the queue of {self._path}: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        """Gives back the descriptor; may be called twice."""
+        if self._netlink is not None:
+            self._netlink.close()
+            self._netlink = None
+
+
+def _listening(path: str, pid: int, proc: Path) -> int:
+    """The inode of the socket that listens at a path and that a process holds.
+
+    Raises:
+        NotMeasured: there is none, or it may not be looked at.
+    """
+    held = set()
+    try:
+        for fd in (proc / str(pid) / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                held.add(os.readlink(fd))
+        rows = (proc / str(pid) / "net" / "unix").read_text(errors="surrogateescape").splitlines()[1:]
+    except OSError as error:
+        raise NotMeasured(f"the sockets of pid {pid}: {error.strerror}") from None
+    for row in rows:
+        fields = row.split(maxsplit=7)
+        if fields[3] == _ACCEPTS and fields[7:] == [path] and f"socket:[{fields[6]}]" in held:
+            return int(fields[6])
+    raise NotMeasured(f"pid {pid} does not listen at {path}")
+
+
+def _netlink() -> socket.socket:
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 1, 0))
+    return made
+
+
+def _question(inode: int) -> bytes:
+    body = _REQUEST.pack(socket.AF_UNIX, 0, 0, _LISTENING, inode, _SHOW_RQLEN, _ANY, _ANY)
+    return _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0) + body
+
+
+def _answer(message: bytes) -> int:
+    """The length of the queue from the kernel's answer.
+
+    Raises:
+        OSError: it answers with an error, or without a length.
+    """
+    size, kind, _, _, _ = _HEADER.unpack_from(message)
+    if kind == NLMSG_ERROR:
+        (code,) = struct.unpack_from("=i", message, _HEADER.size)
+        raise OSError(-code, os.strerror(-code))
+    at = _HEADER.size + _MESSAGE.size
+    while at + _ATTRIBUTE.size + _QUEUE.size <= size:
+        length, name = _ATTRIBUTE.unpack_from(message, at)
+        if name & 0x3FFF == _RQLEN:
+            return int(_QUEUE.unpack_from(message, at + _ATTRIBUTE.size)[0])
+        at += max(_ATTRIBUTE.size, (length + 3) & ~3)
+    raise OSError("this kernel does not say how many wait; 'modprobe unix_diag'")
+
+
+SENSOR = UnixQueue

@@ -1,0 +1,141 @@
+"""A private PHP-FPM and trimtab attached to it, as the tests of the plant need them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.core import Clock
+from trimtab.plants.php_fpm import fastcgi, process, status
+from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+
+PATIENCE_S = 30.0
+DEBIAN = {"max_children": 5, "pm": 1, "start_servers": 2, "min_spare_servers": 1, "max_spare_servers": 3}
+"""What Debian ships."""
+WORK = """<?php
+$end = hrtime(true) + 1000000 * (int)$_GET['ms'];
+if (isset($_GET['sleep'])) usleep(1000 * (int)$_GET['ms']);
+while (hrtime(true) < $end);
+echo 'done';
+"""
+"""A page that works for so many milliseconds; a reload would wake one that sleeps."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A private FPM.
+
+    Args:
+        testbed: the server.
+    """
+
+    testbed: FpmTestbed
+    pool: str = "www"
+
+    @property
+    def snippet(self) -> Path:
+        """trimtab's own file there."""
+        return self.testbed.snippet_directory / f"zz-trimtab-{self.pool}.conf"
+
+    @property
+    def page(self) -> Path:
+        """The page that works."""
+        return self.testbed.directory / "work.php"
+
+    def attach(self, clock: Clock | None = None, accept_lost: bool = False) -> PhpFpm:
+        """trimtab attached to it."""
+        return PhpFpm.attach(clock or SystemClock(), self.testbed.pid, self.pool, accept_lost=accept_lost)
+
+    def write(self, name: str, text: str | None) -> None:
+        """An operator's file among the included ones; None takes it away."""
+        path = self.testbed.snippet_directory / name
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text)
+
+    def workers(self) -> int:
+        """Workers of the pool that run, by their titles."""
+        return len(process.find(self.testbed.pid).workers(self.pool))
+
+    def says(self) -> status.Page:
+        """What the status page says now."""
+        page = status.ask(status.Place(self.testbed.listen, "/status", False), SystemClock(), PATIENCE_S)
+        assert page is not None
+        return page
+
+    def ask(self, milliseconds: int, sleeping: bool = False) -> str:
+        """One page that works so long, or takes as long and no CPU; what became of it: "done", or the error."""
+        family, address = status.endpoint(self.testbed.listen)
+        asked = {"SCRIPT_FILENAME": os.fspath(self.page), "SCRIPT_NAME": "/work.php", "REQUEST_METHOD": "GET"}
+        query = f"ms={milliseconds}" + ("&sleep=1" if sleeping else "")
+        try:
+            with socket.socket(family) as connection:
+                connection.settimeout(PATIENCE_S)
+                connection.connect(address)
+                connection.sendall(fastcgi.request({**asked, "QUERY_STRING": query}))
+                reply = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+            return fastcgi.reply(reply)[1].decode()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    def restart_pool(self) -> None:
+        """Reloads it as an operator does, and waits until it serves."""
+        master = process.find(self.testbed.pid)
+        before = master.generation()
+        os.kill(master.pid, 12)
+        until(lambda: bool(now := master.generation()) and not now & before, "it did not reload")
+        self.says()
+
+
+@dataclass
+class Asked:
+    """Pages that are under way.
+
+    Args:
+        bed: the server.
+        milliseconds: how long each works, one entry for each.
+    """
+
+    bed: Bed
+    milliseconds: tuple[int, ...]
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._threads = [threading.Thread(target=self._one, args=(ms,)) for ms in self.milliseconds]
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> list[str]:
+        """What became of each."""
+        for thread in self._threads:
+            thread.join(2 * PATIENCE_S)
+        return self.said
+
+    def _one(self, milliseconds: int) -> None:
+        self.said.append(self.bed.ask(milliseconds))
+
+
+def until(condition: object, why: str) -> None:
+    """Waits for a condition."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, why
+        time.sleep(0.02)
+
+
+@contextmanager
+def private(**fields: object) -> Iterator[Bed]:
+    """A small private FPM with Debian's pool and a page that works."""
+    with FpmTestbed(FpmSpec(**fields)) as testbed:  # type: ignore[arg-type]
+        bed = Bed(testbed, testbed.spec.pools[0])
+        bed.page.write_text(WORK)
+        yield bed

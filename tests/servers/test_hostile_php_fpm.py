@@ -1,0 +1,128 @@
+"""Nothing of a stranger's is run, read or signalled because his process is named as PHP-FPM's master is.
+
+trimtab runs as root here, and the stranger as uid 65534. What root ran would leave a marker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_fpm import Bed, private
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyRefused, UsageError
+from trimtab.plants.php_fpm import probe, process
+from trimtab.plants.php_fpm.plant import PhpFpm
+
+pytestmark = [pytest.mark.server, pytest.mark.root]
+
+STRANGER = 65534
+AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def open_path(tmp_path: Path) -> Path:
+    """A directory of root's into which strangers can look."""
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        above.chmod(0o755)
+    return tmp_path
+
+
+@contextmanager
+def titled(program: Path, config: Path, marker: Path, *prefix: str) -> Iterator[int]:
+    """A process with a title as FPM's; if root ran its program, that would leave the marker."""
+    shutil.copy("/bin/bash", program)
+    title = f"php-fpm: master process ({config})"
+    code = f'exec -a "{title}" "{program}" -c "read wait || : > {marker}"'
+    process_ = subprocess.Popen([*prefix, "/bin/bash", "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while process_.pid not in {one.pid for one in process.running()}:
+            assert process_.poll() is None and time.monotonic() < deadline, "it did not start"
+            time.sleep(0.02)
+        yield process_.pid
+    finally:
+        os.killpg(process_.pid, signal.SIGKILL)
+        process_.communicate()
+
+
+def refusal(pid: int, marker: Path) -> str:
+    """What trimtab says when it shall attach; it has run nothing."""
+    with pytest.raises(UsageError) as refused:
+        PhpFpm.attach(SystemClock(), pid)
+    assert not marker.exists(), "root has run it"
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_what_another_user_runs_is_left_to_him(open_path: Path) -> None:
+    his = open_path / "his"
+    his.mkdir()
+    marker = open_path / "marker"
+    with titled(his / "php-fpm8.2", his / "fpm.conf", marker, *AS_STRANGER) as pid:
+        (found,) = [one for one in probe() if f"pid {pid}" in one.subject]
+        assert not found.usable
+        for said in (refusal(pid, marker), found.detail):
+            assert f"uid {STRANGER}" in said and "run trimtab as that user" in said, said
+
+
+def test_a_program_that_others_can_change_is_refused(open_path: Path) -> None:
+    program, marker = open_path / "php-fpm8.2", open_path / "marker"
+    with titled(program, open_path / "fpm.conf", marker) as pid:
+        os.chown(program, STRANGER, -1)
+        assert f"{program} belongs to uid {STRANGER}: chown" in refusal(pid, marker)
+
+
+def _give_file(bed: Bed) -> Path:
+    os.chown(bed.testbed.config_file, STRANGER, -1)
+    return bed.testbed.config_file
+
+
+def _open_pool_file(bed: Bed) -> Path:
+    path = bed.testbed.snippet_directory / "www.conf"
+    path.chmod(0o666)
+    return path
+
+
+def _open_directory(bed: Bed) -> Path:
+    bed.testbed.snippet_directory.chmod(0o777)
+    return bed.testbed.snippet_directory
+
+
+def _give_link(bed: Bed) -> Path:
+    path = bed.testbed.snippet_directory / "link.conf"
+    path.symlink_to("/etc/shadow")
+    os.chown(path, STRANGER, -1, follow_symlinks=False)
+    return path
+
+
+@pytest.mark.parametrize("spoil", [_give_file, _open_pool_file, _open_directory, _give_link])
+def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
+    with private() as bed:
+        fpm = bed.attach()
+        path = spoil(bed)
+        with pytest.raises(UsageError, match=str(path)):
+            bed.attach()
+        with pytest.raises((UsageError, ApplyRefused), match=str(path)):
+            fpm.apply({"max_children": 6})
+        assert not bed.snippet.exists()
+        assert bed.workers() <= 3
+
+
+def test_an_ordinary_user_is_told_in_one_line_what_is_needed() -> None:
+    with private() as bed:
+        attach = f"PhpFpm.attach(SystemClock(), {bed.testbed.pid})"
+        code = f"from tests.servers._private_fpm import PhpFpm, SystemClock; {attach}"
+        told = subprocess.run([*AS_STRANGER, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        last = told.stderr.splitlines()[-1]
+        assert "run as root or as its user" in last, told.stderr

@@ -1,0 +1,341 @@
+"""The plant against a real PHP-FPM: found, read, changed, read back, undone, and put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants._master import start_of
+from trimtab.plants.php_fpm import probe, process
+from trimtab.plants.php_fpm.attached import Attached
+from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.reload import Patience
+
+pytestmark = pytest.mark.server
+STATIC, DYNAMIC, ONDEMAND = range(3)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["unix", "tcp"])
+def shared(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    with private(tcp=request.param) as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    """One that is left as it was found."""
+    there = {path: path.read_text() for path in shared.testbed.snippet_directory.iterdir()}
+    yield shared
+    for path in shared.testbed.snippet_directory.iterdir():
+        if path not in there:
+            path.unlink()
+    for path, text in there.items():
+        if path.read_text() != text:
+            path.write_text(text)
+    shared.restart_pool()
+
+
+def test_it_is_found_and_read(bed: Bed) -> None:
+    fpm = bed.attach()
+    assert fpm.configuration() == DEBIAN
+    assert fpm.knobs()[0].name == "max_children"
+    assert {knob.label for knob in fpm.knobs()} == {"www"}
+    assert fpm.listen == bed.testbed.listen
+    fpm.check_permissions()
+
+
+def test_a_change_is_in_force_in_the_running_pool_and_restore_undoes_it(bed: Bed) -> None:
+    fpm = bed.attach()
+    applied = fpm.apply({"pm": STATIC, "max_children": 7})
+    assert applied.configuration == {**DEBIAN, "pm": STATIC, "max_children": 7}
+    assert fpm.configuration() == applied.configuration
+    assert bed.says().pm == "static"
+    assert bed.workers() == 7
+    fpm.restore()
+    assert fpm.configuration() == DEBIAN
+    assert bed.says().pm == "dynamic"
+    assert bed.workers() <= 5
+    assert not bed.snippet.exists()
+    fpm.restore()
+
+
+def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Bed) -> None:
+    fpm = bed.attach()
+    fpm.apply({"max_children": 8})
+    assert fpm.apply({"start_servers": 3}).configuration == {**DEBIAN, "max_children": 8, "start_servers": 3}
+    fpm.restore()
+    assert fpm.apply({"pm": ONDEMAND}).configuration == {**DEBIAN, "pm": ONDEMAND}
+    assert bed.says().pm == "ondemand"
+    fpm.restore()
+    assert fpm.configuration() == DEBIAN
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"max_children": 0}, "max_children 0 is outside"),
+        ({"max_children": 9, "pm": 3}, "pm 3 is outside static or dynamic or ondemand"),
+        ({"max_clients": 5}, "unknown knob 'max_clients'"),
+        ({"start_servers": 4}, r"start_servers 4 is outside 1\.\.3"),
+        ({"min_spare_servers": 0}, "pm = dynamic needs at least 1"),
+        ({"min_spare_servers": 4, "start_servers": 4}, "max_spare_servers 3 is less than min_spare_servers 4"),
+        ({"max_spare_servers": 6}, "max_children 5 is less than max_spare_servers 6"),
+    ],
+)
+def test_what_is_not_valid_or_against_a_rule_is_refused_and_changes_nothing(
+    bed: Bed, changes: dict[str, int], why: str
+) -> None:
+    fpm, before = bed.attach(), bed.says().started_s
+    with pytest.raises(ApplyRefused, match=why):
+        fpm.apply({**changes, "max_children": changes.get("max_children", 5)})
+    assert not bed.snippet.exists()
+    assert bed.says().started_s == before
+
+
+def test_a_configuration_that_fpm_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
+    fpm = bed.attach()
+    bed.write("b.conf", "[www]\nno.such.thing = on\n")
+    with pytest.raises(ApplyRefused, match=r"unknown entry 'no\.such\.thing'"):
+        fpm.apply({"max_children": 6})
+    assert not bed.snippet.exists()
+    assert bed.says().pm == "dynamic"
+
+
+def test_restore_does_not_reload_into_a_configuration_that_fpm_refuses(bed: Bed) -> None:
+    fpm = bed.attach()
+    fpm.apply({"max_children": 6})
+    bed.write("b.conf", "[www]\nno.such.thing = on\n")
+    with pytest.raises(ApplyFailed, match=r"no\.such\.thing"):
+        fpm.restore()
+    assert not bed.snippet.exists()
+    process.find(fpm.pid).check()
+    bed.write("b.conf", None)
+    fpm.restore()
+    assert fpm.configuration() == DEBIAN
+
+
+def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back() -> None:
+    with private(timeout_s=1) as bed:
+        attached = Attached(process.find(bed.testbed.pid), SystemClock())
+        fpm = PhpFpm(SystemClock(), attached, None, Patience(reload_s=0.3, serve_s=0.3, page_s=0.3))
+        os.kill(fpm.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(ApplyFailed, match="did not reload within"):
+                fpm.apply({"max_children": 6})
+        finally:
+            os.kill(fpm.pid, signal.SIGCONT)
+        assert not bed.snippet.exists()
+
+
+class Interrupting(SystemClock):
+    """Time in which something happens once a file is there, when somebody waits."""
+
+    def __init__(self, happens: BaseException, once: Path) -> None:
+        self.happens, self.once = happens, once
+
+    def sleep(self, duration_s: float) -> None:
+        if self.once.exists():
+            raise self.happens
+        super().sleep(duration_s)
+
+
+def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
+    fpm = bed.attach(Interrupting(KeyboardInterrupt(), bed.snippet))
+    with pytest.raises(KeyboardInterrupt):
+        fpm.apply({"pm": STATIC})
+    assert not bed.snippet.exists()
+    assert bed.says().pm == "dynamic"
+
+
+def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: Bed) -> None:
+    fpm = bed.attach()
+    fpm.apply({"max_children": 6})
+    mine = "[www]\npm.max_children = 9\n"
+    bed.write(bed.snippet.name, mine)
+    with pytest.raises(OperatorEdit) as first:
+        fpm.configuration()
+    assert first.value.knob == "max_children"
+    assert "max_children" in fpm.configuration(), "it is said once"
+    for change in ({"max_children": 7}, {"start_servers": 1}):
+        with pytest.raises(OperatorEdit):
+            fpm.apply(change)
+    with pytest.raises(OperatorEdit, match="changed by somebody"):
+        fpm.restore()
+    assert bed.snippet.read_text() == mine
+
+
+def test_an_edit_of_the_same_setting_elsewhere_stands_that_knob_down_alone(bed: Bed) -> None:
+    fpm = bed.attach()
+    fpm.apply({"max_children": 6})
+    bed.write("x-mine.conf", "[www]\npm.max_children = 9\n")
+    with pytest.raises(OperatorEdit, match=r"x-mine\.conf"):
+        fpm.apply({"max_children": 7})
+    fpm.apply({"start_servers": 1})
+    assert fpm.configuration() == {**DEBIAN, "max_children": 9, "start_servers": 1}
+    fpm.restore()
+    assert fpm.configuration() == {**DEBIAN, "max_children": 9}
+
+
+def test_a_reload_by_the_operator_is_noticed(bed: Bed) -> None:
+    fpm = bed.attach()
+    bed.write("x-mine.conf", "[www]\npm.max_children = 9\n")
+    assert fpm.configuration() == DEBIAN, "what is on disk is not in force"
+    bed.restart_pool()
+    assert fpm.configuration() == {**DEBIAN, "max_children": 9}
+
+
+def test_what_was_edited_before_trimtab_came_and_not_loaded_is_not_brought_into_force(bed: Bed) -> None:
+    time.sleep(max(0.0, bed.says().started_s + 1.1 - time.time()))  # the status page tells the second, not more
+    bed.write("x-mine.conf", "[www]\npm.max_children = 9\n")
+    fpm = bed.attach()
+    assert any("x-mine.conf was changed after PHP-FPM loaded it" in note for note in fpm.notes)
+    with pytest.raises(ApplyRefused, match=r"x-mine\.conf was changed .* reload PHP-FPM yourself"):
+        fpm.apply({"max_children": 7})
+    bed.restart_pool()
+    assert fpm.apply({"start_servers": 1}).configuration == {**DEBIAN, "max_children": 9, "start_servers": 1}
+
+
+@pytest.mark.parametrize(
+    "point", ["change.Change._test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
+)
+def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(bed: Bed, point: str) -> None:
+    run = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.php_fpm import change, plant
+        fpm = plant.PhpFpm.attach(SystemClock(), {bed.testbed.pid})
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+        {point} = die
+        fpm.apply({{"pm": {STATIC}}})
+    """)
+    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    assert bed.snippet.exists()
+    fpm = bed.attach()
+    assert bed.snippet.name in fpm.leftover()
+    fpm.undo_leftover()
+    assert fpm.leftover() == ""
+    assert not bed.snippet.exists()
+    assert fpm.configuration() == DEBIAN
+    assert bed.says().pm == "dynamic"
+
+
+def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
+    fpm = bed.attach()
+    fpm.apply({"pm": STATIC})
+    ended = subprocess.run(["sh", "-c", fpm.undo_script()], check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not bed.snippet.exists()
+    until(lambda: bed.says().pm == "dynamic", "it was not reloaded")
+
+
+def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
+    bed.write(bed.snippet.name, "; mine\n")
+    fpm = bed.attach()
+    with pytest.raises(ApplyRefused, match="was not written by trimtab"):
+        fpm.apply({"max_children": 6})
+    assert bed.snippet.read_text() == "; mine\n"
+
+
+def test_the_doctor_names_every_knob_of_every_pool() -> None:
+    with private(pools=("one", "two")) as bed:
+        said = {f.subject: f for f in probe() if f.subject.startswith(f"php-fpm pid {bed.testbed.pid}")}
+        for pool in ("one", "two"):
+            for knob in DEBIAN:
+                assert said[f"php-fpm pid {bed.testbed.pid} pool {pool} {knob}"].usable
+
+
+def test_a_status_page_that_is_off_is_said_with_what_turns_it_on() -> None:
+    with private(status=False) as bed:
+        with pytest.raises(UsageError, match=r"no status page: add 'pm\.status_path = /status' to \[www\]"):
+            bed.attach()
+        (found,) = [f for f in probe() if f.subject == f"php-fpm pid {bed.testbed.pid} pool www"]
+        assert not found.usable and "pm.status_path" in found.detail
+
+
+def test_of_several_pools_one_must_be_named_and_the_others_keep_their_settings() -> None:
+    with private(pools=("one", "two")) as bed:
+        with pytest.raises(UsageError, match="several pools, choose one with --pool: one, two"):
+            PhpFpm.attach(SystemClock(), bed.testbed.pid)
+        with pytest.raises(UsageError, match="unknown pool 'three': there are one, two"):
+            PhpFpm.attach(SystemClock(), bed.testbed.pid, "three")
+        one, two = bed.attach(), replace(bed, pool="two").attach()
+        assert any("all pools: two too" in note for note in one.notes)
+        one.apply({"pm": STATIC})
+        two.apply({"pm": ONDEMAND})
+        assert (one.configuration()["pm"], two.configuration()["pm"]) == (STATIC, ONDEMAND)
+        two.restore()
+        assert (one.configuration()["pm"], two.configuration()["pm"]) == (STATIC, DYNAMIC)
+        one.restore()
+
+
+def test_a_pool_in_the_main_file_after_the_include_has_the_last_word_and_that_is_said() -> None:
+    with private() as bed:
+        main = bed.testbed.config_file
+        main.write_text(main.read_text() + "[www]\npm.max_children = 4\n")
+        bed.restart_pool()
+        with pytest.raises(ApplyRefused, match=r"would have the last word.*its last line"):
+            bed.attach().apply({"max_children": 6})
+
+
+def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
+    with private() as bed:
+        fpm = bed.attach()
+        fpm.apply({"max_children": 6})
+        os.kill(fpm.pid, signal.SIGTERM)
+        until(lambda: start_of(fpm.pid) is None, "it did not end")
+        with pytest.raises(PlantGone, match=f"pid {fpm.pid}"):
+            fpm.configuration()
+        with pytest.raises(PlantGone):
+            fpm.apply({"max_children": 7})
+        fpm.restore()
+        assert not bed.snippet.exists()
+
+
+def test_without_process_control_timeout_a_reload_loses_requests_so_it_is_refused_with_what_mends_it() -> None:
+    with private(timeout_s=0) as bed:
+        fpm = bed.attach()
+        assert any("process_control_timeout is 0" in note for note in fpm.notes)
+        how = r"add 'process_control_timeout = 30s' to \[global\] in .*php-fpm\.conf .*--accept-lost-requests"
+        with pytest.raises(UsageError, match=how):
+            fpm.check_permissions()
+        under_way = Asked(bed, (1500, 1500))
+        until(lambda: bed.says().numbers["accepted conn"] > 3, "they were not taken")
+        with pytest.raises(ApplyRefused, match="process_control_timeout is 0"):
+            fpm.apply({"max_children": 6})
+        assert under_way.wait() == ["done", "done"]
+        under_way = Asked(bed, (3000,))
+        time.sleep(0.3)
+        assert bed.attach(accept_lost=True).apply({"max_children": 6}).configuration["max_children"] == 6
+        assert under_way.wait() != ["done"], "as PHP-FPM does it, and why it is refused"
+
+
+def test_a_request_under_way_and_those_that_wait_are_served_through_a_change(bed: Bed) -> None:
+    fpm = bed.attach()
+    under_way = Asked(bed, (1200,) * 8)
+    until(lambda: bed.workers() >= 3, "the pool did not grow")
+    took_s = fpm.apply({"max_children": 6}).took_s
+    assert under_way.wait() == ["done"] * 8
+    assert took_s < 10, "the timeout is a limit, not a pause"
+    fpm.restore()
+
+
+@pytest.mark.root
+def test_the_workers_of_a_pool_may_be_of_any_user() -> None:
+    with private(more=("user = nobody", "group = nogroup")) as bed:
+        fpm = bed.attach()
+        assert fpm.apply({"pm": STATIC}).configuration["pm"] == STATIC
+        assert bed.workers() == 5
+        fpm.restore()

@@ -1,0 +1,158 @@
+"""FPM's status page and the queue against what is known: requests, the clients' own times, workers by the kernel."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_fpm import Bed, private
+from trimtab.clock import SystemClock
+from trimtab.core import Readings, Sensor
+from trimtab.errors import NotMeasured
+from trimtab.plants.php_fpm import process
+from trimtab.plants.php_fpm.plant import PhpFpm
+
+pytestmark = pytest.mark.server
+PAGE_MS = 60
+ACCEPT = {"43", "288"}
+"""accept and accept4 on x86-64, as /proc/PID/syscall shows them."""
+
+
+@pytest.fixture(
+    scope="module", params=[(False, False), (False, True), (True, False)], ids=["unix", "unix-apart", "tcp"]
+)
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    tcp, apart = request.param
+    with private(pm="static", max_children=4, tcp=tcp, status_apart=apart) as made:
+        yield made
+
+
+class Clients:
+    """Clients in a closed loop without think time; they time their pages themselves."""
+
+    def __init__(self, bed: Bed, number: int) -> None:
+        self.took_s: list[tuple[float, float]] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(bed,)) for _ in range(number)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, bed: Bed) -> None:
+        while not self._stop.is_set():
+            began_s = time.monotonic()
+            assert bed.ask(PAGE_MS, sleeping=True) == "done"
+            ended_s = time.monotonic()
+            self.took_s.append((ended_s, ended_s - began_s))
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def mean_s(self, since_s: float) -> float:
+        times = [took_s for at_s, took_s in self.took_s if at_s > since_s]
+        return sum(times) / len(times)
+
+
+def window(fpm: PhpFpm, length_s: float, watch: list[int] | None = None) -> Readings:
+    """One window, sampled as the loop does it."""
+    sensors = [sensor for sensor in fpm.sensors() if sensor.name != "resources"]
+    for sensor in sensors:
+        sensor.begin()
+    until_s = time.monotonic() + length_s
+    while time.monotonic() < until_s:
+        time.sleep(0.02)
+        for sensor in sensors:
+            sensor.sample()
+        if watch is not None:
+            watch.append(serving(fpm.pid))
+    readings: dict[str, float] = {}
+    for sensor in sensors:
+        readings |= sensor.read()
+    return {**readings, **fpm.derive(readings)}
+
+
+def sampled(sensor: Sensor, length_s: float) -> None:
+    """Lets time pass, with samples."""
+    until_s = time.monotonic() + length_s
+    while time.monotonic() < until_s:
+        time.sleep(0.02)
+        sensor.sample()
+
+
+def serving(pid: int) -> int:
+    """Workers of the pool that do not wait in accept, by the kernel."""
+    busy = 0
+    for worker in process.find(pid).workers("www"):
+        try:
+            busy += Path(f"/proc/{worker}/syscall").read_text().split()[0] not in ACCEPT
+        except OSError:
+            continue
+    return busy
+
+
+def test_every_request_is_counted_and_none_of_ours(bed: Bed) -> None:
+    fpm = bed.attach()
+    status = next(sensor for sensor in fpm.sensors() if sensor.name == "fpm-status")
+    status.begin()
+    began = bed.says().numbers["accepted conn"]
+    for _ in range(7):
+        assert bed.ask(1) == "done"
+        sampled(status, 0.12)
+    sampled(status, 0.5)
+    readings = status.read()
+    first, last = status.ends()  # type: ignore[attr-defined]
+    counted = readings["request_rate_hz"] * (last.at_s - first.at_s)
+    # The page that this test has asked for itself, at a socket of the pool, counts as anybody's.
+    assert counted == pytest.approx(7 + 1, abs=0.01), began
+    fpm.close()
+
+
+@pytest.mark.parametrize("clients", [2, 10])
+def test_waits_and_times_are_those_that_the_clients_measure(bed: Bed, clients: int) -> None:
+    fpm, load = bed.attach(), Clients(bed, clients)
+    try:
+        time.sleep(1.0)
+        began_s, watched = time.monotonic(), list[int]()
+        readings = window(fpm, 6.0, watched)
+    finally:
+        load.stop()
+        fpm.close()
+    measured_s = load.mean_s(began_s)
+    print(f"{clients} clients: {readings['response_time_s']:.4f} s, the clients {measured_s:.4f} s; {dict(readings)}")
+    assert readings["response_time_s"] / measured_s == pytest.approx(1.0, abs=0.15)
+    assert readings["busy_workers"] == pytest.approx(sum(watched) / len(watched), abs=0.4), "as the kernel sees it"
+    assert readings["accept_queue_length"] == pytest.approx(max(0, clients - 4), abs=0.6)
+    assert readings["busy_workers"] == pytest.approx(min(4, clients), abs=0.4)
+    assert readings["busy_workers"] + readings["idle_workers"] == pytest.approx(4), "none is missing"
+
+
+def test_a_reload_within_a_window_is_said_and_not_counted_through(bed: Bed) -> None:
+    fpm = bed.attach()
+    status = next(sensor for sensor in fpm.sensors() if sensor.name == "fpm-status")
+    status.begin()
+    sampled(status, 1.2)
+    bed.restart_pool()
+    sampled(status, 1.0)
+    with pytest.raises(NotMeasured, match="reloaded within the window"):
+        status.read()
+    fpm.close()
+
+
+def test_a_pool_that_is_gone_is_not_measured_and_not_0() -> None:
+    with private() as bed:
+        fpm = bed.attach()
+        os.kill(bed.testbed.pid, 15)
+        time.sleep(0.5)
+        for sensor in fpm.sensors():
+            if sensor.name != "resources":
+                with pytest.raises(NotMeasured):
+                    sensor.begin()
+                    sensor.read()
+        fpm.close()
+        assert SystemClock().now_s() > 0

@@ -1,0 +1,95 @@
+"""The queue of a listening Unix socket: a known number of connections is what the kernel says."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import NotMeasured
+from trimtab.sensors.unix_queue import UnixQueue
+
+
+class Time:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.at_s += duration_s
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.fspath(tmp_path / "s"))
+        made.listen(16)
+        yield made
+
+
+def connected(listener: socket.socket, number: int) -> list[socket.socket]:
+    made = [socket.socket(socket.AF_UNIX) for _ in range(number)]
+    for one in made:
+        one.connect(listener.getsockname())
+    return made
+
+
+def test_it_counts_what_waits_and_not_what_was_taken(listener: socket.socket) -> None:
+    queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+    assert queue.length() == 0
+    waiting = connected(listener, 5)
+    assert queue.length() == 5
+    taken, _ = listener.accept()
+    assert queue.length() == 4
+    for one in (*waiting, taken):
+        one.close()
+    queue.close()
+    queue.close()
+
+
+def test_the_mean_is_over_time_by_the_trapezoidal_rule(listener: socket.socket) -> None:
+    clock = Time()
+    queue = UnixQueue(listener.getsockname(), clock, os.getpid())
+    queue.begin()
+    clock.at_s = 1.0
+    waiting = connected(listener, 4)
+    queue.sample()
+    clock.at_s = 3.0
+    assert queue.read() == {"accept_queue_length": pytest.approx((2.0 * 1 + 4.0 * 2) / 3)}
+    for one in waiting:
+        one.close()
+    queue.close()
+
+
+def test_another_socket_that_has_had_the_same_path_is_not_taken_for_it(listener: socket.socket) -> None:
+    path = listener.getsockname()
+    os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(path)
+        waiting = connected_to = socket.socket(socket.AF_UNIX)
+        other.listen(4)
+        waiting.connect(path)
+        with pytest.raises(NotMeasured, match=f"pid {os.getppid()} does not listen at"):
+            UnixQueue(path, Time(), os.getppid()).length()
+        connected_to.close()
+
+
+def test_where_nothing_listens_it_is_not_measured_and_not_0(tmp_path: Path) -> None:
+    queue = UnixQueue(os.fspath(tmp_path / "none"), Time(), os.getpid())
+    with pytest.raises(NotMeasured, match="does not listen at"):
+        queue.begin()
+
+
+def test_a_listener_that_is_gone_is_said(listener: socket.socket) -> None:
+    queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+    queue.begin()
+    listener.close()
+    with pytest.raises(NotMeasured):
+        queue.sample()
