@@ -37,7 +37,7 @@ class Master(_master.Master):
 
 def masters() -> list[Master]:
     """Every running nginx that has a master process."""
-    return _master.masters(Master, NAMES, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
+    return _master.masters(Master, NAMES.__contains__, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
 
 
 def find(pid: int | None) -> Master:

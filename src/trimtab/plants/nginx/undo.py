@@ -59,8 +59,7 @@ def script(nginx: Attached, places: Mapping[str, Place]) -> str:
 
 def _own(path: Path, text: str | None) -> str:
     """Takes our own file away, or puts back what was there before it."""
-    found = None if text is None else _own_file.leftover(text)
-    before = text if found is None else found.first()
+    before = _own_file.before_all(text)
     return (
         f"rm -f {shlex.quote(str(path))}"
         if before is None
