@@ -37,7 +37,7 @@ HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_A
 
 @dataclass(frozen=True)
 class _Standing:
-    """Where we stood before a change: the operator's own text, ours with its values, and what the file really held."""
+    """Where we stood before a change: the operator's text, ours with its values, and what the file really held."""
 
     original: str | None
     written: str | None
