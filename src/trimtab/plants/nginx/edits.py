@@ -141,8 +141,7 @@ def leftovers(configuration: Configuration) -> Texts:
     found: Texts = {}
     for path, text in configuration.texts.items():
         if is_ours(configuration, path):
-            own = _own_file.leftover(text)
-            found[path] = own.first() if own else None
+            found[path] = _own_file.before_all(text)
         elif keeps := kept(path):
             found[path] = put_back(path, text, keeps)
             found[beside(path)] = None
