@@ -43,7 +43,6 @@ METRICS: dict[str, Metric] = {
         Metric("accept_queue_delay_s", "s", "mean time a connection waits to be accepted", "AQT"),
         Metric("accept_queue_length", "connections", "time average of connections waiting to be accepted"),
         Metric("service_time_s", "s", "mean time from a request's start in a worker to its reply's end", "ST"),
-        Metric("request_time_s", "s", "mean time per request: its share of the wait to be accepted, and its service"),
         Metric("burst_length", "requests", "requests served per connection accepted", "BL"),
         Metric("connection_rate_hz", "Hz", "connections that entered the accept queue, per second"),
         Metric("request_rate_hz", "Hz", "requests completed per second"),

@@ -50,4 +50,6 @@ def eq1(readings: Readings) -> dict[str, float]:
         derived["response_time_s"] = delay_s + derived["burst_length"] * service_s  # Eq. (1)
         if derived["burst_length"] > 0:
             derived["request_time_s"] = service_s + delay_s / derived["burst_length"]
+    elif service_s is not None and connections_hz == 0:
+        derived["request_time_s"] = service_s  # all came on kept connections: nobody waited to be accepted
     return derived

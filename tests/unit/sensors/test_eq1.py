@@ -34,4 +34,10 @@ def test_a_term_that_is_absent_leaves_the_response_time_absent(term: str) -> Non
 
 
 def test_without_connections_there_is_no_burst() -> None:
-    assert eq1({**WHOLE, "connection_rate_hz": 0.0}) == {}
+    assert eq1({**WHOLE, "connection_rate_hz": 0.0}) == {"request_time_s": 0.03}
+
+
+def test_a_window_of_kept_connections_alone_has_a_time_per_request_and_none_per_connection() -> None:
+    kept = {"request_rate_hz": 50.0, "connection_rate_hz": 0.0, "service_time_s": 0.05}
+    assert eq1(kept) == {"request_time_s": 0.05}
+    assert eq1({"request_rate_hz": 50.0, "service_time_s": 0.05}) == {}, "who came is not known"

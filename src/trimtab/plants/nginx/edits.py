@@ -141,7 +141,7 @@ def leftovers(configuration: Configuration) -> Texts:
     found: Texts = {}
     for path, text in configuration.texts.items():
         if is_ours(configuration, path):
-            found[path] = _own_file.before_all(text) if _own_file.leftover(text) else None
+            found[path] = _own_file.before_all(text)
         elif keeps := kept(path):
             found[path] = put_back(path, text, keeps)
             found[beside(path)] = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.places import NAME, Nowhere
 from trimtab.plants.nginx.process import Master
 from trimtab.sensors import accept_queue, resources, shim
-from trimtab.trust import require_trusted
 
 
 def findings(master: Master) -> tuple[Finding, ...]:
@@ -72,10 +70,4 @@ def permitted(nginx: Attached, paths: Iterable[Path]) -> None:
     """
     nginx.master.signal(0)
     for path in paths:
-        require_trusted(path.parent)
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise UsageError(f"no permission to write in {path.parent}: run as its owner or as root")
-        own = path if path.name == NAME else edits.beside(path)
-        text = _own_file.read(own)
-        if text is not None and _own_file.leftover(text) is None:
-            raise UsageError(f"{own} was not written by trimtab, or was edited since: move it away")
+        _own_file.writable(path if path.name == NAME else edits.beside(path), None)

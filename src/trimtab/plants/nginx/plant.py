@@ -21,7 +21,7 @@ from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
-from trimtab.plants.nginx.stub_status import StubStatus, request_time
+from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -96,8 +96,7 @@ class Nginx(Plant):
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
-        found = eq1(readings)
-        return found | request_time({**readings, **found})
+        return eq1(readings)
 
     def configuration(self) -> Configuration:
         """What is in force now.

@@ -13,7 +13,6 @@ from pathlib import Path
 from trimtab.plants import _master
 from trimtab.plants._master import children, chosen, descriptors, program_of, start_of
 
-NAMES = frozenset({"nginx"})
 _TITLE = "nginx: master process "
 
 _ACCEPTS = 0x10000
@@ -37,7 +36,7 @@ class Master(_master.Master):
 
 def masters() -> list[Master]:
     """Every running nginx that has a master process."""
-    return _master.masters(Master, NAMES.__contains__, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
+    return _master.masters(Master, "nginx".__eq__, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
 
 
 def find(pid: int | None) -> Master:

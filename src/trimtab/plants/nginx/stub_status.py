@@ -177,21 +177,6 @@ def readings(first: Reply[Counts], last: Reply[Counts], seen: list[Counts]) -> d
     return found
 
 
-def request_time(readings: Readings) -> dict[str, float]:
-    """The time per request, where it follows from the readings.
-
-    Connections are kept for many requests, and a window in which none came has no time per connection. Per request it
-    is AQT / BL + ST, which is (L + N) / lambda: Little's law over the accept queue and nginx together.
-
-    Args:
-        readings: those of accept queue and page, or of the shim, with the burst length.
-    """
-    if "service_time_s" not in readings:
-        return {}
-    delay_s, requests = readings.get("accept_queue_delay_s", 0.0), readings.get("burst_length", 0.0)
-    return {"request_time_s": readings["service_time_s"] + (delay_s / requests if requests > 0 else 0.0)}
-
-
 def probe(url: str, clock: Clock, host: str | None = None) -> tuple[Finding, ...]:
     """Whether a page can be read here.
 

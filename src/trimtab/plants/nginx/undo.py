@@ -16,9 +16,10 @@ kept={kept} file={file}
 if [ -e "$kept" ]; then
     edited=$(tail -n 1 "$kept" | sed 's/.*"edited": "\\([0-9a-f]*\\)".*/\\1/')
     if [ "$(sha256sum < "$file" | cut -d' ' -f1)" = "$edited" ]; then
-        cp -p "$file" "$kept.new"
-        printf '%s' {original} > "$kept.new"
-        mv "$kept.new" "$file"
+        fresh=$(mktemp "$kept.XXXXXXXXXX")
+        cp -p "$file" "$fresh"
+        printf '%s' {original} > "$fresh"
+        mv -f "$fresh" "$file"
         rm -f "$kept"
     else
         echo "$file was edited since: remove $kept, and put back by hand" {values} >&2
@@ -46,24 +47,14 @@ def script(nginx: Attached, places: Mapping[str, Place]) -> str:
             "#!/bin/sh",
             f"# Undoes what trimtab did to nginx (pid {pid}).",
             "set -e",
-            *(_own(path, texts.get(path)) for path in own),
+            *(_own_file.put_back(path, _own_file.before_all(texts.get(path))) for path in own),
             *(_operators(path, texts[path], places) for path in theirs),
-            shlex.join([*nginx.program.argv, "-t", "-q"]),
+            f"cd / && {shlex.join(['env', '-i', *nginx.program.argv, '-t', '-q'])}",
             "# Another program may have been given this process id since.",
             f'[ "$(readlink /proc/{pid}/exe)" = {exe} ]',
             f"kill -HUP {pid}",
             "",
         )
-    )
-
-
-def _own(path: Path, text: str | None) -> str:
-    """Takes our own file away, or puts back what was there before it."""
-    before = _own_file.before_all(text)
-    return (
-        f"rm -f {shlex.quote(str(path))}"
-        if before is None
-        else (f"printf '%s' {shlex.quote(before)} > {shlex.quote(str(path))}")
     )
 
 
