@@ -54,9 +54,9 @@ class Experiment:
         if now.log_cost is not None:
             at_this_load = self.expected + math.log1p(-usual) - math.log1p(-rho)
             ratio = math.exp(min(50.0, now.log_cost - at_this_load)) - 1
-        queues = [w.queue for w in self.reference if w.queue is not None]
-        if queues and now.queue is not None and work.arrivals_hz > 0:
-            ratio = max(ratio, (now.queue - max(queues)) / max(1.0, work.arrivals_hz * math.exp(self.expected)))
+        inside = [w.inside for w in self.reference if w.inside is not None]
+        if inside and now.inside is not None and work.arrivals_hz > 0:
+            ratio = max(ratio, (now.inside - max(inside)) / max(1.0, work.arrivals_hz * math.exp(self.expected)))
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:

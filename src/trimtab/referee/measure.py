@@ -5,7 +5,8 @@
 | log_cost    | the objective; where it was not measured, the wait in the accept queue, a bound from below  |
 | arrivals_hz | connections that entered the accept queue x requests per connection of the reference        |
 | demand_s    | cpu_ratio / request_rate_hz: seconds of all CPU that the server may use, for one request     |
-| behind      | the accept queue has grown by more than chance, or connections are refused                  |
+| inside      | connections that wait to be accepted, and workers with a request under way                  |
+| behind      | more are inside than before by more than chance, or connections are refused                 |
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from trimtab.core import Objective, Window
+from trimtab.core import Objective, Readings, Window
 from trimtab.referee.estimate import Noise, Seen, queue_noise
 
 LEAST_REQUESTS = 5
@@ -35,7 +36,8 @@ class Measured:
         request_rate_hz: completed per second; 0 when not known.
         connection_rate_hz: connections per second; None when not measured.
         cpu_ratio: CPU used, of what may be used; None when not measured.
-        queue: time average of connections that wait to be accepted; None when not measured.
+        inside: time average of connections that wait to be accepted and of workers with a request under way, those
+            that only an idle connection holds left out; None when the first was not measured.
         refused: whether connections were refused because the queue was full.
     """
 
@@ -47,7 +49,7 @@ class Measured:
     request_rate_hz: float
     connection_rate_hz: float | None
     cpu_ratio: float | None
-    queue: float | None
+    inside: float | None
     refused: bool
 
     @property
@@ -56,13 +58,13 @@ class Measured:
         return self.log_cost is not None and not self.bound
 
     def behind(self, before: Measured | None) -> bool:
-        """Whether the server falls behind: the queue has grown by more than the chance of arrivals makes it."""
+        """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
         if self.refused:
             return True
-        if before is None or self.queue is None or before.queue is None:
+        if before is None or self.inside is None or before.inside is None:
             return False
         arrivals = (self.connection_rate_hz or self.request_rate_hz) * self.duration_s
-        return self.queue - before.queue > 2 * math.sqrt(max(1.0, arrivals))
+        return self.inside - before.inside > 2 * math.sqrt(max(1.0, arrivals))
 
 
 def measured(window: Window, objective: Objective) -> Measured:
@@ -89,8 +91,16 @@ def measured(window: Window, objective: Objective) -> Measured:
         rate,
         r.get("connection_rate_hz"),
         r.get("cpu_ratio"),
-        r.get("accept_queue_length"),
+        _inside(r),
         r.get("listen_overflow_rate_hz", 0.0) > 0,
+    )
+
+
+def _inside(r: Readings) -> float | None:
+    """Connections that wait, and workers with a request under way as far as that is measured."""
+    waiting = r.get("accept_queue_length")
+    return (
+        None if waiting is None else waiting + max(0.0, r.get("busy_workers", 0.0) - r.get("idle_held_workers", 0.0))
     )
 
 

@@ -65,5 +65,5 @@ def overloaded(last: Measured | None, reference: Sequence[Measured], live: bool,
 
 
 def _shrinks(before: Measured, last: Measured) -> bool:
-    """Whether the queue has become shorter, with no connection refused."""
-    return before.queue is not None and last.queue is not None and last.queue < before.queue and not last.refused
+    """Whether fewer are inside than before, with no connection refused."""
+    return before.inside is not None and last.inside is not None and last.inside < before.inside and not last.refused

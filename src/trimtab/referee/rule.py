@@ -9,7 +9,7 @@ The verdict follows from `estimate` (the effect at equal load) and from what the
 loss is a second of the server's normal operation: E seconds of excess are as bad for the clients as if all that
 they wait in E normal seconds came on top.
 
-    excess = T max(cost / expected - 1, (queue - queue before) / (arrivals x expected cost))          (R7)
+    excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent,
              or nothing was measured in two windows while the queue grows
@@ -28,7 +28,7 @@ they wait in E normal seconds came on top.
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5       |
 | RELOAD_S          | a prior until the first change was measured: an Apache that reads its configuration again |
 
-Under overload (connections refused, or the queue longer than before by more than chance, twice in a row) the backlog
+Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
 only where the backlog does not drain by itself and the promised capacity exceeds the arrivals.
 """
@@ -213,7 +213,7 @@ class Referee:
             less = experiment.capacity(now) < 0
             return (Verdict.WORSE if less else None), reasons.backlog(less)
         if experiment.unmeasured >= 2 and not experiment.blind:
-            grows = now.queue is None or state.behind > 0
+            grows = now.inside is None or state.behind > 0
             return (Verdict.WORSE if grows else Verdict.UNMEASURED), reasons.unmeasured(experiment.unmeasured, grows)
         found = experiment.effect()
         if found is None:

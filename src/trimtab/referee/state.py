@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from trimtab.core import Configuration, Judgement, Knob
@@ -32,6 +33,7 @@ class RefereeState:
         workloads: how often the workload has changed.
         since_s: when the present one began.
         behind: windows in which the server fell behind, until it has caught up.
+        calm: how many were inside before it fell behind.
         last: the window before.
     """
 
@@ -49,6 +51,7 @@ class RefereeState:
     workloads: int = 0
     since_s: float = 0.0
     behind: int = 0
+    calm: float = 0.0
     last: Measured | None = None
 
     @property
@@ -64,9 +67,10 @@ class RefereeState:
     def followed(self, now: Measured) -> RefereeState:
         """This state with a window in the count of those in which the server falls behind."""
         if now.behind(self.last):
-            return replace(self, behind=max(1, self.behind + 1), last=now)
+            calm = self.calm if self.behind or self.last is None else self.last.inside or 0.0
+            return replace(self, behind=self.behind + 1, calm=calm, last=now)
         if not self.overloaded:
             return replace(self, behind=0, last=now)
-        usual = max((w.queue or 0.0 for w in self.reference[:3]), default=0.0)
-        drained = now.queue is not None and now.queue < 1.0 + usual and not now.refused
+        most = self.calm + 2 * math.sqrt(max(1.0, self.calm))
+        drained = now.inside is not None and now.inside <= most and not now.refused
         return replace(self, behind=0 if drained else self.behind + 1, last=now)
