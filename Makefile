@@ -1,6 +1,6 @@
 # make demo: trimtab's main job on this machine, set-up included.  make test: every test, set-up included.
 .DELETE_ON_ERROR:
-.PHONY: demo test setup setup-test lint unit native servers docs clean
+.PHONY: demo test setup setup-test lint lint-python lint-rust unit native servers docs clean
 
 bin := .venv/bin
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
@@ -11,7 +11,9 @@ inputs := tools/setup.sh packages.txt requirements.txt pyproject.toml $(sources)
 demo: setup
 	$(bin)/trimtab lab run demo --report demo-report.html
 
-test: lint native unit servers
+test: setup-test
+	$(MAKE) -j 2 --output-sync=target lint-python native
+	$(MAKE) lint-rust unit servers
 
 setup: $(stamp)
 
@@ -25,22 +27,27 @@ $(stamp)-test: $(inputs)
 	tools/setup.sh --test
 	touch $(stamp) $@
 
-lint: setup-test
+lint: lint-python lint-rust
+
+lint-python: setup-test
 	$(bin)/ruff check src tests benchmarks tools
 	$(bin)/ruff format --check src tests benchmarks tools
 	$(bin)/mypy
 	$(bin)/python tools/docs.py --check
+
+lint-rust: setup-test
 	cargo fmt --manifest-path native/Cargo.toml --all --check
 	cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
 
 native: setup-test
-	cargo test --manifest-path native/Cargo.toml --locked --release --quiet
+	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
 	$(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
 
 servers: setup-test
-	$(bin)/pytest -q tests/servers
+	$(bin)/pytest -q -n 3 --dist loadscope -m 'not alone' tests/servers
+	$(bin)/pytest -q -m alone tests/servers
 
 docs: setup
 	$(bin)/python tools/docs.py

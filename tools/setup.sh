@@ -15,7 +15,7 @@ missing_packages() { # names from packages.txt that dpkg does not know as instal
     wanted=$(sed -e 's/#.*//' packages.txt |
         awk -v rust="$1" -v test="$2" 'NF && ($2 != "rust" || rust == "yes") && ($2 != "test" || test == "yes") {print $1}')
     for name in $wanted; do
-        dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed' || printf '%s ' "$name"
+        dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q ' ok installed$' || printf '%s ' "$name"
     done
 }
 
@@ -25,15 +25,35 @@ cargo_is_new_enough() { # 1.85 or newer
     [ "$(printf '%s\n1.85.0\n' "$version" | sort -V | head -n 1)" = 1.85.0 ]
 }
 
+apt_get() { # waits while another apt or dpkg holds one of its locks (a fresh machine runs unattended upgrades)
+    waited_s=0
+    until LC_ALL=C apt-get -qq "$@" >/dev/null 2>"$apt_said"; do
+        if ! grep -q -e 'Could not get lock' -e 'Unable to lock' -e 'locked by another process' "$apt_said" ||
+            [ "$waited_s" -ge 600 ]; then
+            cat "$apt_said" >&2
+            return 1
+        fi
+        if [ "$waited_s" = 0 ]; then
+            say "another apt or dpkg is at work: waiting for it, 10 minutes at most ($(grep -m 1 -i lock "$apt_said"))"
+        fi
+        sleep 3
+        waited_s=$((waited_s + 3))
+    done
+    grep '^[WE]:' "$apt_said" >&2 || true
+}
+
 install_packages() { # no server that comes in a package is started, now or at the next boot
+    apt_said=$(mktemp)
+    made=
+    trap 'rm -f "$apt_said" "$made"' EXIT
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy"
         chmod 755 "$policy"
-        trap 'rm -f "$policy"' EXIT
+        made=$policy
     fi
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null || return 1
+    apt_get update && apt_get install -y --no-install-recommends "$@" || return 1
     command -v systemctl >/dev/null 2>&1 || return 0
     for name in "$@"; do
         case $name in
@@ -53,12 +73,13 @@ if command -v dpkg-query >/dev/null 2>&1; then
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then
         say "installing Debian packages: $missing"
         # shellcheck disable=SC2086  # a list of names
-        if ! install_packages $missing; then
-            say "apt-get could not install them; without Apache the demonstration runs on the simulated plant"
-        fi
+        install_packages $missing || say "apt-get could not install them" >&2
+        missing=$(missing_packages "$need_rust" "$for_tests")
+        [ -z "$missing" ] || fail "these Debian packages are needed and still missing: $missing- install them and run this again"
     elif [ -n "$missing" ]; then
         say "not root, so these Debian packages stay missing: $missing"
         say "  (as root: apt-get install --no-install-recommends $missing)"
+        [ "$for_tests" = no ] || fail "the tests need them all; 'make demo' needs a compiler, cargo and python3-venv, and without Apache simulates one"
     fi
 else
     say "this is not Debian: the packages of packages.txt have to be there already"

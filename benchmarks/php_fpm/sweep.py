@@ -2,11 +2,11 @@
 
     python benchmarks/php_fpm/sweep.py --out DIR
 
-The pool is Debian's (pm = dynamic, start 2, spare 1 to 3) and its page takes 50 ms: some of CPU to fill 12 MB, 40
+The pool is Debian's (pm = dynamic, start 2, spare 1 to 3) and its page takes 50 ms: some of CPU to fill 12 MB, 40 of
 waiting as for a database. FPM has one CPU and 192 MiB, and swaps beyond that (zram). 60 users with think times
 of 0.1 s ask for more than 5 workers can serve. Each point and each run of trimtab has a server of its own; values
-and seeds are shuffled. Page times are the client's; every run is kept. Where swap does not keep up, the kernel kills a
-worker, and its request fails: those are counted, by FPM's log. DIR gets runs.jsonl and summary.md.
+and seeds are shuffled. Page times are the client's; every run is kept. Where swap does not keep up, the kernel
+kills a worker, and its request fails: those are counted, by FPM's log. DIR gets runs.jsonl and summary.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -150,5 +151,9 @@ def test_its_sensors_give_only_known_metrics(subject: Plant) -> None:
     assert all(metric(name) for name in {*readings, *subject.derive(readings)})
 
 
-def test_its_undo_script_is_a_shell_script(subject: Plant) -> None:
-    assert subject.undo_script().startswith("#!/bin/sh\n")
+def test_its_undo_script_is_one_that_a_shell_can_read(subject: Plant) -> None:
+    """That it undoes what was changed is tested beside each plant."""
+    script = subject.undo_script()
+    assert script.startswith("#!/bin/sh\n")
+    read = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)
+    assert (read.returncode, read.stderr) == (0, "")

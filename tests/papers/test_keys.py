@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-KEYS = {"liu2003", "lu2001", "sugiki2005", "chung2004", "lamp2016"}
+KEYS = {"liu2003", "lu2001", "sugiki2005"}
 KEY = re.compile(r"(?<![A-Za-z0-9])([a-z]{2,12}(?:19|20)\d\d)(?!\d)")
 MODULE = re.compile(r"(?<![-./\w])(?:[a-z_]+/)+[a-z0-9_-]+\.(?:py|rs|html|md)\b")
 ROOMS = ("src", "tests", "docs", "native", "benchmarks", "tools")
@@ -41,6 +43,11 @@ def test_a_paper_with_an_experiment_has_its_worked_examples() -> None:
     for path in labs:
         assert path.stem in files[path], f"{path} does not name its paper"
         assert list((ROOT / "tests" / "papers").glob(f"test_{path.stem}_*.py")), path
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_every_paper_has_its_experiment(key: str) -> None:
+    assert (ROOT / "src" / "trimtab" / "lab" / f"{key}.py").exists()
 
 
 def test_worked_examples_name_a_paper() -> None:

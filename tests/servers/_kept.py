@@ -130,7 +130,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept(server: Server, keep_alive_ms: int = 60_000, backend: int = 9) -> Iterator[Kept]:
+def kept(server: Server, keep_alive_ms: int = 300_000, backend: int = 9) -> Iterator[Kept]:
     """Starts a small server; what is left at the end is ended.
 
     Args:

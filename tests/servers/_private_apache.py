@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.apache import Apache
@@ -49,7 +51,26 @@ class Bed:
             path.write_text(text)
 
 
-@contextmanager
+def children(pid: int) -> set[int]:
+    """The child processes of a server."""
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@contextlib.contextmanager
+def renewed(pid: int) -> Iterator[None]:
+    """Waits at its end until a server has children that it did not have before, as after a reload."""
+    before = children(pid)
+    yield
+    until(lambda: bool(children(pid) - before), "the server has no new children")
+
+
+def reload(pid: int) -> None:
+    """A graceful reload by an operator, to its end."""
+    with renewed(pid):
+        os.kill(pid, signal.SIGUSR1)
+
+
+@contextlib.contextmanager
 def private(mpm: Mpm, environ: Mapping[str, str] | None = None, **fields: object) -> Iterator[Bed]:
     """A small private Apache: 8 processes in force, 16 possible; `environ` is added to its environment."""
     threads = 1 if mpm == "prefork" else 4

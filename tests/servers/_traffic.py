@@ -24,6 +24,17 @@ def summary(target: str, *populations: Population, duration_s: float, seed: int 
         return run.wait()
 
 
+def finished(target: str, *populations: Population, count: int, seed: int = 1) -> Summary:
+    """The summary once so many sessions have begun and ended, however long the machine takes over it."""
+    with start(target, *populations, duration_s=600, seed=seed) as run:
+        begun = 0
+        for interval in run.follow():
+            begun += sum(one.sessions for one in interval.classes)
+            if begun == count and not interval.active_sessions:
+                break
+        return run.stop()
+
+
 def sessions(count: int, path: str, *, rate_hz: float = 100.0, **fields: Any) -> Population:
     """That many sessions, at equal distances from the start on."""
     # The schedule ends half a gap after the last arrival, clear of rounding.

@@ -192,6 +192,13 @@ def log(directory: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else "nothing"
 
 
+def kill_together(pids: list[int]) -> None:
+    """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
 def gate_processes(bed: UnderGate) -> list[int]:
     """The processes of its gate, guardian first: descendants of `trimtab run` that are not the server."""
     found: list[int] = []

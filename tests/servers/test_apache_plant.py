@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_apache import MPMS, Bed, private
+from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants import _apache_process, _apache_snippet, _apache_status, _master, _own_file
@@ -41,8 +42,7 @@ def bed(shared: Bed) -> Iterator[Bed]:
         path.unlink()
     apache = shared.attach()
     if left or apache.configuration()["max_request_workers"] != 8 * shared.threads:
-        os.kill(apache.pid, signal.SIGUSR1)
-        time.sleep(0.5)
+        reload(apache.pid)
     apache.close()
 
 
@@ -82,10 +82,8 @@ def test_a_change_is_in_force_in_the_running_server_and_restore_undoes_it(bed: B
     assert applied.configuration == {"max_request_workers": limit, "keep_alive_timeout_ms": 450}
     assert apache.configuration() == applied.configuration
     assert running_limit(bed, limit)
-    deadline = time.monotonic() + 5  # threads of the old processes fill places beyond the limit for a moment
-    while running_limit(bed, limit + bed.threads) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not running_limit(bed, limit + bed.threads)
+    # Threads of the old processes fill places beyond the limit for a moment.
+    until(lambda: not running_limit(bed, limit + bed.threads), "places beyond the limit stay in use")
     apache.restore()
     assert apache.configuration() == before
     assert running_limit(bed, 8 * bed.threads)
@@ -110,11 +108,12 @@ def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> No
     for processes in (3, 1, 10):
         apache.apply({"max_request_workers": processes * bed.threads})
     wanted = 10 * bed.threads
-    url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=5000")
+    # Apache itself adds one process a second in the first ten seconds after a reload.
+    url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=14000")
     clients = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=30).read()) for _ in range(wanted)]
     for client in clients:
         client.start()
-    most, deadline = 0, time.monotonic() + 12
+    most, deadline = 0, time.monotonic() + PATIENCE_S
     while most < wanted and time.monotonic() < deadline:
         most = max(most, busy(bed))
         time.sleep(0.02)
@@ -165,8 +164,7 @@ def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
         f"<Macro Mine>\nMaxRequestWorkers {bed.threads * 12}\n</Macro>\n",
     )
     bed.write("zzz.conf", "Use Mine\n")
-    os.kill(bed.testbed.pid, signal.SIGUSR1)
-    time.sleep(0.5)
+    reload(bed.testbed.pid)
     apache = bed.attach()
     assert any("macro" in note for note in apache.notes)
     with pytest.raises(ApplyFailed, match=f"after the reload, not {5 * bed.threads}"):
@@ -281,10 +279,10 @@ def test_what_a_killed_run_left_is_recognised_and_undone(bed: Bed) -> None:
 def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     apache = bed.attach()
     apache.apply({"max_request_workers": 12 * bed.threads})
-    ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
+    with renewed(apache.pid):
+        ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert not bed.snippet.exists()
-    time.sleep(0.5)
     assert running_limit(bed, 8 * bed.threads)
 
 
@@ -386,9 +384,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         os.kill(apache.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 5
-        while _master.start_of(apache.pid) is not None and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: _master.start_of(apache.pid) is None, "the server did not end")
         with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
             apache.configuration()
         with pytest.raises(PlantGone):

@@ -16,7 +16,6 @@ import pytest
 
 from trimtab.clock import SystemClock
 from trimtab.gate.link import Link
-from trimtab.testbed.apache_config import Mpm
 
 from ._asking import Asking, asking, pages
 from ._under_gate import PAGE, PEEKING, UnderGate, gate_processes, under_gate, until
@@ -25,20 +24,6 @@ pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 SILENT = 10_000
 DESCRIPTORS = 20_000
-
-
-@pytest.mark.parametrize("mpm", ["prefork", "event"])
-def test_a_gate_that_is_killed_again_and_again_loses_no_request(mpm: Mpm) -> None:
-    with under_gate(mpm) as bed:
-        users = Asking(pages(bed.port, PAGE), clients=12)
-        with asking(users):
-            for _ in range(4):
-                gate = gate_processes(bed)[1]
-                answered = users.answered
-                os.kill(gate, signal.SIGKILL)
-                until(lambda gone=gate: gone not in gate_processes(bed)[1:2], "the gate is not replaced")  # type: ignore[misc]
-                until(lambda before=answered: users.answered > before + 50, "nothing is answered")  # type: ignore[misc]
-        assert not users.failed
 
 
 def test_a_worker_that_is_killed_gives_its_slot_back() -> None:
@@ -56,6 +41,7 @@ def test_a_worker_that_is_killed_gives_its_slot_back() -> None:
         until(lambda: _in_service(bed) == 0, "a slot is held by nobody")
 
 
+@pytest.mark.alone
 def test_ten_thousand_connections_that_send_nothing_hold_up_nobody() -> None:
     with (
         under_gate("event", workers=16, spec=PEEKING) as bed,
@@ -73,7 +59,7 @@ def test_ten_thousand_connections_that_send_nothing_hold_up_nobody() -> None:
         memory = _memory_bytes(gate)
         users = Asking(pages(bed.port, PAGE), clients=8)
         with asking(users):
-            until(lambda: users.answered >= 200, "the others are not answered")
+            until(lambda: bool(users.failed) or users.answered >= 200, "the others are not answered")
         assert not users.failed
         assert memory < 200e6 * SILENT / 100_000
 

@@ -25,6 +25,7 @@ from tests.servers._under_gate import (
     a_name,
     fetched,
     gate_processes,
+    kill_together,
     trimtab_run,
     under_gate,
     until,
@@ -275,8 +276,7 @@ def test_a_gate_of_which_both_processes_die_is_started_anew() -> None:
     with under_gate() as bed, contextlib.closing(bed.plant()) as plant:
         plant.apply({OF_BASIC: 3})
         first = gate_processes(bed)
-        for pid in first:
-            os.kill(pid, signal.SIGKILL)
+        kill_together(first)
         bed.pages(BASIC)
         until(lambda: len(gate_processes(bed)) == 2 and not set(first) & set(gate_processes(bed)), "no new gate")
         until(lambda: served_through_gate(bed, plant), "the workers did not return to the gate")

@@ -28,7 +28,8 @@ from trimtab.plants.apache import Apache
 from trimtab.testbed._private import free_ports
 from trimtab.testbed.apache import module_directory, program
 
-pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
+pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root, pytest.mark.alone]
+"""Alone, because `doctor` looks at every Apache of the machine."""
 
 STRANGER = 65534
 AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")

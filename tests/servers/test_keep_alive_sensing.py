@@ -11,6 +11,7 @@ import pytest
 from tests.servers._asking import page
 from tests.servers._kept import PAGE, POLLING, SERVERS, Kept, Server, kept
 from tests.servers._under_gate import until
+from trimtab.sensors._shared_file import Idle
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 ALL = pytest.mark.parametrize("server", SERVERS)
@@ -18,15 +19,24 @@ GAPS_S = (0.12, 0.32, 0.12)
 
 
 def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
-    """A request, and one after each gap; what lay between them in all, as the client sees it."""
+    """A request, and one after each gap; what all of it took, in which the idle periods between them lie."""
+    start = time.monotonic()
     page(connection, PAGE)
-    between_s = 0.0
     for gap_s in gaps_s:
-        start = time.monotonic()
         time.sleep(gap_s)
-        between_s += time.monotonic() - start
         page(connection, PAGE)
-    return between_s
+    return time.monotonic() - start
+
+
+def firsts(idle: Idle, server: Server, number: int) -> bool:
+    """Whether so many connections had a first answer; Apache wakes its listeners with requests that have one too."""
+    return idle.firsts == number if server == "nginx" else idle.firsts >= number
+
+
+def in_steps(steps: dict[int, int], idle: Idle) -> bool:
+    """Whether the histogram of request intervals agrees with their sum."""
+    least_s = 0.05 * sum(step * number for step, number in steps.items())
+    return least_s <= idle.interval_ns / 1e9 < least_s + 0.05 * sum(steps.values())
 
 
 def over(bed: Kept, number: int) -> bool:
@@ -38,29 +48,32 @@ def over(bed: Kept, number: int) -> bool:
 @ALL
 def test_each_request_interval_is_counted_once_and_with_its_length(server: Server) -> None:
     with kept(server) as bed:
+        start = time.monotonic()
         with contextlib.closing(bed.connect()) as client:
-            between_s = ask(client, GAPS_S)
+            asked_s = ask(client, GAPS_S)
             time.sleep(0.2)
         until(lambda: over(bed, 1), "the client's end was not seen")
-        idle = bed.idle()
+        all_s, idle = time.monotonic() - start, bed.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired) == (3, 1, 0, 0)
-        assert idle.interval_ns / 1e9 == pytest.approx(between_s, abs=0.15)
-        assert idle.idle_ns / 1e9 == pytest.approx(between_s + 0.2, abs=0.2)
-        assert sum(bed.steps().values()) == 3 and min(bed.steps()) == 2
+        # The server may see a gap begin some moments after the client, and sees none longer than there was.
+        assert 0.5 * sum(GAPS_S) <= idle.interval_ns / 1e9 <= asked_s
+        assert idle.interval_ns / 1e9 + 0.1 <= idle.idle_ns / 1e9 <= all_s
+        assert sum(bed.steps().values()) == 3 and in_steps(bed.steps(), idle)
         assert bed.ended() == (0, 1)
         assert idle.held_ns == (idle.idle_ns if server in POLLING else 0)
-        assert idle.firsts == 1 and idle.first_service_ns > 0
+        assert firsts(idle, server, 1) and idle.first_service_ns > 0
 
 
 @ALL
 def test_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
     with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect()) as client:
+        start = time.monotonic()
         page(client, PAGE)
         assert client.recv(1) == b""
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired, idle.spared) == (0, 0, 0, 1, 0)
-        assert 0.9 <= idle.idle_ns / 1e9 <= 3
+        assert 0.9 <= idle.idle_ns / 1e9 <= time.monotonic() - start
         assert bed.ended() == (1, 0)
         assert idle.server_ms == (1000 if server in POLLING else 0)
 
@@ -76,7 +89,8 @@ def test_a_connection_that_is_closed_after_its_answer_was_never_idle(server: Ser
             ask(client, GAPS_S[:1])
         until(lambda: over(bed, 1), "the client's end was not seen")
         idle = bed.idle()
-        assert (idle.intervals, idle.left, idle.expired, idle.firsts) == (1, 1, 0, 4)
+        assert (idle.intervals, idle.left, idle.expired) == (1, 1, 0)
+        assert firsts(idle, server, 4)
 
 
 @ALL
@@ -85,13 +99,14 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
     with kept(server) as bed:
         with contextlib.closing(bed.connect_tls()) as client:
             time.sleep(1.5)
-            between_s = ask(client, (0.12,) * 5)
+            asked_s = ask(client, (0.12,) * 5)
         until(lambda: over(bed, 1), "the client's end was not seen")
         steps, idle = bed.steps(), bed.idle()
-        assert min(steps) >= 2 and sum(steps.values()) in (4, 5), steps
-        # The wait after the handshake is longer than what may be missed.
-        assert idle.interval_ns / 1e9 < between_s + 0.5
-        assert (idle.left, idle.expired, idle.firsts) == (1, 0, 1)
+        assert sum(steps.values()) in (4, 5) and in_steps(steps, idle), steps
+        # The wait after the handshake is none of them.
+        assert idle.interval_ns / 1e9 <= asked_s
+        assert (idle.left, idle.expired) == (1, 0)
+        assert firsts(idle, server, 1)
         with contextlib.closing(bed.connect_tls()):
             time.sleep(0.2)
         with contextlib.closing(bed.connect()) as client:
@@ -103,9 +118,10 @@ def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
 @ALL
 def test_over_tls_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
     with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect_tls()) as client:
+        start = time.monotonic()
         ask(client, (0.05,) * 4)
         assert client.recv(1) == b""
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.left, idle.cut, idle.expired) == (0, 0, 1)
-        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= 3
+        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= time.monotonic() - start

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests._noise import noisy
+from tests._noise import agree, noisy
 from tests._scripted_server import ScriptedServer
 from tests.servers._traffic import start
 from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import ConstantRate, Population, Step, Url
 from trimtab.workloads.wagon import Wagon
 
-pytestmark = [pytest.mark.server, noisy]
+pytestmark = pytest.mark.server
 
 RATE_HZ = 6.0
 SESSIONS = 18
@@ -121,6 +121,7 @@ def by_httperf(server: ScriptedServer, log: Path) -> tuple[int, float]:
     return int(replies[1]), (float(times[1]) + float(times[2])) / 1000
 
 
+@noisy("the two programs take turns, and what else runs may slow all three turns of one")
 def test_httperf_sees_the_same_mean_response_time_on_the_same_sessions(tmp_path: Path) -> None:
     shapes = wagon_shapes()
     log = tmp_path / "sessions.log"
@@ -137,4 +138,4 @@ def test_httperf_sees_the_same_mean_response_time_on_the_same_sessions(tmp_path:
             means_s.append((ours[1], theirs[1]))
     # Whatever else the machine does can only add to a response time: compare the least of each tool's repeats.
     least_ours_s, least_theirs_s = (min(column) for column in zip(*means_s, strict=True))
-    assert least_ours_s == pytest.approx(least_theirs_s, rel=0.1), means_s
+    agree(least_ours_s, least_theirs_s, 0.1, f"mean response time of ours and httperf's, of {means_s}")

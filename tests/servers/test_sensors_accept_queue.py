@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests._noise import noisy
+from tests._noise import agree, noisy
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Namespace, Ports
 from trimtab.sensors.accept_queue import AcceptQueue, probe
 
-pytestmark = [pytest.mark.server, noisy]
+pytestmark = pytest.mark.server
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: perf counters, namespaces")
 
 
@@ -95,6 +95,7 @@ def test_sockets_that_share_a_port_are_one_queue(stack: ExitStack) -> None:
     assert length_now(sensor(stack, ("127.0.0.1", port))) == 41
 
 
+@noisy("a pause between a change and the look at the clock beside it")
 def test_the_mean_length_weighs_each_length_with_its_time(stack: ExitStack) -> None:
     port = listening(stack)
     queue = sensor(stack, ("127.0.0.1", port))
@@ -108,9 +109,10 @@ def test_the_mean_length_weighs_each_length_with_its_time(stack: ExitStack) -> N
     time.sleep(0.1)
     mean = queue.read()["accept_queue_length"]
     ended_s = time.monotonic()
-    assert mean == pytest.approx(10 * (ended_s - changed_s) / (ended_s - began_s), rel=0.1)
+    agree(mean, 10 * (ended_s - changed_s) / (ended_s - began_s), 0.1, "mean length")
 
 
+@noisy("the loop that makes, accepts and samples has to come round every few milliseconds")
 def test_a_known_wait_comes_out_of_littles_law(stack: ExitStack) -> None:
     """One connection every 8 ms, each accepted 60 ms after it was made; the true waits are those the test saw."""
     server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
@@ -133,7 +135,7 @@ def test_a_known_wait_comes_out_of_littles_law(stack: ExitStack) -> None:
             next_sample_s += queue.sampling_period_s
         time.sleep(0.0005)
     readings = queue.read()
-    assert readings["accept_queue_delay_s"] == pytest.approx(sum(waits) / len(waits), rel=0.1)
+    agree(readings["accept_queue_delay_s"], sum(waits) / len(waits), 0.1, "delay")
 
 
 def test_nothing_that_came_leaves_the_delay_unmeasured(stack: ExitStack) -> None:

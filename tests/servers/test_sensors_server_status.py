@@ -13,7 +13,9 @@ from contextlib import closing
 
 import pytest
 
-from tests._noise import noisy
+from tests._noise import Noise, agree, noisy
+from tests.servers._private_apache import children, reload
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
@@ -21,9 +23,10 @@ from trimtab.sensors.server_status import ServerStatus, probe
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.apache_config import Mpm
 
-pytestmark = [pytest.mark.server, pytest.mark.apache, noisy]
+pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 SERVICE_S = 0.05
+WINDOWS = "the sensor's window and the test's begin and end a moment apart"
 
 
 def private(mpm: Mpm) -> ApacheTestbed:
@@ -67,6 +70,7 @@ def measured(status: ServerStatus, apache: ApacheTestbed, count: int) -> tuple[R
     return status.read(), elapsed_s
 
 
+@noisy("the clients' times hold what the machine does beside")
 def test_the_service_time_is_that_of_the_page(apache: ApacheTestbed, status: ServerStatus) -> None:
     """There is a free worker for every client, so the clients see the service time and the connection's set-up.
 
@@ -77,20 +81,23 @@ def test_the_service_time_is_that_of_the_page(apache: ApacheTestbed, status: Ser
     client_s = get(apache, 24)
     service_s = status.read()["service_time_s"]
     assert service_s >= SERVICE_S
-    assert 0.75 * client_s < service_s < 1.15 * client_s
+    if not 0.75 * client_s < service_s < 1.15 * client_s:
+        raise Noise(f"service time {service_s} s, {client_s} s for the clients")
 
 
+@noisy(WINDOWS)
 def test_the_requests_are_counted_without_those_of_trimtab(apache: ApacheTestbed, status: ServerStatus) -> None:
     readings, elapsed_s = measured(status, apache, 24)
-    assert readings["request_rate_hz"] * elapsed_s == pytest.approx(24, abs=0.7)
+    agree(readings["request_rate_hz"] * elapsed_s, 24, 0.03, "requests")
 
 
+@noisy(WINDOWS)
 def test_bytes_are_those_of_the_replies(apache: ApacheTestbed, status: ServerStatus) -> None:
     status.begin()
     began_s = time.monotonic()
     get(apache, 4, "/cgi-bin/service.cgi?bytes=500000")
     elapsed_s = time.monotonic() - began_s
-    assert status.read()["byte_rate_bytes_hz"] * elapsed_s == pytest.approx(2e6, rel=0.02)
+    agree(status.read()["byte_rate_bytes_hz"] * elapsed_s, 2e6, 0.02, "bytes")
 
 
 def test_workers_that_serve_are_busy_and_the_rest_idle(apache: ApacheTestbed, status: ServerStatus) -> None:
@@ -107,29 +114,29 @@ def test_workers_that_serve_are_busy_and_the_rest_idle(apache: ApacheTestbed, st
     assert readings["busy_workers"] == 2
 
 
+@noisy(WINDOWS)
 def test_a_saturated_server_never_makes_the_loop_wait(apache: ApacheTestbed, status: ServerStatus) -> None:
-    """While all workers are held for 1.2 s the page says nothing; afterwards the counters are exact again."""
+    """While all workers are held for 2.5 s the page says nothing; afterwards the counters are exact again."""
     status.begin()
     began_s = time.monotonic()
-    url = apache.url("/cgi-bin/service.cgi?service_ms=1200")
+    url = apache.url("/cgi-bin/service.cgi?service_ms=2500")
     holders = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=10).read()) for _ in range(4)]
     for holder in holders:
         holder.start()
     time.sleep(0.3)
-    before_s = time.monotonic()
     with pytest.raises(NotMeasured, match=r"answered only once|did not answer"):
         status.read()
     status.begin()
     with pytest.raises(NotMeasured, match="waits in the accept queue"):
         status.read()
-    assert time.monotonic() - before_s < 0.1
+    assert all(holder.is_alive() for holder in holders), "nothing of this waited for a worker"
     for holder in holders:
         holder.join()
     time.sleep(0.1)
     status.sample()
     readings = status.read()
     elapsed_s = time.monotonic() - began_s
-    assert readings["request_rate_hz"] * elapsed_s == pytest.approx(4, abs=0.7)
+    agree(readings["request_rate_hz"] * elapsed_s, 4, 0.17, "requests")
 
 
 def test_a_page_that_is_off_says_how_to_turn_it_on(apache: ApacheTestbed) -> None:
@@ -143,23 +150,26 @@ def test_a_page_that_is_off_says_how_to_turn_it_on(apache: ApacheTestbed) -> Non
     assert found.usable
 
 
+@noisy(WINDOWS)
 @pytest.mark.parametrize("mpm", ["prefork", "worker", "event"])
 def test_a_graceful_restart_keeps_the_counters(mpm: Mpm) -> None:
     with private(mpm) as apache, closing(ServerStatus(apache.status_url.partition("?")[0], SystemClock())) as status:
         status.begin()
         began_s = time.monotonic()
-        first_s = get(apache, 8)
-        os.kill(apache.pid, signal.SIGUSR1)
-        time.sleep(0.5)
+        get(apache, 8)
+        reload(apache.pid)
         # These may wait: prefork starts its new children one by one.
         get(apache, 8)
         elapsed_s = time.monotonic() - began_s
         readings = status.read()
+        requests = readings["request_rate_hz"] * elapsed_s
         # Apache may wake idle children with a request of its own, which it counts.
-        assert 15.3 < readings["request_rate_hz"] * elapsed_s < 18.7
-        assert 0.9 * SERVICE_S <= readings["service_time_s"] < 1.5 * first_s
+        if not 15.3 < requests < 18.7:
+            raise Noise(f"{requests} requests")
+        assert readings["service_time_s"] >= 0.9 * SERVICE_S
 
 
+@noisy(WINDOWS)
 def test_a_full_restart_is_not_taken_for_negative_work() -> None:
     with (
         private("prefork") as apache,
@@ -167,10 +177,11 @@ def test_a_full_restart_is_not_taken_for_negative_work() -> None:
     ):
         status.begin()
         get(apache, 4)
+        before = children(apache.pid)
         time.sleep(1.0)  # The page tells restarts apart by the second.
         os.kill(apache.pid, signal.SIGHUP)
-        time.sleep(1.2)
+        until(lambda: bool(now := children(apache.pid)) and not now & before, "the server did not restart")
         with pytest.raises(NotMeasured, match="restarted"):
             status.read()
         readings, elapsed_s = measured(status, apache, 4)
-        assert readings["request_rate_hz"] * elapsed_s == pytest.approx(4, abs=0.7)
+        agree(readings["request_rate_hz"] * elapsed_s, 4, 0.17, "requests")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests._noise import noisy
+from tests._noise import agree, noisy
 from tests.servers._under_gate import under_gate
 from trimtab.clock import SystemClock
 from trimtab.gate.server import processes_of
@@ -17,13 +17,14 @@ from trimtab.testbed.content import cgi_url
 from trimtab.workloads._population import Connection, Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
-pytestmark = [pytest.mark.server, pytest.mark.apache, noisy]
+pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 WORKERS = 4
 SERVICE_MS = 120
 SAMPLES = 100
 
 
+@noisy("three sources with windows of their own, on a machine that others use")
 @pytest.mark.parametrize("mpm", ["prefork", "worker"])
 def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
     """Three times as many users as workers, so that two of three connections wait to be accepted."""
@@ -47,9 +48,9 @@ def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
         for sensor in (queue, status, shim):
             sensor.close()
     print(f"{mpm}: shim {dict(exact)}; accept queue {dict(waits)}; status page {dict(pages)}")
-    assert exact["burst_length"] == pytest.approx(1, rel=0.05)
+    agree(exact["burst_length"], 1, 0.05, "burst_length")
     assert exact["service_time_s"] >= SERVICE_MS / 1000
-    assert exact["accept_queue_delay_s"] == pytest.approx(waits["accept_queue_delay_s"], rel=0.2)
-    assert exact["connection_rate_hz"] == pytest.approx(waits["connection_rate_hz"], rel=0.1)
-    assert exact["service_time_s"] == pytest.approx(pages["service_time_s"], rel=0.2)
-    assert exact["request_rate_hz"] == pytest.approx(pages["request_rate_hz"], rel=0.1)
+    agree(exact["accept_queue_delay_s"], waits["accept_queue_delay_s"], 0.2, "accept_queue_delay_s")
+    agree(exact["connection_rate_hz"], waits["connection_rate_hz"], 0.1, "connection_rate_hz")
+    agree(exact["service_time_s"], pages["service_time_s"], 0.2, "service_time_s")
+    agree(exact["request_rate_hz"], pages["request_rate_hz"], 0.1, "request_rate_hz")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._asking import Asking, asking, page, pages
-from tests.servers._under_gate import PAGE, UnderGate, gate_processes, under_gate, until
+from tests.servers._under_gate import PAGE, UnderGate, gate_processes, kill_together, under_gate, until
 from trimtab.gate.server import processes_of
 from trimtab.sensors._shared_file import HEADER_BYTES, SLOT_BYTES, Counters, SharedFile
 from trimtab.testbed.apache_config import Mpm
@@ -84,8 +84,7 @@ def test_without_any_gate_the_workers_accept_and_return_to_the_next_one(mpm: Mpm
         kept.connect()
         page(kept.sock, PAGE)
         first = gate_processes(bed)
-        for pid in first:
-            os.kill(pid, signal.SIGKILL)
+        kill_together(first)
         page(kept.sock, PAGE)
         # What the gate held died with it; from here on every request must be answered.
         clients = Asking(pages(bed.port, PAGE, 2), 4)
@@ -93,19 +92,6 @@ def test_without_any_gate_the_workers_accept_and_return_to_the_next_one(mpm: Mpm
             until(lambda: len(set(gate_processes(bed)) - set(first)) == 2, "no new gate")
             goes_on(dispatched(bed), 100)
         assert clients.failed == {} and clients.answered > 0
-
-
-def test_the_slots_of_a_worker_that_is_killed_come_back() -> None:
-    with under_gate("prefork", workers=4) as bed, contextlib.ExitStack() as stack:
-        for _ in range(2):
-            kept = stack.enter_context(contextlib.closing(bed.client("127.0.0.1")))
-            kept.connect()
-            page(kept.sock, PAGE)
-        until(lambda: len(slots(bed, IDLE)) == 2, "the connections are not idle")
-        assert in_service(bed) == 2
-        os.kill(slots(bed, IDLE)[0], signal.SIGKILL)
-        until(lambda: in_service(bed) == 1, "the slot of a dead process is still in service")
-        assert pages(bed.port, PAGE)() == 1
 
 
 @ALL

@@ -17,7 +17,7 @@ import pytest
 
 from tests.servers._any_server import AnyServer, under_run
 from tests.servers._asking import PATIENCE_S, Asking, asking, pages
-from tests.servers._under_gate import until
+from tests.servers._under_gate import kill_together, until
 from trimtab.testbed._private import free_ports, worker_user
 
 pytestmark = pytest.mark.server
@@ -152,8 +152,7 @@ def goes_and_comes_back(server: AnyServer, ask: Callable[[], int]) -> tuple[int,
     until(lambda: server.reading("in_service") == 0, "slots were not given back")
     first = server.gate_processes()
     assert len(first) == 2
-    for pid in first:
-        os.kill(pid, signal.SIGKILL)
+    kill_together(first)
     for _ in range(5):
         ask()
     until(lambda: len(set(server.gate_processes()) - set(first)) == 2, "no new gate")

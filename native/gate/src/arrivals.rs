@@ -8,6 +8,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 use trimtab_wire::shared::now_ns;
+use trimtab_wire::wake;
 
 use crate::gate::Gate;
 use crate::ledger::{add, Kind};
@@ -16,6 +17,13 @@ use crate::sockets;
 
 /// Times that one connection is looked at before it is classified by what has come: each look copies it all again.
 const LOOKS: u32 = 64;
+
+/// Connections that may wait for their requests at once, at most half of all descriptors: the rest is left to those that wait for a
+/// worker, which the queues' limits bound. With the usual five seconds it takes 3,000 silent clients a second to reach it.
+const MOST_PEEKS: usize = 16_384;
+/// One source has one part in so many of them. A proxy in front is one source, too, but it has its requests ready: a thousand at once that
+/// have not sent theirs within the time of a round trip are 10,000 new ones a second at 100 ms.
+const SHARE_OF_SOURCE: usize = 16;
 
 /// A connection that waits for its bytes is waited on for them; one event for each time that some come.
 const PEEKING: EventFlags = EventFlags::IN
@@ -71,7 +79,7 @@ impl Gate<'_> {
         self.now_ns = now_ns();
         entry.since_ns.store(self.now_ns, Relaxed);
         entry.set_peer(&sockets::peer(client));
-        if self.is_wake(client.ip()) {
+        if wake::is_wake(&self.place.shared, client.ip()) {
             self.give_outside(number);
             return;
         }
@@ -117,9 +125,42 @@ impl Gate<'_> {
         self.ledger.entry(number).set_kind(Kind::Peeking);
         if self.watch(number, PEEKING).is_ok() {
             self.peeking.push(&self.ledger, number);
+            if let Some((client, since_ns)) = self.origin(number) {
+                self.sources.add(client, since_ns, number);
+                self.bound_peeks(client);
+            }
         } else {
             self.join(number, self.classifier.rest(), false);
         }
+    }
+
+    /// The connection waits for its request no more.
+    pub(crate) fn end_peek(&mut self, number: u32) {
+        self.peeking.remove(&self.ledger, number);
+        if let Some((client, since_ns)) = self.origin(number) {
+            self.sources.remove(client, since_ns, number);
+        }
+    }
+
+    /// Classifies the oldest by what has come of them when too many wait, of one source or of all.
+    fn bound_peeks(&mut self, client: IpAddr) {
+        let most = (self.ledger.descriptors() / 2).min(MOST_PEEKS);
+        let of_source = (most / SHARE_OF_SOURCE).max(1);
+        if let Some(oldest) = self.sources.oldest_beyond(client, of_source) {
+            self.look_once_more(oldest, Look::Last);
+        }
+        if self.peeking.len() as usize > most {
+            if let Some(oldest) = self.peeking.first() {
+                self.look_once_more(oldest, Look::Last);
+            }
+        }
+    }
+
+    /// Where a connection comes from, and when it came.
+    fn origin(&self, number: u32) -> Option<(IpAddr, u64)> {
+        let entry = self.ledger.entry(number);
+        let client = sockets::address(&entry.peer())?;
+        Some((client.ip(), entry.since_ns.load(Relaxed)))
     }
 
     fn look_once_more(&mut self, number: u32, look: Look) {
@@ -137,7 +178,7 @@ impl Gate<'_> {
                 self.look(number, &ends, if worn { Look::Last } else { look });
             }
             _ => {
-                self.peeking.remove(&self.ledger, number);
+                self.end_peek(number);
                 self.close(number);
             }
         }
@@ -161,7 +202,7 @@ impl Gate<'_> {
         match class {
             Some(class) => {
                 if waited {
-                    self.peeking.remove(&self.ledger, number);
+                    self.end_peek(number);
                 }
                 self.join(number, class, waited);
             }
@@ -174,7 +215,7 @@ impl Gate<'_> {
     /// A client ends before it has said enough.
     fn gave_up(&mut self, number: u32, waited: bool) {
         if waited {
-            self.peeking.remove(&self.ledger, number);
+            self.end_peek(number);
         }
         let cell = self.ledger.cell(self.classifier.rest());
         add(&cell.arrivals, 1);
@@ -193,15 +234,6 @@ impl Gate<'_> {
             false => local,
         };
         Ends { source, local }
-    }
-
-    /// The server connects to itself, to wake a worker.
-    fn is_wake(&self, source: IpAddr) -> bool {
-        let own = self.place.shared.header.wake_source.load(Relaxed);
-        match source.to_canonical() {
-            IpAddr::V4(source) => source.to_bits() == own,
-            IpAddr::V6(_) => false,
-        }
     }
 
     /// Descriptors ran out: the kernel's queue keeps the connections until some are free again.

@@ -26,6 +26,7 @@ impl Gate<'_> {
             || self.budgets.in_service() > self.all_lent()
             || !self.unsure.is_empty()
             || self.peeking.len() > 0
+            || !self.paused_doors.is_empty()
             || self
                 .listeners
                 .iter()
@@ -68,6 +69,7 @@ impl Gate<'_> {
         self.end_talks();
         self.resolve_unsure();
         self.resume_listeners();
+        self.resume_doors();
         self.look_after_lanes();
         if self.now_ns - self.surveyed_ns >= SURVEY_NS {
             self.surveyed_ns = self.now_ns;

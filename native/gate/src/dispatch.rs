@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{now_ns, Slot, CLOSED, DISPATCHED, FREE, NO_SLOT};
+use trimtab_wire::wake;
 
 use crate::gate::Gate;
 use crate::ledger::Kind;
@@ -69,8 +70,10 @@ impl Gate<'_> {
         Some(class)
     }
 
-    /// A connection that the server makes to itself goes to a worker whatever the budgets say.
+    /// A connection that the server makes to itself goes to a worker whatever the budgets say: ended, because it is there to wake one, and
+    /// whoever else takes the same source address shall get no more by it.
     pub(crate) fn give_outside(&mut self, number: u32) {
+        wake::end(self.ledger.borrow(number));
         // When the workers take no more they are awake.
         if self.send(number, NO_SLOT, 0, NO_CLASS) != Gift::Gone {
             self.close(number);

@@ -1,7 +1,7 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
 //! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
-//! `lanes` (what the workers accept for themselves), `refuse`, `server` (processes of the server), `talks` (control and
+//! `lanes` (what the workers accept for themselves), `refuse`, `strangers` (who comes to the hand-off socket), `server` (processes of the server), `talks` (control and
 //! metrics), `recover` (after another gate).
 
 use std::collections::HashMap;
@@ -17,11 +17,13 @@ use trimtab_wire::shared::now_ns;
 use crate::budgets::Budgets;
 use crate::chain::Chain;
 use crate::lanes::{self, Lanes};
-use crate::ledger::{Kind, Ledger};
+use crate::ledger::{add, Kind, Ledger};
 use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
 use crate::slots::Slots;
+use crate::sources::Sources;
+use crate::strangers::Stranger;
 use crate::talks::Talk;
 
 /// Events taken at once.
@@ -68,14 +70,18 @@ pub struct Gate<'a> {
     pub(crate) budgets: Budgets,
     pub(crate) queues: Vec<Chain>,
     pub(crate) peeking: Chain,
+    /// The same connections by where they come from.
+    pub(crate) sources: Sources,
     pub(crate) refused: Chain,
     pub(crate) slots: Slots,
     pub(crate) lanes: Lanes,
     pub(crate) listeners: Vec<Listener>,
     /// Pid to the descriptor of its conversation.
     pub(crate) workers: HashMap<u32, u32>,
-    /// Conversations that have not begun, oldest first, and when they must have.
-    pub(crate) strangers: Vec<(u32, u64)>,
+    /// Conversations that have not begun, oldest first.
+    pub(crate) strangers: Vec<Stranger>,
+    /// Sockets of the run directory that are not waited at, because descriptors ran out.
+    pub(crate) paused_doors: Vec<u32>,
     pub(crate) talks: HashMap<u32, Talk>,
     pub(crate) asked: HashMap<u32, Asked>,
     /// Connections that a killed gate was about to send.
@@ -116,12 +122,14 @@ impl<'a> Gate<'a> {
             budgets: Budgets::new(start.limit, start.borrow, classes),
             queues: vec![Chain::default(); start.classes.len()],
             peeking: Chain::default(),
+            sources: Sources::default(),
             refused: Chain::default(),
             slots: Slots::find(&place.shared),
             lanes: Lanes::default(),
             listeners: Vec::new(),
             workers: HashMap::new(),
             strangers: Vec::new(),
+            paused_doors: Vec::new(),
             talks: HashMap::new(),
             asked: HashMap::new(),
             unsure: Vec::new(),
@@ -148,6 +156,7 @@ impl<'a> Gate<'a> {
         self.listen()?;
         let mut events = Vec::with_capacity(BATCH);
         loop {
+            self.beat();
             self.now_ns = now_ns();
             if self.is_due() {
                 self.tick();
@@ -175,10 +184,16 @@ impl<'a> Gate<'a> {
                 Err(error) => return Err(error).context("epoll"),
             }
             for event in &events {
+                self.beat();
                 let epoll::Event { flags, data } = *event;
                 self.on_event(data.u64(), flags);
             }
         }
+    }
+
+    /// Tells the guardian that the gate gets on.
+    pub(crate) fn beat(&self) {
+        add(&self.ledger.settings().beats, 1);
     }
 
     /// Waits on a descriptor that the ledger keeps.

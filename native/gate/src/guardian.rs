@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context as _};
@@ -19,6 +20,13 @@ use crate::signals;
 /// More gates than this within the window do not die by accident.
 const MOST_STARTS: usize = 20;
 const WINDOW: Duration = Duration::from_secs(60);
+/// Distance of looks at a gate.
+const LOOK: Duration = Duration::from_secs(1);
+/// Looks in a row at which a gate that has not moved is taken for stopped. It moves at each event and at least twice a second, as no wait
+/// is longer; between two moves lies one batch of accepts or one survey of all slots, a few milliseconds. So four looks are what only a
+/// call that blocks reaches; looks are counted and not time, so that a machine that stood still itself is no reason. A gate that is
+/// replaced needlessly loses nothing.
+const STANDS_STILL: u32 = 4;
 /// Time for a gate to end when it was asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -43,7 +51,7 @@ pub fn run(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<()> {
         }
         starts.push_back(now);
         let ended = match split().context("a process for the gate")? {
-            Some(child) => watch(child)?,
+            Some(child) => watch(child, ledger)?,
             None => match work(start, place, ledger) {
                 Ok(End::Done) => std::process::exit(0),
                 Ok(End::Orphaned) => false,
@@ -66,14 +74,15 @@ fn work(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<End> {
     gate.run()
 }
 
-/// Waits for the end of a gate, and passes on the wish that it end.
+/// Waits for the end of a gate, passes on the wish that it end, and ends one that has stopped.
 ///
 /// # Returns
 /// True when it ended as it should.
-fn watch(child: Pid) -> anyhow::Result<bool> {
+fn watch(child: Pid, ledger: Ledger) -> anyhow::Result<bool> {
     let mut asked: Option<Instant> = None;
+    let mut pulse = Pulse::new(ledger);
     loop {
-        match signals::wait(Duration::from_secs(1)) {
+        match signals::wait(LOOK) {
             Some(libc::SIGCHLD) | None => {}
             Some(_) => {
                 asked.get_or_insert_with(Instant::now);
@@ -81,12 +90,59 @@ fn watch(child: Pid) -> anyhow::Result<bool> {
                 let _ = kill_process(child, Signal::TERM);
             }
         }
-        if let Some((_, status)) = waitpid(Some(child), WaitOptions::NOHANG).context("waitpid")? {
-            return Ok(status.exit_status() == Some(0) || asked.is_some());
+        // Gates that were left to die, too.
+        while let Some((pid, status)) = waitpid(None, WaitOptions::NOHANG).context("waitpid")? {
+            if pid == child {
+                return Ok(status.exit_status() == Some(0) || asked.is_some());
+            }
         }
         if asked.is_some_and(|since| since.elapsed() > PATIENCE) {
             let _ = kill_process(child, Signal::KILL);
         }
+        match pulse.look() {
+            STANDS_STILL => {
+                eprintln!("trimtab-native: gate: it has stopped answering; starting another");
+                let _ = kill_process(child, Signal::KILL);
+            }
+            // A call that nothing interrupts: should it ever return, the gate does not.
+            looks if looks > STANDS_STILL => return Ok(asked.is_some()),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a gate gets on.
+struct Pulse {
+    ledger: Ledger,
+    beats: u64,
+    /// Looks at which nothing had happened since the one before.
+    still: u32,
+    last: Instant,
+}
+
+impl Pulse {
+    fn new(ledger: Ledger) -> Self {
+        Self {
+            ledger,
+            beats: 0,
+            still: 0,
+            last: Instant::now(),
+        }
+    }
+
+    /// Looks, unless it has just been done.
+    ///
+    /// # Returns
+    /// For how many looks the gate has stood still.
+    fn look(&mut self) -> u32 {
+        if self.last.elapsed() < LOOK {
+            return 0;
+        }
+        self.last = Instant::now();
+        let beats = self.ledger.settings().beats.load(Relaxed);
+        let stands = beats == std::mem::replace(&mut self.beats, beats);
+        self.still = if stands { self.still + 1 } else { 0 };
+        self.still
     }
 }
 

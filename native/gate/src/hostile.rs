@@ -236,6 +236,7 @@ fn start(directory: PathBuf) -> Start {
         peek_bytes: 4096,
         peek_timeout_s: 1.0,
         metrics: None,
+        user: None,
         controller_timeout_s: 10.0,
     }
 }

@@ -34,6 +34,8 @@ pub struct Settings {
     pub uses: AtomicU32,
     /// When the controller's lease runs out; 0: there is none.
     pub lease_ends_ns: AtomicU64,
+    /// Steps of all gates so far: stands still when a gate does.
+    pub beats: AtomicU64,
 }
 
 /// Counters of one class.
@@ -108,6 +110,11 @@ impl Ledger {
         &self.fixed.cells[class]
     }
 
+    /// How many descriptors it has room for.
+    pub fn descriptors(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The entry of a descriptor.
     ///
     /// # Panics
@@ -180,7 +187,8 @@ pub fn add(counter: &AtomicU64, more: u64) {
 /// `/proc` cannot be read.
 pub fn open_descriptors() -> std::io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    let directory = rustix::fs::open(
+    let directory = rustix::fs::openat(
+        rustix::fs::CWD,
         "/proc/self/fd",
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),

@@ -6,12 +6,14 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod ancestors;
 mod arrivals;
 mod budgets;
 mod chain;
 mod check;
 mod client_hello;
 mod clockwork;
+mod confine;
 mod delays;
 mod dispatch;
 mod entry;
@@ -27,6 +29,7 @@ mod ledger;
 mod line;
 mod metrics;
 mod orders;
+mod path;
 mod place;
 mod queues;
 mod reclaim;
@@ -37,6 +40,8 @@ mod server;
 mod signals;
 mod slots;
 mod sockets;
+mod sources;
+mod strangers;
 mod talks;
 mod tally;
 
@@ -48,7 +53,7 @@ use trimtab_wire::Misuse;
 use crate::ledger::Ledger;
 use crate::place::Place;
 
-/// Descriptors that are asked for where the process may raise its own hard limit.
+/// Descriptors that are asked for, and that the ledger has room for.
 const DESCRIPTORS: u64 = 1_048_576;
 
 /// Runs the subcommand: one [`Start`] line on standard input, orders on `control.sock` in the run directory.
@@ -63,24 +68,34 @@ pub fn run_stdio() -> anyhow::Result<()> {
     let start: Start =
         serde_json::from_str(&line).map_err(|error| Misuse(format!("gate: start: {error}")))?;
     check::start(&start).map_err(|error| Misuse(format!("gate: {error}")))?;
-    let descriptors = raise_descriptors();
+    close_inherited().context("/proc/self/fd")?;
+    let descriptors = limit_descriptors().context("limit of descriptors")?;
     let place = Place::make(&start)?;
     let ledger = Ledger::new(descriptors as usize).context("shared memory")?;
+    confine::enter(start.user)?;
     guardian::run(&start, &place, ledger)
 }
 
-/// Raises the limit of descriptors as far as this process may, and returns it.
-fn raise_descriptors() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(DESCRIPTORS);
-    for wanted in [hard.max(DESCRIPTORS), hard] {
+/// Closes what the program was started with but for its standard streams: it could lie beyond the ledger, and nobody could close it later.
+fn close_inherited() -> std::io::Result<()> {
+    for number in ledger::open_descriptors()? {
+        if number > 2 {
+            // SAFETY: nothing has been opened yet that this process uses.
+            unsafe { rustix::io::close(number as i32) };
+        }
+    }
+    Ok(())
+}
+
+/// Raises the limit of descriptors as far as this process may, to the ledger's bound at most, and returns it: each has an entry.
+fn limit_descriptors() -> rustix::io::Result<u64> {
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(DESCRIPTORS);
+    let limit = |wanted| {
         let limit = Rlimit {
             current: Some(wanted),
             maximum: Some(wanted),
         };
-        if setrlimit(Resource::Nofile, limit).is_ok() {
-            return wanted.min(DESCRIPTORS);
-        }
-    }
-    limit.current.unwrap_or(DESCRIPTORS).min(DESCRIPTORS)
+        setrlimit(Resource::Nofile, limit).map(|()| wanted)
+    };
+    limit(DESCRIPTORS).or_else(|_| limit(hard.min(DESCRIPTORS)))
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -13,7 +13,12 @@ use rustix::net::{
 use trimtab_wire::gate::Start;
 use trimtab_wire::shared::Shared;
 
+use crate::sockets;
+
 const BACKLOG: i32 = 1024;
+/// Dispatch pairs that are made in advance, because only root may give them large buffers; a server seldom has more listeners. Those of
+/// further ones have what the system allows everybody.
+const PAIRS: usize = 8;
 
 /// The mapped file and the sockets that are waited on.
 pub struct Place {
@@ -25,6 +30,8 @@ pub struct Place {
     pub control: u32,
     /// Where Prometheus comes.
     pub metrics: Option<u32>,
+    /// Dispatch pairs for the first listeners, the gate's end and the workers'; the ledger says which are still unused.
+    pub pairs: Vec<(u32, u32)>,
     _held: Vec<OwnedFd>,
 }
 
@@ -45,9 +52,17 @@ impl Place {
             .with_context(|| format!("another gate runs in {}", directory.display()))?;
         let shared = directory.join("shared");
         let shared = Shared::create(&shared).with_context(|| format!("{}", shared.display()))?;
-        // Whoever connects must show the token of the mapped file, which only its owner can read.
-        let handoff = unix(directory, "handoff.sock", SocketType::SEQPACKET, 0o666)?;
-        let control = unix(directory, "control.sock", SocketType::STREAM, 0o600)?;
+        // Only who can read the mapped file, which is its owner's alone, knows the name, and the token that must be shown there.
+        let name = trimtab_wire::handoff::name(shared.token());
+        let handoff = unix(directory, "handoff", &name, SocketType::SEQPACKET, 0o666)?;
+        sockets::take_descriptors(handoff.as_fd(), false);
+        let control = unix(
+            directory,
+            "control",
+            "control.sock",
+            SocketType::STREAM,
+            0o600,
+        )?;
         let metrics = start.metrics.map(|address| {
             let listener =
                 TcpListener::bind(address).with_context(|| format!("metrics on {address}"))?;
@@ -55,12 +70,20 @@ impl Place {
             anyhow::Ok(OwnedFd::from(listener))
         });
         let metrics = metrics.transpose()?;
+        let pairs = (0..PAIRS).map(|_| {
+            let (gate, workers) = sockets::pair()?;
+            Ok((gate.into_raw_fd() as u32, workers.into_raw_fd() as u32))
+        });
+        let pairs = pairs
+            .collect::<rustix::io::Result<_>>()
+            .context("sockets")?;
         let number = |fd: &OwnedFd| fd.as_raw_fd() as u32;
         Ok(Self {
             shared,
             handoff: number(&handoff),
             control: number(&control),
             metrics: metrics.as_ref().map(number),
+            pairs,
             _held: [handoff, control, lock.into()]
                 .into_iter()
                 .chain(metrics)
@@ -70,10 +93,18 @@ impl Place {
 }
 
 /// A listening socket under its name from the moment on that it can be connected to.
-fn unix(directory: &Path, name: &str, kind: SocketType, mode: u32) -> anyhow::Result<OwnedFd> {
+///
+/// It is bound under another one, which /proc/net/unix shows everybody for ever, and there its owner alone may connect.
+fn unix(
+    directory: &Path,
+    shown: &str,
+    name: &str,
+    kind: SocketType,
+    mode: u32,
+) -> anyhow::Result<OwnedFd> {
     let path = directory.join(name);
     let made = || -> anyhow::Result<OwnedFd> {
-        let new = directory.join(format!("{name}.new"));
+        let new = directory.join(format!("{shown}.new"));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
         match std::fs::remove_file(&new) {
@@ -81,10 +112,11 @@ fn unix(directory: &Path, name: &str, kind: SocketType, mode: u32) -> anyhow::Re
             _ => {}
         }
         bind(socket.as_fd(), &SocketAddrUnix::new(&new)?)?;
-        chmod(&new, Mode::from_raw_mode(mode))?;
+        chmod(&new, Mode::from_raw_mode(0o600))?;
         listen(socket.as_fd(), BACKLOG)?;
         std::fs::rename(&new, &path)?;
+        chmod(&path, Mode::from_raw_mode(mode))?;
         Ok(socket)
     };
-    made().with_context(|| format!("{}", path.display()))
+    made().with_context(|| format!("{shown} socket in {}", directory.display()))
 }

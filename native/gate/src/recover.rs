@@ -33,6 +33,7 @@ impl Gate<'_> {
         self.recover_listeners(&numbers)?;
         let mut waiting = Vec::new();
         for number in numbers {
+            self.beat();
             match self.ledger.entry(number).kind() {
                 Kind::Worker => {
                     self.watch(number, EventFlags::IN).context("epoll")?;
@@ -50,6 +51,7 @@ impl Gate<'_> {
         // Those that waited longest go to the front of their queues again.
         waiting.sort_by_key(|&number| self.ledger.entry(number).since_ns.load(Relaxed));
         for number in waiting {
+            self.beat();
             self.resume(number);
         }
         Ok(())

@@ -12,6 +12,7 @@ use trimtab_wire::gate::{Class, Rule};
 
 use crate::client_hello::{self, Hello};
 use crate::head::{Head, Request};
+use crate::path;
 
 /// The rules of all classes.
 #[derive(Debug, Clone)]
@@ -146,7 +147,7 @@ impl Way {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
         let mut way = Self {
             host: bytes(&rule.host),
-            path_prefix: bytes(&rule.path_prefix),
+            path_prefix: rule.path_prefix.as_deref().map(path::prefix).transpose()?,
             server_name: bytes(&rule.server_name),
             cookie: rule.cookie.as_deref().map(|text| Pair::new(text, '=')),
             header: rule.header.as_deref().map(|text| Pair::new(text, ':')),
@@ -207,10 +208,9 @@ impl Way {
 
     fn head(&self, request: Request<'_>) -> Answer {
         let complete = request.is_complete();
-        let path = self
-            .path_prefix
-            .as_ref()
-            .is_none_or(|prefix| request.path().starts_with(prefix));
+        let path = self.path_prefix.as_ref().is_none_or(|prefix| {
+            path::resolved(request.path()).is_some_and(|path| path.starts_with(prefix))
+        });
         let host = match (&self.host, request.host()) {
             (None, _) => Answer::Yes,
             (Some(wanted), Some(host)) => settled(host.eq_ignore_ascii_case(wanted), true),

@@ -1,94 +1,35 @@
-//! The processes of the server: they pass their listening sockets, take connections, and die.
+//! The processes of the server and their listeners: they take connections, and die. Who may say that he is one: `strangers`.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{accept_with, getsockname, sockopt, RecvFlags, SendFlags, SocketFlags};
-use trimtab_wire::handoff::{self, Hello, Role, Welcome};
+use rustix::net::{getsockname, sockopt, RecvFlags};
+use trimtab_wire::handoff;
 
 use crate::gate::{Gate, Listener};
 use crate::ledger::Kind;
 use crate::sockets;
 
-/// Conversations that have not begun; of more the oldest is closed.
-const STRANGERS: usize = 256;
-/// Time for a process to say who it is.
-const HELLO_NS: u64 = 1_000_000_000;
-/// Conversations accepted before others get their turn.
-const BATCH: usize = 64;
+/// Listeners of a gate. nginx with `reuseport` opens one for each port and worker; each takes three descriptors, and a process that was
+/// broken into could show new ones for ever.
+const LISTENERS: usize = 512;
 
 impl Gate<'_> {
-    /// Processes connect.
-    pub(crate) fn accept_strangers(&mut self) {
-        for _ in 0..BATCH {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(fd) = accept_with(self.ledger.borrow(self.place.handoff), flags) else {
-                break;
-            };
-            let number = self.ledger.keep(fd, Kind::Passing, 0);
-            if self.watch(number, EventFlags::IN).is_err() {
-                self.close(number);
-                continue;
-            }
-            if self.strangers.len() >= STRANGERS {
-                let (oldest, _) = self.strangers.remove(0);
-                self.close(oldest);
-            }
-            self.strangers.push((number, self.now_ns + HELLO_NS));
-        }
-    }
-
-    /// A process says who it is.
-    pub(crate) fn on_stranger(&mut self, number: u32) {
-        self.strangers.retain(|&(stranger, _)| stranger != number);
-        let mut bytes = [0; handoff::LONGEST];
-        let received = handoff::receive(
-            self.ledger.borrow(number),
-            &mut bytes,
-            RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
-        );
-        let (hello, passed) = match received {
-            Ok((length, passed)) => (Hello::decode(&bytes[..length]), passed),
-            Err(_) => (None, None),
-        };
-        let known = hello.filter(|hello| hello.token == self.place.shared.token());
-        match (known, passed) {
-            (Some(hello), None) if hello.role == Role::Worker => {
-                self.worker_came(number, hello.pid)
-            }
-            (Some(hello), Some(socket)) if hello.role == Role::Listener => {
-                if let Some(index) = self.listener_of(socket, hello.pid) {
-                    self.welcome(number, index);
-                }
-                self.close(number);
-            }
-            _ => self.close(number),
-        }
-    }
-
-    /// Closes conversations that did not begin in time.
-    pub(crate) fn end_strangers(&mut self) {
-        while let Some(&(number, deadline_ns)) = self.strangers.first() {
-            if deadline_ns > self.now_ns {
-                break;
-            }
-            self.strangers.remove(0);
-            self.close(number);
-        }
-    }
-
     /// A process of the server has died, or hands over a connection.
     pub(crate) fn on_worker(&mut self, number: u32) {
         let mut bytes = [0; handoff::LONGEST];
         let how = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match handoff::receive(self.ledger.borrow(number), &mut bytes, how) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok((length, passed)) if length > 0 => match passed {
-                Some(fd) if bytes[..length] == handoff::OVER_BUDGET => self.handed_over(fd),
-                _ => {}
-            },
+            Ok((length, passed)) if length > 0 => {
+                if let Some(fd) = passed.map(sockets::tamed) {
+                    if bytes[..length] == handoff::OVER_BUDGET {
+                        self.handed_over(fd);
+                    }
+                }
+            }
             _ => {
                 let pid = self.ledger.entry(number).with.load(Relaxed);
                 if self.workers.get(&pid) == Some(&number) {
@@ -140,7 +81,8 @@ impl Gate<'_> {
         Ok(())
     }
 
-    fn worker_came(&mut self, number: u32, pid: u32) {
+    /// A process takes connections from now on.
+    pub(crate) fn worker_came(&mut self, number: u32, pid: u32) {
         self.ledger.describe(number, Kind::Worker, pid);
         self.rewatch(number, EventFlags::IN);
         if let Some(before) = self.workers.insert(pid, number) {
@@ -148,33 +90,23 @@ impl Gate<'_> {
         }
     }
 
-    fn welcome(&self, number: u32, index: usize) {
-        let generation = self.place.shared.header.generation.load(Relaxed);
-        let worker_end = self.ledger.borrow(self.listeners[index].worker_end);
-        let message = Welcome { generation }.encode();
-        // A process that has gone meanwhile needs no answer.
-        let _ = handoff::send(
-            self.ledger.borrow(number),
-            &message,
-            Some(worker_end),
-            SendFlags::DONTWAIT,
-        );
-    }
-
-    /// The listener with this socket, new or known; None when it is not a listening socket of the internet.
-    fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
+    /// The listener with this socket, new or known; None when it is not a listening socket of the internet, or one too many.
+    pub(crate) fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
         let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
         let inode = rustix::fs::fstat(&socket).ok()?.st_ino;
         let local = getsockname(&socket).ok().and_then(sockets::internet)?;
         if let Some(index) = self.listeners.iter().position(|one| one.inode == inode) {
             return Some(index);
         }
-        let (gate_end, worker_end) = sockets::pair().ok()?;
+        if self.listeners.len() >= LISTENERS {
+            return None;
+        }
         if !listens || rustix::io::ioctl_fionbio(socket.as_fd(), true).is_err() {
             return None;
         }
-        let worker_end = self.ledger.keep(worker_end, Kind::WorkerEnd, owner);
-        let gate_end = self.ledger.keep(gate_end, Kind::GateEnd, worker_end);
+        let (gate_end, worker_end) = self.pair().ok()?;
+        self.ledger.describe(worker_end, Kind::WorkerEnd, owner);
+        self.ledger.describe(gate_end, Kind::GateEnd, worker_end);
         let number = self.ledger.keep(socket, Kind::Listener, gate_end);
         let listener = Listener {
             number,
@@ -188,6 +120,16 @@ impl Gate<'_> {
         };
         self.serve_listener(listener).ok()?;
         Some(self.listeners.len() - 1)
+    }
+
+    /// A dispatch pair: one of those made in advance while there are any.
+    fn pair(&self) -> rustix::io::Result<(u32, u32)> {
+        let unused = |&&(gate, _): &&(u32, u32)| self.ledger.entry(gate).kind() == Kind::Lasting;
+        if let Some(&pair) = self.place.pairs.iter().find(unused) {
+            return Ok(pair);
+        }
+        let (gate, workers) = sockets::pair()?;
+        Ok((gate.into_raw_fd() as u32, workers.into_raw_fd() as u32))
     }
 
     /// The server of a listener is gone: nobody will serve what came to it.
@@ -209,7 +151,7 @@ impl Gate<'_> {
         }
         for number in self.peeking.members(&self.ledger) {
             if from(self, number) {
-                self.peeking.remove(&self.ledger, number);
+                self.end_peek(number);
                 self.close(number);
             }
         }

@@ -11,6 +11,8 @@ use rustix::net::{
 
 use crate::entry::Peer;
 
+/// Whether a Unix socket takes descriptors (Linux 6.16), which the C library does not name yet; its accepted sockets inherit it.
+const SO_PASSRIGHTS: libc::c_int = 83;
 /// Dispatches that may lie between gate and workers, in bytes of the kernel's memory.
 const PAIR_BYTES: usize = 4 << 20;
 
@@ -69,6 +71,25 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
         sockopt::set_socket_send_buffer_size(&gate, PAIR_BYTES)?;
     }
     Ok((gate, workers))
+}
+
+/// Says whether a Unix socket takes descriptors; where the kernel cannot be told it takes them.
+pub fn take_descriptors(socket: BorrowedFd<'_>, take: bool) {
+    let value = libc::c_int::from(take);
+    let length = std::mem::size_of_val(&value) as libc::socklen_t;
+    let number = socket.as_raw_fd();
+    let value = (&raw const value).cast();
+    // SAFETY: the option is an int, and `value` points to one. Where it is not known nothing has changed.
+    unsafe { libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSRIGHTS, value, length) };
+}
+
+/// A descriptor that another process has passed, whose close does not wait for what its socket has to send (SO_LINGER).
+///
+/// Who sets it again later has the socket open himself, and then the close here is not the last one.
+pub fn tamed(passed: OwnedFd) -> OwnedFd {
+    // It fails for what is no socket.
+    let _ = sockopt::set_socket_linger(&passed, None);
+    passed
 }
 
 /// Nothing that was sent on a socket waits to be received.

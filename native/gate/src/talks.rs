@@ -35,7 +35,11 @@ impl Gate<'_> {
     /// Somebody connects.
     pub(crate) fn accept_talks(&mut self, listener: u32, metrics: bool) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(fd) = accept_with(self.ledger.borrow(listener), flags) {
+        loop {
+            let fd = match accept_with(self.ledger.borrow(listener), flags) {
+                Ok(fd) => fd,
+                Err(error) => return self.pause_door(listener, error),
+            };
             let number = self.ledger.keep(fd, Kind::Passing, 0);
             if self.watch(number, EventFlags::IN).is_err() {
                 self.close(number);

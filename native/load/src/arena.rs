@@ -76,6 +76,12 @@ impl<T> Arena<T> {
         }
     }
 
+    /// Every entry, in no order.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|(_, entry)| entry.as_ref())
+    }
+
     /// Takes an entry out.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         let slot = self.slots.get_mut(id.index as usize)?;

@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use rustix::event::{epoll, Timespec};
 use rustix::io::Errno;
@@ -15,6 +14,7 @@ use trimtab_wire::workload::Arrivals;
 use crate::alarm::Alarm;
 use crate::arena::{Arena, Id};
 use crate::arrivals::Stream;
+use crate::clock::Clock;
 use crate::connection::Link;
 use crate::meter::Meter;
 use crate::plan::{ns, Plan};
@@ -43,7 +43,7 @@ pub type Emit<'a> = dyn FnMut(Report) -> bool + 'a;
 pub struct Engine<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) target: SocketAddr,
-    clock: Instant,
+    clock: Clock,
     pub(crate) epoll: OwnedFd,
     alarm: Alarm,
     pub(crate) timers: Timers,
@@ -68,7 +68,7 @@ impl<'a> Engine<'a> {
     ///
     /// # Errors
     /// The kernel gives no epoll descriptor, or a meter cannot be made.
-    pub fn new(plan: &'a Plan) -> anyhow::Result<Self> {
+    pub fn new(plan: &'a Plan, clock: Clock) -> anyhow::Result<Self> {
         let streams = plan
             .crowds
             .iter()
@@ -87,7 +87,7 @@ impl<'a> Engine<'a> {
         Ok(Self {
             plan,
             target: plan.target,
-            clock: Instant::now(),
+            clock,
             epoll,
             alarm,
             timers: Timers::default(),
@@ -117,7 +117,7 @@ impl<'a> Engine<'a> {
     /// The kernel refuses to wait, or a histogram cannot be serialised.
     pub fn run(&mut self, stops: &mut Stops, emit: &mut Emit<'_>) -> anyhow::Result<()> {
         let watched = stops.watch(&self.epoll)?;
-        self.clock = Instant::now();
+        self.clock.start();
         self.begin();
         if !watched || stops.came_early()? {
             self.stop_early();
@@ -147,7 +147,7 @@ impl<'a> Engine<'a> {
 
     /// Nanoseconds since the start of the run.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.clock.elapsed().as_nanos() as u64
+        self.clock.now_ns()
     }
 
     fn begin(&mut self) {
@@ -173,6 +173,10 @@ impl<'a> Engine<'a> {
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> anyhow::Result<()> {
         events.clear();
         let next_ns = self.timers.next_ns().unwrap_or(self.plan.duration_ns);
+        #[cfg(test)]
+        if let Clock::Virtual(time) = &mut self.clock {
+            return Ok(time.wait(&self.epoll, &self.links, next_ns, events)?);
+        }
         let now_ns = self.now_ns();
         let overdue = next_ns <= now_ns;
         if !overdue {

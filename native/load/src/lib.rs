@@ -6,6 +6,7 @@
 mod alarm;
 mod arena;
 mod arrivals;
+mod clock;
 mod connection;
 mod engine;
 mod exchange;
@@ -26,6 +27,8 @@ mod engine_tests;
 mod scripted;
 #[cfg(test)]
 mod traffic_tests;
+#[cfg(test)]
+mod virtual_time;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -36,6 +39,7 @@ use anyhow::Context as _;
 use trimtab_wire::load::{Report, Start};
 use trimtab_wire::Misuse;
 
+use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::plan::Plan;
 use crate::stops::{Lines, Stops};
@@ -62,7 +66,7 @@ pub fn run_stdio() -> anyhow::Result<()> {
         input: Some(lines),
         signals: Some(signals()?),
     };
-    let mut engine = Engine::new(&plan)?;
+    let mut engine = Engine::new(&plan, Clock::machine())?;
     with_writer(|emit| engine.run(&mut stops, emit))?;
     if let Some((error, connections)) = engine.local_error {
         let limit = limits::descriptors();

@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rustix::net::{send, SendFlags};
 use trimtab_wire::load::{Class, Report, Start};
 use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Url};
 
-use crate::engine::Engine;
+use crate::clock::Clock;
+use crate::engine::{Emit, Engine};
 use crate::plan::Plan;
 use crate::stops::Stops;
+use crate::virtual_time::{nothing_under_way, Now, Settled, Virtual};
 
 /// A server on a port that the kernel chose; it ends when dropped.
 pub struct Server {
@@ -57,6 +60,8 @@ impl Drop for Server {
     }
 }
 
+const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
 /// The server's end of one connection.
 pub struct Client {
     stream: BufReader<TcpStream>,
@@ -97,7 +102,12 @@ impl Client {
 
     /// Sends a reply of two bytes.
     pub fn reply(&mut self) {
-        self.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        self.send(REPLY);
+    }
+
+    /// Replies and closes in one segment: the client cannot have the one without the other.
+    pub fn reply_and_close(self) {
+        send(self.stream.get_ref(), REPLY.as_bytes(), SendFlags::MORE).expect("room for a reply");
     }
 
     /// Replies to every request until the client closes.
@@ -162,11 +172,14 @@ pub fn start(target: SocketAddr, populations: Vec<Population>) -> Start {
     }
 }
 
-/// Runs an order: the reports of its intervals and of the whole run, by class.
+/// Runs an order in time that passes only when nothing is under way: the reports of its intervals and of the whole run.
 pub fn run(start: &Start) -> (Vec<Vec<Class>>, Vec<Class>) {
-    let plan = Plan::new(start).expect("plan");
+    run_in(Now::default(), Box::new(nothing_under_way), start)
+}
+
+/// Runs an order in time that passes when the connections have settled.
+pub fn run_in(now: Now, settled: Settled, start: &Start) -> (Vec<Vec<Class>>, Vec<Class>) {
     let (mut intervals, mut summary) = (Vec::new(), None);
-    let mut engine = Engine::new(&plan).expect("engine");
     let mut emit = |report| {
         match report {
             Report::Interval { classes, .. } => intervals.push(classes),
@@ -181,15 +194,28 @@ pub fn run(start: &Start) -> (Vec<Vec<Class>>, Vec<Class>) {
         }
         true
     };
-    engine.run(&mut Stops::default(), &mut emit).expect("run");
+    execute(now, settled, start, &mut emit);
     (intervals, summary.expect("summary"))
+}
+
+/// Runs an order to its end or that of its reader.
+pub fn execute(now: Now, settled: Settled, start: &Start, emit: &mut Emit<'_>) {
+    let plan = Plan::new(start).expect("plan");
+    Engine::new(&plan, Clock::Virtual(Virtual { now, settled }))
+        .expect("engine")
+        .run(&mut Stops::default(), emit)
+        .expect("run");
+}
+
+/// An order for one population against a server, for so many seconds.
+pub fn order(server: &Server, population: Population, duration_s: f64) -> Start {
+    Start {
+        duration_s,
+        ..start(server.address, vec![population])
+    }
 }
 
 /// Runs one population against a server for so many seconds: the summary of its class.
 pub fn summary(server: &Server, population: Population, duration_s: f64) -> Class {
-    let order = Start {
-        duration_s,
-        ..start(server.address, vec![population])
-    };
-    run(&order).1.remove(0)
+    run(&order(server, population, duration_s)).1.remove(0)
 }

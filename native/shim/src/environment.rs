@@ -86,7 +86,10 @@ fn read() -> Option<Environment> {
     let shared = unsafe { Shared::open_in(&HOT.room, Path::new(&path)) }.ok()?;
     let handoff = match std::env::var_os("TRIMTAB_HANDOFF") {
         None => None,
-        Some(path) => Some(SocketAddrUnix::new(path.as_os_str()).ok()?),
+        Some(directory) => {
+            let name = trimtab_wire::handoff::name(shared.token());
+            Some(SocketAddrUnix::new(Path::new(&directory).join(name)).ok()?)
+        }
     };
     Some(Environment {
         shared,

@@ -2,13 +2,14 @@
 
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use libc::{sockaddr, socklen_t};
 use rustix::event::epoll;
 use trimtab_wire::ends::Ends;
 use trimtab_wire::shared::Layout;
+use trimtab_wire::wake;
 
 use crate::clock::now_ns;
 use crate::environment::Environment;
@@ -87,7 +88,10 @@ fn keep(environment: &Environment, listener: &Listener, fd: c_int, client: &[u8]
         connection::begin(fd, None, None);
         return true;
     };
-    if is_wake(shared, source) {
+    if wake::is_wake(shared, source) {
+        if let Some(socket) = borrow(fd) {
+            wake::end(socket.as_fd());
+        }
         connection::begin(fd, None, None);
         return true;
     }
@@ -114,12 +118,6 @@ fn ends(shared: &Layout, listener: &Listener, fd: c_int, source: IpAddr) -> Ends
     let local = asks.then(asked).flatten();
     let local = local.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
     Ends { source, local }
-}
-
-/// The server has connected to itself.
-fn is_wake(shared: &Layout, source: IpAddr) -> bool {
-    let own = shared.header.wake_source.load(Ordering::Relaxed);
-    matches!(source.to_canonical(), IpAddr::V4(source) if source.to_bits() == own)
 }
 
 /// The internet address in what accept(2) has written.

@@ -10,7 +10,9 @@ use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{
     connect, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
-use trimtab_wire::handoff::{receive, send, Hello, Role, Welcome, LONGEST, OVER_BUDGET};
+use trimtab_wire::handoff::{
+    receive, send, Hello, Role, Welcome, GO_ON, LISTENER, LONGEST, OVER_BUDGET,
+};
 
 use crate::environment::Environment;
 use crate::{table, wake};
@@ -77,10 +79,17 @@ pub fn as_listener(
     listener: Number,
     port: u16,
 ) -> Option<(OwnedFd, u32)> {
-    let conversation = talk(environment, Role::Listener, port, Some(listener.as_fd()))?;
+    let conversation = talk(environment, Role::Listener, port)?;
+    let socket = conversation.as_fd();
+    send(
+        socket,
+        &LISTENER,
+        Some(listener.as_fd()),
+        SendFlags::empty(),
+    )
+    .ok()?;
     let mut bytes = [0; LONGEST];
-    let (length, worker) =
-        receive(conversation.as_fd(), &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let (length, worker) = receive(socket, &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
     let welcome = Welcome::decode(bytes.get(..length)?)?;
     Some((worker?, welcome.generation))
 }
@@ -106,7 +115,7 @@ fn register(environment: &Environment, worker: c_int, before: u32) {
     }
     forget();
     let conversation =
-        talk(environment, Role::Worker, 0, None).and_then(|c| raise(c, lowest(), true).ok());
+        talk(environment, Role::Worker, 0).and_then(|c| raise(c.as_fd(), lowest(), true).ok());
     let wake = borrow(worker).and_then(|w| raise(w, lowest(), true).ok());
     let (Some(conversation), Some(wake)) = (conversation, wake) else {
         // The next accept tries again.
@@ -152,12 +161,8 @@ pub fn hand_over(fd: Number) -> bool {
         .is_some_and(|gate| send(gate.as_fd(), &OVER_BUDGET, passed, SendFlags::DONTWAIT).is_ok())
 }
 
-fn talk(
-    environment: &Environment,
-    role: Role,
-    port: u16,
-    passed: Option<BorrowedFd<'_>>,
-) -> Option<OwnedFd> {
+/// Connects, says who this process is, and waits until the gate wants to hear more.
+fn talk(environment: &Environment, role: Role, port: u16) -> Option<OwnedFd> {
     let address = environment.handoff.as_ref()?;
     let conversation = socket_with(
         AddressFamily::UNIX,
@@ -181,13 +186,13 @@ fn talk(
         port,
         generation: environment.shared.header.generation.load(Ordering::Relaxed),
     };
-    send(
-        conversation.as_fd(),
-        &hello.encode(),
-        passed,
-        SendFlags::empty(),
-    )
-    .ok()?;
+    let socket = conversation.as_fd();
+    send(socket, &hello.encode(), None, SendFlags::empty()).ok()?;
+    let mut bytes = [0; LONGEST];
+    let (length, _) = receive(socket, &mut bytes, RecvFlags::CMSG_CLOEXEC).ok()?;
+    if bytes.get(..length)? != GO_ON {
+        return None;
+    }
     if role == Role::Worker {
         // It stays open, and the reclaiming thread waits on it without end.
         set_socket_timeout(&conversation, Timeout::Recv, None).ok()?;

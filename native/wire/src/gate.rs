@@ -47,7 +47,7 @@ pub struct Rule {
     /// Host of the request without its port, compared without case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What the path of the request begins with, byte for byte.
+    /// What the path of the request begins with, once it is resolved as servers do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_prefix: Option<String>,
     /// A cookie by `name` or by `name=value`.
@@ -79,6 +79,16 @@ pub struct Class {
     pub full: Full,
 }
 
+/// A user of this machine, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// Its id.
+    pub uid: u32,
+    /// Id of its group.
+    pub gid: u32,
+}
+
 /// The order to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,6 +111,9 @@ pub struct Start {
     pub metrics: Option<SocketAddr>,
     /// How long a lease lasts that does not say it.
     pub controller_timeout_s: f64,
+    /// Whom the gate becomes once its sockets are open; absent: it stays who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
 }
 
 /// An order on `control.sock`.

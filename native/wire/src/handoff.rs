@@ -1,33 +1,43 @@
 //! The hand-off: fixed little-endian structs and descriptors over SOCK_SEQPACKET Unix sockets, between the shim and the gate.
 //!
-//! At `handoff.sock` a process says [`Hello`] first, once for each connection:
+//! The socket is in the run directory, which nobody may list, under a name that only those learn who can read the mapped file
+//! ([`name`]). There a process says [`Hello`] first, once for each connection and without a descriptor. The gate compares the token and
+//! the process id, which must be the peer's own as the kernel tells it, and answers [`GO_ON`]; before that it takes no descriptor, where
+//! the kernel can be told so (`SO_PASSRIGHTS`): the close of one can block. Then
 //!
-//! - as LISTENER with the listening TCP socket; the gate answers [`Welcome`] with the worker end of the dispatch socket pair of that
-//!   listener (the same pair for every process that shows the same listener), and the conversation ends;
-//! - as WORKER without a descriptor; it is not answered. The connection stays open: its end tells the gate that the process
+//! - a LISTENER sends [`LISTENER`] with the listening TCP socket; the gate answers [`Welcome`] with the worker end of the dispatch socket
+//!   pair of that listener (the same pair for every process that shows the same listener), and the conversation ends;
+//! - of a WORKER the connection stays open: its end tells the gate that the process
 //!   has died, and the gate may send [`Reclaim`] on it. A worker reads it only while `FLAG_PREEMPTIVE` is set in the mapped file.
 //!   The worker may send [`OVER_BUDGET`] with a connection on it, which it has accepted for itself and found no slot for.
 //!
 //! On the dispatch socket pair the gate sends [`Dispatch`] with the connection, whose O_NONBLOCK it leaves clear; the workers send
-//! single wake bytes. A Hello with another token or a message of another length is answered by closing.
+//! single wake bytes. A Hello with another token or process id, or a message of another length, is answered by closing.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use rand::rngs::StdRng;
+use rand::{RngCore as _, SeedableRng as _};
 use rustix::io::Result;
 use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
 
-const HELLO: u32 = 0x7401;
-const WELCOME: u32 = 0x7402;
-const DISPATCH: u32 = 0x7403;
-const RECLAIM: u32 = 0x7404;
+// The high byte is the version of the protocol, counted from 0x74.
+const HELLO: u32 = 0x7501;
+const WELCOME: u32 = 0x7502;
+const DISPATCH: u32 = 0x7503;
+const RECLAIM: u32 = 0x7504;
 
 /// The whole message that goes with a connection from a worker to the gate.
-pub const OVER_BUDGET: [u8; 4] = 0x7405_u32.to_le_bytes();
+pub const OVER_BUDGET: [u8; 4] = 0x7505_u32.to_le_bytes();
+/// The gate's whole answer to a Hello that it believes.
+pub const GO_ON: [u8; 4] = 0x7506_u32.to_le_bytes();
+/// The whole message that goes with a listening socket to the gate.
+pub const LISTENER: [u8; 4] = 0x7507_u32.to_le_bytes();
 
 /// Room for any message.
 pub const LONGEST: usize = Dispatch::LEN;
@@ -46,7 +56,7 @@ pub enum Role {
 pub struct Hello {
     /// From the mapped file.
     pub token: [u8; 16],
-    /// Process id as the process sees it.
+    /// Process id: of a WORKER its own; of a LISTENER that of the socket's owner, itself or one that it descends from.
     pub pid: u32,
     /// What it is.
     pub role: Role,
@@ -87,6 +97,18 @@ pub struct Reclaim {
     pub slot: u32,
     /// The use of the slot that is meant.
     pub sequence: u64,
+}
+
+/// The name of the hand-off socket in the run directory of a mapped file with this token.
+///
+/// It follows from the token by a stream cipher, so whoever sees the name does not know the token. It has 64 bits: trying a million names
+/// a second takes half a million years.
+#[must_use]
+pub fn name(token: [u8; 16]) -> String {
+    let mut seed = [0; 32];
+    let (key, _) = seed.split_at_mut(token.len());
+    key.copy_from_slice(&token);
+    format!("handoff-{:016x}", StdRng::from_seed(seed).next_u64())
 }
 
 impl Hello {

@@ -12,6 +12,7 @@ pub mod sample;
 pub mod shared;
 mod shared_file;
 pub mod sim;
+pub mod wake;
 pub mod workload;
 
 /// A program was used wrongly: it did nothing and exits with 2.

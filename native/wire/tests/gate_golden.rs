@@ -5,7 +5,7 @@ mod golden {
     use serde::de::DeserializeOwned;
     use serde::Serialize;
     use trimtab_wire::gate::{
-        Answer, Class, ClassReadings, Full, Mode, Order, Policy, Rule, Start,
+        Answer, Class, ClassReadings, Full, Mode, Order, Policy, Rule, Start, User,
     };
 
     const START: &str = concat!(
@@ -15,7 +15,7 @@ mod golden {
         r#""budget":64,"minimum":1,"queue_limit":10000,"full":"refuse_newest"},"#,
         r#"{"name":"basic","rules":[],"budget":64,"minimum":1,"queue_limit":100,"full":"refuse_oldest"}],"#,
         r#""policy":"non_preemptive","borrow":false,"peek_bytes":8192,"peek_timeout_s":5.0,"#,
-        r#""metrics":"127.0.0.1:9117","controller_timeout_s":90.0}"#
+        r#""metrics":"127.0.0.1:9117","controller_timeout_s":90.0,"user":{"uid":61200,"gid":61201}}"#
     );
 
     fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, line: &str) {
@@ -59,6 +59,10 @@ mod golden {
             peek_timeout_s: 5.0,
             metrics: Some("127.0.0.1:9117".parse().expect("address")),
             controller_timeout_s: 90.0,
+            user: Some(User {
+                uid: 61_200,
+                gid: 61_201,
+            }),
         }
     }
 

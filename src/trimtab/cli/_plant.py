@@ -12,7 +12,7 @@ from typing import Any
 from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob
+from trimtab.core.knob import Knob, Role, of_role
 from trimtab.core.metric import metric
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Habits, Plant
@@ -75,8 +75,8 @@ def attached(args: argparse.Namespace) -> Iterator[Plant]:
         plant.close()
 
 
-def chosen_knobs(plant: Plant, wanted: Sequence[str]) -> tuple[Knob, ...]:
-    """The knobs to move: those wanted, else the plant's first.
+def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> tuple[Knob, ...]:
+    """The knobs to move: those wanted, else the first of each of these roles, else the plant's first.
 
     Raises:
         UsageError: it has no such knob, or none at all.
@@ -87,7 +87,10 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str]) -> tuple[Knob, ...]:
     for name in wanted:
         if name not in there:
             raise UsageError(f"unknown knob {name!r}: {plant.name} has {', '.join(there)}")
-    return tuple(there[name] for name in dict.fromkeys(wanted)) if wanted else (next(iter(there.values())),)
+    if wanted:
+        return tuple(there[name] for name in dict.fromkeys(wanted))
+    usual = tuple(knob for role in roles if (knob := of_role(there.values(), role)) is not None)
+    return usual or (next(iter(there.values())),)
 
 
 def chosen_objective(args: argparse.Namespace) -> Objective:

@@ -27,7 +27,7 @@ from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate import place as places
-from trimtab.gate import program, spec
+from trimtab.gate import program, spec, user
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import parse_setting
 from trimtab.gate.launch import loadable, preloaded, require_active
@@ -61,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME|auto|server",
         help="when idle connections end (default server)",
     )
+    parser.add_argument(
+        "--gate-user",
+        metavar="NAME",
+        help="with --gate, as root: whom the gate becomes (default trimtab, or an id that nobody has)",
+    )
     parser.add_argument("server", nargs="*", metavar="-- SERVER ARGS", help="the server's program and its arguments")
 
 
@@ -76,9 +81,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("no server: write its program and arguments after --, such as -- apache2 -DFOREGROUND")
     if args.gate is not None and args.ports is not None:
         raise UsageError("--ports has no meaning with --gate: the SPEC's listen names the ports")
+    if args.gate is None and args.gate_user is not None:
+        raise UsageError("--gate-user has no meaning without --gate")
     places.place(args.name)
     keep_alive = parse_setting(args.keep_alive)
     wanted = None if args.gate is None else spec.load(args.gate)
+    whom = None if wanted is None else user.chosen(args.gate_user, args.name)
     ports = _ports(args.ports) if wanted is None else wanted.listen
     server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
     program.require_allowed(ports)
@@ -93,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
         require_active(environment)
         if wanted is not None:
-            line = wanted.start(place.directory)
+            line = wanted.start(place.directory) | ({"user": whom} if whom else {})
             place.write_start_line(line)
             pair = Pair(place, line, SystemClock(), _say)
         auto = Auto(place, SystemClock(), _say)

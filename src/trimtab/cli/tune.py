@@ -52,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least (default {usual.minimize}{own})")
     goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
     parser.add_argument(
-        "--knob", action="append", default=[], metavar="NAME", help="a knob to move (default: the plant's first)"
+        "--knob",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a knob to move; may be repeated (default: the limit of workers, and of Apache the keep-alive time)",
     )
     parser.add_argument("--window", help=f"length of a window (default {usual.window}{own})")
     parser.add_argument("--duration", default="10m", help="length of the run (default 10m)")
@@ -96,7 +100,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     controller = chosen_controller(name, settings.objective, args.option)
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
-        knobs = chosen_knobs(plant, args.knob)
+        knobs = chosen_knobs(plant, args.knob, habits_of(args.plant).roles)
         controller.start(knobs, args.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()

@@ -8,14 +8,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trimtab.core import Domain, Readings, Window
+from trimtab.core import Knob, Readings, Window
 
 CPU_FULL = 0.95
 """CPU utilisation from which more workers cannot use more of it: the rest of a window is what a sample misses."""
 ALL_BUSY = 0.85
 """Share of the workers from which all count as busy: the average over a window in which some began and ended."""
+SEEK_S = 0.01
+"""A read from a rotating disk, seek and half a turn; swap on anything else is faster."""
 LEAST_WAITING = 1.0
 """Connections that wait on average before more workers are asked for: less is the chance of arrivals."""
+MOSTLY = 0.5
+"""Share of the busy workers from which idle connections, and not requests, are what holds them."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 
@@ -25,51 +29,71 @@ class Cause:
     """Something that is lost now, and a setting that would save some of it.
 
     Args:
+        knob: what is set.
         target: the setting.
         why: what is lost, with figures.
         gain: share of the cost that the setting can save at most.
         capacity: how many times more work would be completed, where the server is short of capacity.
     """
 
+    knob: Knob
     target: int
     why: str
     gain: float
     capacity: float = 1.0
 
-    def direction(self, m: int) -> int:
-        """1 for more workers than m, -1 for fewer."""
-        return 1 if self.target > m else -1
+    def direction(self, now: int) -> int:
+        """1 for more than now, -1 for less."""
+        return 1 if self.target > now else -1
 
 
-def too_many(r: Readings, m: int, fit: int | None, domain: Domain, ratio: float) -> Cause | None:
+def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
+    """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+        now: the keep-alive time in force.
+        knob: the keep-alive time.
+    """
+    busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
+    waiting = r.get("accept_queue_length", 0.0)
+    share = queue_share(r) if busy >= ALL_BUSY * m and waiting >= LEAST_WAITING else 0.0
+    lost = min(0.99, max(share, stalls(r)))
+    if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
+        return None
+    why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, and {lost:.0%} of the time is lost to that"
+    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)))
+
+
+def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """Fewer workers, where those there are wait for memory.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
         fit: how many workers fit into memory; None when that cannot be told.
-        domain: the values that the limit may take.
+        knob: the worker limit.
         ratio: factor of a step whose length the readings do not tell.
     """
-    stalls = r.get("memory_pressure_ratio", 0.0)
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     aim = m / ratio if fit is None or fit >= m else max(fit, m / LEAP)
-    target = domain.clip(aim)
-    if stalls <= 0 or target >= there:  # a limit above what exists ends nobody
+    target = knob.domain.clip(aim)
+    share = min(0.99, stalls(r))
+    if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
-    share = min(stalls, 0.99)
     why = f"{share:.0%} of the time some of {there:.0f} workers wait for memory"
-    return Cause(target, why, share, 1 / (1 - share))
+    return Cause(knob, target, why, share, 1 / (1 - share))
 
 
-def too_few(r: Readings, m: int, fit: int | None, domain: Domain, ratio: float) -> Cause | None:
+def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
         fit: how many workers fit into memory; None when that cannot be told.
-        domain: the values that the limit may take.
+        knob: the worker limit.
         ratio: factor of a step whose length the readings do not tell.
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
@@ -78,20 +102,20 @@ def too_few(r: Readings, m: int, fit: int | None, domain: Domain, ratio: float) 
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
     # Memory that past work has left in the workers looks like need: one step beyond what fits shows whether it is.
-    target = domain.clip(grown if fit is None else min(grown, max(fit, m * ratio)))
+    target = knob.domain.clip(grown if fit is None else min(grown, max(fit, m * ratio)))
     share = queue_share(r)
     lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
-    return Cause(target, why, share, min(target / m, 1 / max(cpu, 0.05)))
+    return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
 
 
-def contention(r: Readings, m: int, domain: Domain, ratio: float) -> Cause | None:
+def contention(r: Readings, m: int, knob: Knob, ratio: float) -> Cause | None:
     """Fewer workers, where all are busy, the CPU is full, and requests take far longer than their CPU work.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
-        domain: the values that the limit may take.
+        knob: the worker limit.
         ratio: factor of a step.
     """
     if r.get("cpu_ratio", 0.0) < CPU_FULL or r.get("busy_workers", 0.0) < ALL_BUSY * m:
@@ -101,7 +125,20 @@ def contention(r: Readings, m: int, domain: Domain, ratio: float) -> Cause | Non
         return None
     idle_s = r["service_time_s"] - r["cpu_ratio"] / rate  # ST - D; exact on one core, generous on more
     share = max(0.0, min(1.0, r["burst_length"] * idle_s / total))
-    return Cause(domain.clip(m / ratio), f"{share:.0%} of the response time is contention among workers", share)
+    return Cause(
+        knob, knob.domain.clip(m / ratio), f"{share:.0%} of the response time is contention among workers", share
+    )
+
+
+def stalls(r: Readings) -> float:
+    """Share of the time in which some worker waits for memory, as far as it can be this server's.
+
+    Where the kernel counts the pressure of the machine alone, other processes are in it. Each wait of the server is
+    one of its major faults, and none takes longer than a seek of a disk.
+    """
+    pressure = r.get("memory_pressure_ratio", 0.0)
+    faults_hz = r.get("swap_in_rate_hz")
+    return pressure if faults_hz is None else min(pressure, faults_hz * SEEK_S)
 
 
 def queue_share(r: Readings) -> float:
@@ -116,9 +153,9 @@ def nothing(r: Readings, m: int) -> str:
     known = (
         ("busy_workers", "{:.0f} busy"),
         ("accept_queue_length", "{:.1f} waiting"),
-        ("memory_pressure_ratio", "{:.0%} stalls"),
     )
     said = ", ".join(text.format(r[name]) for name, text in known if math.isfinite(r.get(name, math.nan)))
+    said += f"{', ' if said else ''}{stalls(r):.0%} stalls"
     return f"nothing to gain from another limit than {m}" + (f" ({said})" if said else "")
 
 
@@ -131,5 +168,6 @@ def evidence(window: Window) -> dict[str, float]:
         "cpu_ratio",
         "memory_pressure_ratio",
         "busy_workers",
+        "idle_held_workers",
     )
     return {n: window.readings[n] for n in names if n in window.readings}

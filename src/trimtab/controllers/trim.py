@@ -1,9 +1,9 @@
 """trim: proposes what the evidence points at, one experiment at a time; the referee decides (beyond liu2003).
 
-What it promises. It proposes a change of the worker limit only where a reading shows what is lost now and how much
-a change can gain at most, and it says both. Where nothing is lost it proposes nothing. It never overrules the
-objective: whether a change was for the better is the referee's to say (`trimtab.referee`), which also puts back what
-was not. What did not help is not proposed again in that direction until the workload changes.
+What it promises. It proposes a change of the worker limit, or of the keep-alive time, only where a reading shows what
+is lost now and how much a change can gain at most, and it says both. Where nothing is lost it proposes nothing. It
+never overrules the objective: whether a change was for the better is the referee's to say (`trimtab.referee`), which
+also puts back what was not. What did not help is not proposed again in that direction until the workload changes.
 
 Why it can. liu2003 offers hill climbing (slow: it must learn from a noisy curve where it is) and a heuristic (fast:
 it computes the place from utilisations, but stops there). The two sides of the curve have different causes, and each
@@ -11,9 +11,13 @@ cause costs something that can be read:
 
     too many workers    they wait for memory: a share s of the time is stalls    gain <= s           (T1)
     too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT    (T2)
+    too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
     grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
+
+Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched:
+fewer workers would take the rest from the clients, more would cost memory for nothing.
 
 ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls, or, where all
 are busy and the CPU is full, the share of BL x ST that is not CPU work, BL x (ST - D), D = CPU seconds per request.
@@ -24,7 +28,7 @@ What would be resident if all were is no evidence: memory that nobody touches co
 | MaxClients | m, `knob` | workers | scalar |
 | RT, AQT, BL, ST | response_time_s, accept_queue_delay_s, burst_length, service_time_s | s, s, 1, s | scalar |
 | CPU | cpu_ratio | ratio | scalar |
-| - | s = memory_pressure_ratio, time in which some task of the server waits for memory | ratio | scalar |
+| - | s = memory_pressure_ratio, at most swap_in_rate_hz x a seek: waits for memory | ratio | scalar |
 
 Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,
 instead of a line through zero, and is where to go, not whether.
@@ -37,7 +41,7 @@ from typing import ClassVar
 
 from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob
-from trimtab.core import Judgement, Knob, Move, Objective, Trial, Verdict, Window
+from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict, Window, of_role
 from trimtab.core.memory import MemoryLine, not_above
 
 
@@ -47,16 +51,18 @@ class State:
 
     Args:
         knob: the worker limit.
+        keep_alive: the keep-alive time; None where it is not moved.
         memory: what is known of the server's memory.
-        asked: the value that was last proposed; None before the first.
-        tried: directions (1 up, -1 down) that were not better on this workload.
+        asked: knob and value that were last proposed; None before the first.
+        tried: knob and direction (1 up, -1 down) that were not better on this workload.
         workload: which workload that is, by the referee's count.
     """
 
     knob: Knob
+    keep_alive: Knob | None = None
     memory: MemoryLine = field(default_factory=MemoryLine)
-    asked: int | None = None
-    tried: frozenset[int] = frozenset()
+    asked: tuple[str, int] | None = None
+    tried: frozenset[tuple[str, int]] = frozenset()
     workload: int = 0
 
 
@@ -79,7 +85,9 @@ class Trim:
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> State:
         """The state before the first window; see `Controller.start`. Nothing in it is random."""
-        return State(integer_knob(knobs, "trim"))
+        knob = integer_knob(knobs, "trim")
+        keep_alive = of_role(knobs, Role.KEEP_ALIVE)
+        return State(knob, None if keep_alive == knob else keep_alive)
 
     def step(self, state: State, trial: Trial) -> tuple[State, Move]:
         """The experiment that the window calls for, if any."""
@@ -95,13 +103,15 @@ class Trim:
             return state, Move.hold(f"{judgement.verdict}: {judgement.why}", "return")
         passed = ""
         for cause in self._causes(state, window, m):
-            if cause.direction(m) in state.tried:
+            now = window.configuration[cause.knob.name]
+            if (cause.knob.name, cause.direction(now)) in state.tried:
                 passed = f"; {cause.why}, but that way was tried"
-            elif cause.target != m and cause.gain >= self.worthwhile:
-                move = Move({knob.name: cause.target}, f"{cause.why}: trying {cause.target} instead of {m}")
+            elif cause.target != now and cause.gain >= self.worthwhile:
+                what = f"trying {cause.knob.name} {cause.target} instead of {now}"
+                move = Move({cause.knob.name: cause.target}, f"{cause.why}: {what}")
                 facts = causes.evidence(window)
                 proposed = replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
-                return replace(state, asked=cause.target), proposed
+                return replace(state, asked=(cause.knob.name, cause.target)), proposed
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
         said = f"kept: {better.why}" if better else causes.nothing(window.readings, m)
         return state, Move.hold(f"{said}{passed}")
@@ -113,23 +123,21 @@ class Trim:
         judgement = trial.judgement
         if judgement is None or not judgement.final or state.asked is None:
             return state
-        way = self._way(state, judgement)
-        tried = frozenset({-way}) if judgement.verdict is Verdict.BETTER else state.tried | {way}
+        name, value = state.asked
+        way = 1 if value > judgement.against.get(name, 0) else -1
+        tried = frozenset({(name, -way)}) if judgement.verdict is Verdict.BETTER else state.tried | {(name, way)}
         return replace(state, tried=tried)
-
-    def _way(self, state: State, judgement: Judgement) -> int:
-        """Which way the last proposal went from what it was compared with."""
-        against = judgement.against.get(state.knob.name, 0)
-        return 1 if state.asked is not None and state.asked > against else -1
 
     def _causes(self, state: State, window: Window, m: int) -> tuple[causes.Cause, ...]:
         """What is lost in this window, and the setting that would save some of it; the greatest loss first."""
-        r, domain = window.readings, state.knob.domain
+        r, knob = window.readings, state.knob
         fit = self._fit(state, window)
+        held = state.keep_alive and window.configuration.get(state.keep_alive.name)
         found = (
-            causes.too_many(r, m, fit, domain, self.ratio),
-            causes.too_few(r, m, fit, domain, self.ratio),
-            causes.contention(r, m, domain, self.ratio),
+            causes.held_idle(r, m, held, state.keep_alive) if held and state.keep_alive else None,
+            causes.too_many(r, m, fit, knob, self.ratio),
+            causes.too_few(r, m, fit, knob, self.ratio),
+            causes.contention(r, m, knob, self.ratio),
         )
         return tuple(cause for cause in found if cause is not None)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trimtab.core.knob import Knob
+from trimtab.core.knob import Knob, Role
 from trimtab.core.window import Configuration, Readings
 from trimtab.errors import ApplyRefused, UsageError
 
@@ -83,11 +83,13 @@ class Habits:
         controller: the controller's registered name.
         minimize: the metric to make least.
         window: length of a window, as a user writes it.
+        roles: the knobs that are moved, by what they are for; the plant's first where it has none of them.
     """
 
     controller: str = "trim"
     minimize: str = "response_time_s"
     window: str = "10s"
+    roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def preloaded(
     """
     ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports)) or "*"}
     if gated:
-        ours["TRIMTAB_HANDOFF"] = os.fspath(place.handoff)
+        ours["TRIMTAB_HANDOFF"] = os.fspath(place.directory)
     others = {name: value for name, value in environment.items() if not name.startswith("TRIMTAB_")}
     preload = " ".join(filter(None, (shim, environment.get("LD_PRELOAD"))))
     return {**others, **ours, "LD_PRELOAD": preload}

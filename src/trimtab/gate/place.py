@@ -3,7 +3,7 @@
 | file         | mode | what                                                                          |
 |--------------|------|-------------------------------------------------------------------------------|
 | shared       | 0600 | mapped file of counters and slots                                             |
-| handoff.sock | 0666 | where the server's processes meet the gate; they show a token from `shared`   |
+| handoff-...  | 0666 | where the server's processes meet the gate; its name follows from `shared`      |
 | control.sock | 0600 | where a controller gives orders                                               |
 | gate.json    | 0600 | the gate's start line                                                         |
 | tuning.sqlite | 0600 | what the controller of the keep-alive time did of late, when `trimtab run` keeps one going |
@@ -11,8 +11,9 @@
 | *.old        | 0600 | what these two held before they grew too large                                |
 | pid          | 0644 | process id of `trimtab run` and its start time, which tells it from a later one |
 
-The directory may be entered by everyone, because the server's workers have given up their rights when they meet the
-gate, and listed by its owner alone. Root's is under /run: workers may not enter a login session's directory.
+Everyone may enter the directory, because the server's workers have given up their rights when they meet the gate; its
+owner alone may list it, so that others do not find the socket where they do. Root's is under /run: workers may not
+enter a login session's directory.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ SHARED_VARIABLE = "TRIMTAB_SHARED"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _LONGEST_SOCKET = 107
 """Bytes of a Unix socket's path (sun_path of unix(7), without the final zero)."""
+_SOCKET_NAME = len("/handoff-0123456789abcdef")
+"""Bytes of the longest name of a socket there, made in native/wire/src/handoff.rs."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,6 @@ class Place:
     def shared(self) -> Path:
         """The mapped file."""
         return self.directory / "shared"
-
-    @property
-    def handoff(self) -> Path:
-        """The socket of the server's processes."""
-        return self.directory / "handoff.sock"
 
     @property
     def control(self) -> Path:
@@ -152,8 +150,9 @@ def place(name: str) -> Place:
         allowed = "1 to 32 letters, digits, - and _, of which the first is a letter or digit"
         raise UsageError(f"--name {name!r} is not allowed: write {allowed}")
     found = Place(name, base() / name)
-    if len(os.fsencode(found.handoff)) > _LONGEST_SOCKET:
-        raise UsageError(f"{found.handoff} is too long for a socket: at most {_LONGEST_SOCKET} bytes are allowed")
+    if len(os.fsencode(found.directory)) > _LONGEST_SOCKET - _SOCKET_NAME:
+        most = _LONGEST_SOCKET - _SOCKET_NAME
+        raise UsageError(f"{found.directory} is too long for sockets in it: at most {most} bytes are allowed")
     return found
 
 

@@ -19,11 +19,12 @@ from trimtab.core.plant import Plant
 from trimtab.core.window import Window
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.events import Event, Status
+from trimtab.events import Event, Status, WindowDone
 from trimtab.guard.domain import Domain
 from trimtab.host import facts
 from trimtab.identification.order import least_windows
 from trimtab.identification.result import Identified, analysed
+from trimtab.identification.sampling import too_short
 from trimtab.identification.signals import Pair
 from trimtab.loop import Loop
 from trimtab.observer import Stop
@@ -79,8 +80,7 @@ class Experiment:
                 f"a run of {self.duration_s:g} s has no window of {self.period_s:g} s after the warm-up of "
                 f"{self.warm_s:g} s"
             )
-        left = math.floor((self.duration_s - self.warm_s) / self.period_s + 0.1)
-        if left < least_windows(self.pair.kind, self.orders):
+        if self.windows < least_windows(self.pair.kind, self.orders):
             wanted_s = self.warm_s + least_windows(self.pair.kind, self.orders) * self.period_s
             raise UsageError(
                 f"a run of {self.duration_s:g} s is too short for a model of order {max(self.orders)}: with windows "
@@ -91,6 +91,11 @@ class Experiment:
     def warm(self) -> int:
         """The warm-up in windows."""
         return math.ceil(self.warm_s / self.period_s - 1e-9)
+
+    @property
+    def windows(self) -> int:
+        """The windows of a run after its warm-up."""
+        return math.floor((self.duration_s - self.warm_s) / self.period_s + 0.1)
 
     def knobs(self, plant: Plant) -> tuple[Knob, Knob]:
         """The budgets of the two classes.
@@ -139,16 +144,32 @@ def identify(
         command: the command line, for the record.
 
     Raises:
-        UsageError: there is no such class, a budget is not allowed, or the model is unstable or unidentifiable.
+        UsageError: there is no such class, a budget is not allowed, the windows are too short for the traffic, or the
+            model is unstable or unidentifiable.
         TrimtabError: the plant ended or refused.
     """
     knobs = experiment.knobs(plant)
     experiment.controller().start(knobs, experiment.seed)
     plant.lease(_LEASED_PERIODS * experiment.period_s)
+    seen: list[Window] = []
+    refused: list[str] = []
+
+    def watched(event: Event) -> None:
+        """Ends the first run early when its windows are too short for the traffic."""
+        on_event(event)
+        if isinstance(event, WindowDone) and not stop:
+            seen.append(event.window)
+            why = too_short(experiment.pair, seen, experiment.windows, experiment.period_s, experiment.orders)
+            if why:
+                refused.append(why)
+                stop.reason = why
+
     runs: list[int] = []
     kept: list[list[Window]] = []
     for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
-        run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, on_event, command)
+        run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
+        if refused:
+            raise UsageError(f"the model cannot be identified: {refused[0]}")
         if status is Status.STOPPED:
             return None
         if status is not Status.DONE:

@@ -113,7 +113,12 @@ def least_windows(kind: Kind, orders: Sequence[int]) -> int:
     if not orders or min(orders) < 1:
         raise UsageError(f"--orders {list(orders)}: orders are whole numbers from 1")
     widest = max(orders)
-    return LEAST_PER_PARAMETER * 2 * widest + needed(kind, widest) - 1
+    return least_equations(widest) + needed(kind, widest) - 1
+
+
+def least_equations(widest: int) -> int:
+    """How many equations a model of this order needs."""
+    return LEAST_PER_PARAMETER * 2 * widest
 
 
 def selected(candidates: Sequence[Candidate]) -> Candidate:
@@ -150,7 +155,7 @@ def _candidate(
 ) -> Candidate:
     """The model of one order."""
     found = tuple(equations(training, pair.kind, order, widest))
-    wanted = LEAST_PER_PARAMETER * 2 * widest
+    wanted = least_equations(widest)
     if len(found) < wanted:
         raise UsageError(
             f"the model cannot be identified: only {len(found)} of {len(training)} windows could be used, {wanted} "

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from trimtab import discovery, host
 from trimtab.clock import SystemClock
-from trimtab.core import Controller, Knob, Objective, Plant, Sensor
+from trimtab.core import Controller, Knob, Objective, Plant, Role, Sensor
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Status
@@ -65,6 +65,8 @@ class Arm:
     guarded: bool = True
     populations: tuple[Population, ...] = ()
     live: bool = False
+    roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
+    metric: str = "response_time_s"
 
     def spec(self) -> ApacheSpec:
         """The server as it is at the start."""
@@ -141,10 +143,10 @@ def through_loop(arm: Arm, context: Context, plant: Plant, facts: Mapping[str, s
     Raises:
         TrimtabError: it was stopped from outside.
     """
-    objective = Objective()
+    objective = Objective(arm.metric)
     settings = Settings(arm.window_s, arm.duration_s, objective, seed=arm.seed)
     controller = discovery.load("trimtab.controllers", arm.controller).CONTROLLER(objective)
-    knobs = tuple(k for k in plant.knobs() if k.name == "max_request_workers")
+    knobs = tuple(k for k in plant.knobs() if k.role in arm.roles)
     oversight = Oversight.of(controller, objective, knobs) if arm.guarded else Oversight((Domain(),))
     facts = {"workload": arm.setup.name, **facts}
     method = (arm.controller, controller)

@@ -10,11 +10,11 @@ from trimtab.report.page import PaperRow, render
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 
-TITLE = "Apache under WAGON load: as shipped, and with trimtab"
+TITLE = "Apache under WAGON load: 150 workers, all started at once, and with trimtab"
 
 
 def page(store: Store, run_ids: Sequence[int]) -> str:
-    """The page, from the stored runs of the demonstration, shipped and tuned in turn."""
+    """The page, from the stored runs of the demonstration, untuned and tuned in turn."""
     found = tracks(store, run_ids)
     return render(store, run_ids, TITLE, paper_rows(found))
 
@@ -28,8 +28,9 @@ def paper_rows(found: Sequence[Track]) -> tuple[PaperRow, ...]:
     at = {(t.run.id, w.index): w.start_s + w.duration_s for t in found for w in t.windows}
     first = [at[t.run.id, m.index] for t in found for m in t.applied()[:1]]
     today = "a memory limit and one core of today's, in place of 256 MB and a Pentium III; time runs faster"
+    pool = f"{today}; all 150 are started at once: Debian's own pool starts 5, and does well on this load by itself"
     rows = [
-        PaperRow("response time as shipped", "50 s at 150 workers (Table I, dynamic)", seconds(shipped), today),
+        PaperRow("response time with 150 workers", "50 s at 150 workers (Table I, dynamic)", seconds(shipped), pool),
         PaperRow(
             "response time at the better setting", "1 s at 650 workers (Table I, dynamic)", seconds(tuned), today
         ),

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Finding, Knob, Plant, Readings, Sensor
+from trimtab.core import Applied, Clock, Finding, Habits, Knob, Plant, Prepared, Readings, Role, Sensor
 from trimtab.core.window import Configuration
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.gate.server import shared_of
@@ -29,6 +30,29 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
 from trimtab.trust import printable
+
+HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
+"""A time that a client would recognise, and the lever that the evidence points at."""
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Where we stood before a change: the operator's text, ours with its values, and what the file really held."""
+
+    original: str | None
+    written: str | None
+    values: dict[str, int]
+    found: str | None
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """What our file is to hold, the values it sets, and where we stood before."""
+
+    path: Path
+    text: str
+    values: dict[str, int]
+    standing: _Standing
 
 
 class Apache(Plant):
@@ -151,13 +175,12 @@ class Apache(Plant):
         permitted(self._apache)
         _own_file.writable(self._place(), self._written)
 
-    def apply(self, changes: Mapping[str, int]) -> Applied:
-        """Brings the changes into force by one graceful reload: all of them or none.
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change, and writes what our file is to hold; nothing is touched.
 
         Raises:
-            ApplyRefused: not valid; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            OperatorEdit: somebody else has set one of the knobs; nothing changed.
+            ApplyRefused: not valid.
+            OperatorEdit: somebody else has set one of the knobs.
             PlantGone: Apache has ended.
         """
         wanted = self.validated(changes)
@@ -168,8 +191,9 @@ class Apache(Plant):
                 if knob in self._down:
                     self._told.add(knob)
                     raise OperatorEdit(knob, self._down[knob])
-            if all(self._apache.in_force[knob] == value for knob, value in wanted.items()):
-                return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
+            now = {knob: self._apache.in_force[knob] for knob in wanted}
+            if now == wanted:
+                return Prepared(wanted, now)
             self.check_permissions()
             path = self._place()
             before = _own_file.read(path) if self._written is None else self._original
@@ -177,10 +201,38 @@ class Apache(Plant):
             raise ApplyRefused(str(error)) from None
         values = {knob: value for knob, value in {**self._set, **wanted}.items() if knob not in self._down}
         text = _apache_snippet.compose(values, before, self._start_servers(values))
+        return Prepared(
+            wanted, now, _Texts(path, text, values, _Standing(self._original, self._written, self._set, before))
+        )
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force by one graceful reload.
+
+        Raises:
+            ApplyRefused: Apache does not accept it; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: Apache has ended.
+        """
+        texts: _Texts | None = prepared.detail
+        if texts is None:
+            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
         started_s = self.clock.now_s()
-        notes = self._change(path, text).bring(values)
-        self._original, self._written, self._set = before, text, values
+        notes = self._change(texts.path, texts.text).bring(texts.values)
+        self._original, self._written, self._set = texts.standing.found, texts.text, texts.values
         return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was committed, by one more reload; one that was only prepared touched nothing.
+
+        Raises:
+            ApplyFailed: the file is as it was, but the reload to it did not take.
+        """
+        texts: _Texts | None = prepared.detail
+        if texts is None or self._written != texts.text:
+            return
+        before = texts.standing
+        self._change(texts.path, before.found if before.written is None else before.written).undo()
+        self._original, self._written, self._set = before.original, before.written, before.values
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -234,7 +286,7 @@ class Apache(Plant):
         return script(self._apache.parent, self._apache.program, path, before)
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
-        """Processes that the reload shall start at once: as many as run now, or all where the limit holds them back.
+        """Processes that the reload shall start at once: as many as run now, if the limit allows them.
 
         Apache starts StartServers processes after a reload (5 on a shipped prefork), then for ten seconds one each
         (server/mpm/prefork/prefork.c, hold_off_on_exponential_spawning): a loaded server would be short of workers
@@ -244,7 +296,7 @@ class Apache(Plant):
         running = len(_apache_process.generations(self._apache.parent, frozenset()).workers)
         allowed = self._apache.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
-        return max(1, wanted if running >= allowed else min(running, wanted))
+        return max(1, min(running, wanted))
 
     def _place(self) -> Path:
         """Where our file is, or is to be."""

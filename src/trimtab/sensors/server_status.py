@@ -96,6 +96,10 @@ def _difference(first: Reply[Page], last: Reply[Page]) -> Readings:
         known = [max(0.0, n - our_own) for n in counts if n is not None]
         if known:
             readings[name] = sum(known) / len(known)
+    # A worker in K waits for the next request of a connection; our own request is in W.
+    held = [board.count("K") for r in (first, last) if (board := r.page.text.get("Scoreboard")) is not None]
+    if held and last.page.text.get("ServerMPM") != "event":
+        readings["idle_held_workers"] = sum(held) / len(held)
     accesses, kibibytes, duration_ms = (change(f"Total {n}") for n in ("Accesses", "kBytes", "Duration"))
     if accesses is None:
         return readings

@@ -6,6 +6,7 @@ import contextlib
 import grp
 import os
 import pwd
+import random
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from trimtab.testbed.registry import Record, Registry, boot_id
 
 WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
 _ATTEMPTS = 5
+_LEAST_PORT = 10_000
 Spec = TypeVar("Spec")
 
 
@@ -263,9 +265,16 @@ def worker_user() -> tuple[str, str] | None:
 
 
 def free_ports(number: int) -> list[int]:
-    """Loopback ports that were free a moment ago; who loses the race tries again."""
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in taken]
+    """Loopback ports that were free a moment ago; who loses the race tries again.
+
+    They are below those that the kernel gives to clients: under load it would soon give one of these away.
+    """
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    found: list[int] = []
+    while len(found) < number:
+        port = random.randrange(_LEAST_PORT, first) if first > 2 * _LEAST_PORT else 0
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            if one.getsockname()[1] not in found:
+                found.append(int(one.getsockname()[1]))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import UsageError
@@ -21,6 +22,16 @@ class NginxTestbed(PrivateServer[NginxSpec]):
 
     program_name = "nginx"
     _program = ""
+
+    @property
+    def status_url(self) -> str:
+        """Its page of stub_status, where its specification asks for one."""
+        return self.url("/nginx_status")
+
+    @property
+    def config_file(self) -> Path:
+        """Its configuration."""
+        return self.directory / "nginx.conf"
 
     def require_installed(self) -> None:
         """Finds the program.
@@ -46,7 +57,7 @@ class NginxTestbed(PrivateServer[NginxSpec]):
     def configured(self, ports: Sequence[int]) -> list[str]:
         """Writes its configuration, and gives its command."""
         directory = self.directory
-        config, output = directory / "nginx.conf", directory / "logs" / "output.log"
+        config, output = self.config_file, directory / "logs" / "output.log"
         config.write_text(nginx_config.text(self.spec, directory, ports[0], worker_user()), encoding="utf-8")
         return [self._program, "-p", os.fspath(directory), "-e", os.fspath(output), "-c", os.fspath(config)]
 

@@ -15,6 +15,7 @@ class NginxSpec:
     Args:
         processes: worker processes.
         connections: connections that each may have at a time.
+        status: whether it has a page of stub_status at /nginx_status.
         keep_alive_timeout_ms: how long it keeps an idle connection; 0 for not at all.
         listen_backlog: length of the accept queue; the kernel bounds it by net.core.somaxconn.
         specweb99_directories: directories of SPECweb99's set that it serves under /file_set/; 0 for none.
@@ -28,6 +29,7 @@ class NginxSpec:
 
     processes: int = 1
     connections: int = 4096
+    status: bool = False
     keep_alive_timeout_ms: int = 75_000
     listen_backlog: int = 511
     specweb99_directories: int = 0
@@ -69,6 +71,7 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
         f"    keepalive_timeout {spec.keep_alive_timeout_ms}ms;",
         *(f"    {place}_temp_path {directory}/run/{place};" for place in places),
         "    server {",
+        *(["        location = /nginx_status { stub_status; }"] if spec.status else []),
         f"        listen 127.0.0.1:{port} backlog={spec.listen_backlog};",
         f"        root {directory}/htdocs;",
         *([] if not spec.fastcgi else [f"        location ~ \\.php$ {{ {_passed(spec.fastcgi)} }}"]),

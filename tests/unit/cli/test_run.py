@@ -113,7 +113,7 @@ def test_the_servers_environment_names_what_the_shim_needs_and_keeps_the_rest() 
         "HOME": "/root",
         "LD_PRELOAD": "/lib/shim.so /lib/other.so",
         "TRIMTAB_SHARED": "/run/trimtab/web/shared",
-        "TRIMTAB_HANDOFF": "/run/trimtab/web/handoff.sock",
+        "TRIMTAB_HANDOFF": "/run/trimtab/web",
         "TRIMTAB_PORTS": "8080,8443",
     }
     sensed = preloaded({}, "/lib/shim.so", place, (80,), gated=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests._curve import NAME, seen, window_of, worker_knob
 from tests._valley import DYNAMIC, STATIC, Course, Valley, without
 from trimtab.controllers.trim import Trim
-from trimtab.core import Judgement, Move, Objective, Trial, Verdict, Window
+from trimtab.core import Domain, Judgement, Move, Objective, Role, Trial, Verdict, Window
 
 TRIM = Trim(Objective())
 NOISY = 0.2
@@ -105,6 +106,12 @@ def test_workers_that_wait_for_memory_are_too_many_and_what_fits_is_proposed() -
     assert "of the time some of 60 workers wait for memory" in move.reason
     assert move.gain == pytest.approx(15 / 16)
     assert move.capacity == pytest.approx(16)
+
+
+def test_waits_for_memory_of_others_on_the_machine_are_not_the_servers() -> None:
+    window = DYNAMIC.window(0, 60, 0)
+    assert not proposed(replace(window, readings={**window.readings, "swap_in_rate_hz": 0.5})).changes
+    assert proposed(replace(window, readings={**window.readings, "swap_in_rate_hz": 300.0})).changes
 
 
 def test_where_what_fits_cannot_be_told_the_step_is_small() -> None:
@@ -203,3 +210,29 @@ def test_a_proposal_is_a_member_of_the_domain() -> None:
     knob = worker_knob(minimum=25, maximum=1000, step=25)
     _, move = TRIM.step(TRIM.start((knob,), 0), Trial(DYNAMIC.window(0, 150, 0)))
     assert move.changes == {NAME: 25} or move.changes == {NAME: 50}
+
+
+TIME = dataclasses.replace(worker_knob(), name="keep", role=Role.KEEP_ALIVE, domain=Domain(1, 60_000))
+
+
+def with_time(held: float, **readings: float) -> Move:
+    """The move where idle connections hold some of 20 busy workers, the keep-alive time being 5 s."""
+    usual = {"busy_workers": 20.0, "idle_held_workers": held, "cpu_ratio": 0.2, "idle_workers": 10.0}
+    window = window_of(30, {**usual, **readings})
+    window = replace(window, configuration={**window.configuration, "keep": 5000})
+    return TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(window))[1]
+
+
+def test_workers_that_idle_connections_hold_are_freed_before_the_limit_is_touched() -> None:
+    move = with_time(18.0, memory_pressure_ratio=0.6)
+    assert move.changes == {"keep": 1250}
+    assert "idle connections hold 18 of 20 busy workers" in move.reason
+    assert (move.gain, move.capacity > 1) == (0.6, True)
+
+
+def test_where_requests_hold_the_workers_the_keep_alive_time_is_left_alone() -> None:
+    assert NAME in with_time(4.0, memory_pressure_ratio=0.6, idle_workers=30.0).changes
+
+
+def test_idle_connections_that_cost_nobody_anything_are_left_alone() -> None:
+    assert not with_time(18.0).changes

@@ -91,7 +91,7 @@ def test_a_name_that_is_no_name_is_refused(name: str) -> None:
 
 def test_a_directory_too_deep_for_a_socket_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "base", lambda: Path("/" + "x" * 100))
-    with pytest.raises(UsageError, match="is too long for a socket"):
+    with pytest.raises(UsageError, match="is too long for sockets in it"):
         places.claim("web")
 
 

@@ -97,7 +97,11 @@ def test_without_requests_there_is_no_service_time() -> None:
 def test_with_extended_status_off_there_are_only_workers() -> None:
     fields = {k: v for k, v in parse(PREFORK, URL).text.items() if not k.startswith("Total")}
     page = Page(fields, 100)
-    assert set(_difference(Reply(0.0, 1, page), Reply(1.0, 2, page))) == {"busy_workers", "idle_workers"}
+    assert set(_difference(Reply(0.0, 1, page), Reply(1.0, 2, page))) == {
+        "busy_workers",
+        "idle_workers",
+        "idle_held_workers",
+    }
 
 
 def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:

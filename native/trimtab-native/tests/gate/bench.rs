@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ use trimtab_wire::shared::{Shared, DISPATCHED, HELD, IDLE, NO_SLOT};
 
 /// Longest wait for what must come.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The program of the gate.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_trimtab-native");
 
 /// A gate.
 pub struct Bench {
@@ -51,13 +54,18 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 impl Bench {
-    pub fn start(name: &str, mut start: Value) -> Self {
+    pub fn start(name: &str, start: Value) -> Self {
+        Self::start_by(name, start, || Command::new(PROGRAM))
+    }
+
+    /// As `start`, by another command.
+    pub fn start_by(name: &str, mut start: Value, command: impl FnOnce() -> Command) -> Self {
         let name = format!("trimtab-gate-{}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).unwrap();
         start["directory"] = json!(directory);
-        let guardian = Self::guardian(&start);
+        let guardian = Self::guardian(command(), &start);
         let control = directory.join("control.sock");
         until("the gate answers", || UnixStream::connect(&control).is_ok());
         let shared = Shared::open(&directory.join("shared")).unwrap();
@@ -71,12 +79,8 @@ impl Bench {
         }
     }
 
-    fn guardian(start: &Value) -> Child {
-        let mut guardian = Command::new(env!("CARGO_BIN_EXE_trimtab-native"))
-            .arg("gate")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+    fn guardian(mut command: Command, start: &Value) -> Child {
+        let mut guardian = command.arg("gate").stdin(Stdio::piped()).spawn().unwrap();
         writeln!(guardian.stdin.as_mut().unwrap(), "{start}").unwrap();
         guardian
     }
@@ -116,36 +120,89 @@ impl Bench {
         self.control().ask(&json!({"type": "read"}))["classes"][index].clone()
     }
 
-    /// Connects to the hand-off socket and says hello.
-    pub fn hello(&self, pid: u32, listener: Option<&TcpListener>) -> OwnedFd {
-        self.greet(self.shared.token(), pid, listener)
-    }
-
-    /// As a listener with a token of its own.
-    pub fn stranger(&self, token: [u8; 16], listener: &TcpListener) -> OwnedFd {
-        self.greet(token, 1, Some(listener))
-    }
-
-    fn greet(&self, token: [u8; 16], pid: u32, listener: Option<&TcpListener>) -> OwnedFd {
-        let kind = SocketType::SEQPACKET;
-        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        let path = self.directory.join("handoff.sock");
-        connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        let hello = Hello {
-            token,
-            pid,
-            role: if listener.is_some() {
-                Role::Listener
-            } else {
-                Role::Worker
-            },
-            port: 0,
-            generation: 1,
+    /// Connects to the hand-off socket, says hello and is believed.
+    pub fn hello(&self, listener: Option<&TcpListener>) -> OwnedFd {
+        let role = if listener.is_some() {
+            Role::Listener
+        } else {
+            Role::Worker
         };
-        let passed = listener.map(|listener| listener.as_fd());
-        handoff::send(socket.as_fd(), &hello.encode(), passed, SendFlags::empty()).unwrap();
+        let socket = greet(
+            &self.directory,
+            self.shared.token(),
+            std::process::id(),
+            role,
+        );
+        assert!(is_believed(&socket));
+        if let Some(listener) = listener {
+            let passed = Some(listener.as_fd());
+            let flags = SendFlags::empty();
+            handoff::send(socket.as_fd(), &handoff::LISTENER, passed, flags).unwrap();
+        }
         socket
     }
+
+    /// Another process that takes connections, until its standard input ends.
+    pub fn other_process(&self) -> Child {
+        let mut other = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "bench::other_process",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(OTHER, &self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(other.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains(BELIEVED)));
+        other
+    }
+}
+
+/// Names the run directory to another process of a test.
+const OTHER: &str = "TRIMTAB_TEST_DIRECTORY";
+const BELIEVED: &str = "it is believed";
+
+#[test]
+#[ignore = "the other process of a test"]
+fn other_process() {
+    let directory = PathBuf::from(std::env::var_os(OTHER).unwrap());
+    let shared = Shared::open(&directory.join("shared")).unwrap();
+    let socket = greet(&directory, shared.token(), std::process::id(), Role::Worker);
+    assert!(is_believed(&socket));
+    println!("{BELIEVED}");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Connects to the hand-off socket of a run directory and says who one is.
+pub fn greet(directory: &Path, token: [u8; 16], pid: u32, role: Role) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    let name = std::fs::read_dir(directory).unwrap();
+    let name = name
+        .map(|entry| entry.unwrap().file_name())
+        .find(|name| name.to_str().unwrap().starts_with("handoff-"));
+    let path = directory.join(name.unwrap());
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    let hello = Hello {
+        token,
+        pid,
+        role,
+        port: 0,
+        generation: 1,
+    };
+    handoff::send(socket.as_fd(), &hello.encode(), None, SendFlags::empty()).unwrap();
+    socket
+}
+
+/// The gate wants to hear more.
+pub fn is_believed(socket: &OwnedFd) -> bool {
+    let mut bytes = [0; handoff::LONGEST];
+    let received = handoff::receive(socket.as_fd(), &mut bytes, RecvFlags::empty());
+    received.is_ok_and(|(length, _)| bytes[..length] == handoff::GO_ON)
 }
 
 impl Drop for Bench {
@@ -192,13 +249,12 @@ impl Control {
     }
 }
 
-/// A server behind the gate; `pid` is what it says it is.
+/// A server behind the gate.
 pub struct Server {
     pub address: SocketAddr,
     pub listener: TcpListener,
     workers: OwnedFd,
     pub talk: OwnedFd,
-    pid: u32,
 }
 
 /// A connection that a worker has.
@@ -210,19 +266,14 @@ pub struct Held {
 
 impl Server {
     pub fn start(bench: &Bench) -> Self {
-        Self::start_as(bench, std::process::id())
-    }
-
-    pub fn start_as(bench: &Bench, pid: u32) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let workers = register(bench, &listener, pid);
-        let talk = bench.hello(pid, None);
+        let workers = register(bench, &listener);
+        let talk = bench.hello(None);
         Self {
             address: listener.local_addr().unwrap(),
             listener,
             workers,
             talk,
-            pid,
         }
     }
 
@@ -241,7 +292,7 @@ impl Server {
         let stream = TcpStream::from(passed.unwrap());
         if dispatch.slot != NO_SLOT {
             let slot = bench.shared.slot(dispatch.slot).unwrap();
-            slot.pid.store(self.pid, Relaxed);
+            slot.pid.store(std::process::id(), Relaxed);
             assert!(slot.advance(DISPATCHED, HELD));
         }
         Some(Held {
@@ -297,9 +348,16 @@ impl Server {
     }
 }
 
+/// The gate has taken a listener.
+pub fn is_welcome(talk: &OwnedFd) -> bool {
+    let mut bytes = [0; handoff::LONGEST];
+    let received = handoff::receive(talk.as_fd(), &mut bytes, RecvFlags::empty());
+    received.is_ok_and(|(length, _)| Welcome::decode(&bytes[..length]).is_some())
+}
+
 /// Passes a listener to the gate.
-pub fn register(bench: &Bench, listener: &TcpListener, pid: u32) -> OwnedFd {
-    let talk = bench.hello(pid, Some(listener));
+pub fn register(bench: &Bench, listener: &TcpListener) -> OwnedFd {
+    let talk = bench.hello(Some(listener));
     let mut bytes = [0; handoff::LONGEST];
     let (length, passed) = handoff::receive(talk.as_fd(), &mut bytes, RecvFlags::empty()).unwrap();
     assert!(Welcome::decode(&bytes[..length]).is_some());

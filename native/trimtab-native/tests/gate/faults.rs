@@ -2,11 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::process::Command;
 
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::{kill_process, prlimit, Pid, Resource, Rlimit, Signal};
 use serde_json::json;
 
-use crate::bench::{client, register, two_classes, until, Bench, Server};
+use crate::bench::{client, register, two_classes, until, Bench, Server, PROGRAM};
 
 const REST: [u8; 4] = [127, 0, 2, 1];
 
@@ -99,15 +100,16 @@ fn a_dead_process_gives_its_slots_back() {
     let bench = Bench::start("dead", two_classes());
     let server = Server::start(&bench);
     let _users: Vec<_> = (0..4).map(|_| client(REST, server.address)).collect();
-    let other = bench.hello(77_777_777, None);
+    let mut other = bench.other_process();
     let held: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
     for held in &held {
         let slot = bench.shared.slot(held.slot).unwrap();
         slot.pid
-            .store(77_777_777, std::sync::atomic::Ordering::Relaxed);
+            .store(other.id(), std::sync::atomic::Ordering::Relaxed);
     }
     assert!(server.takes_nothing(&bench));
-    drop(other);
+    drop(other.stdin.take());
+    other.wait().unwrap();
     server.take(&bench);
     server.take(&bench);
     assert_eq!(bench.class(1)["in_service"], 2);
@@ -131,7 +133,7 @@ fn a_connection_that_was_received_and_never_held_gives_its_slot_back() {
 fn processes_that_show_the_same_listener_share_one_dispatch_pair() {
     let bench = Bench::start("share", two_classes());
     let server = Server::start(&bench);
-    let again = register(&bench, &server.listener, std::process::id());
+    let again = register(&bench, &server.listener);
     let _user = client(REST, server.address);
     let mut bytes = [0; trimtab_wire::handoff::LONGEST];
     let flags = rustix::net::RecvFlags::empty();
@@ -164,18 +166,70 @@ fn the_pair_ends_by_itself_when_nobody_is_there_any_more() {
 }
 
 #[test]
-fn who_does_not_show_the_token_is_not_spoken_to() {
-    let bench = Bench::start("token", two_classes());
+fn a_gate_that_stands_still_is_replaced() {
+    let bench = Bench::start("stopped", two_classes());
     let server = Server::start(&bench);
-    let word = &bench.shared.header.token[0];
-    let right = word.load(std::sync::atomic::Ordering::Relaxed);
-    word.store(!right, std::sync::atomic::Ordering::Relaxed);
-    let wrong = bench.shared.token();
-    word.store(right, std::sync::atomic::Ordering::Relaxed);
-    assert_ne!(wrong, bench.shared.token());
-    let stranger = bench.stranger(wrong, &server.listener);
-    let mut bytes = [0; trimtab_wire::handoff::LONGEST];
-    let flags = rustix::net::RecvFlags::empty();
-    let received = trimtab_wire::handoff::receive(stranger.as_fd(), &mut bytes, flags);
-    assert!(matches!(received, Ok((0, None)) | Err(_)));
+    let stopped = bench.gate_pid();
+    kill_process(Pid::from_raw(stopped as i32).unwrap(), Signal::STOP).unwrap();
+    let _user = client(REST, server.address);
+    until("another gate works", || bench.gate_pid() != stopped);
+    server.take(&bench);
+}
+
+#[test]
+fn a_gate_without_free_descriptors_waits_for_one_and_does_not_spin() {
+    let bench = Bench::start("no-descriptors", two_classes());
+    let pid = Pid::from_raw(bench.gate_pid() as i32).unwrap();
+    let none = Rlimit {
+        current: Some(3),
+        maximum: None,
+    };
+    let before = prlimit(Some(pid), Resource::Nofile, none_of(pid, none)).unwrap();
+    let mut control = bench.control();
+    let began = (cpu_s(pid), std::time::Instant::now());
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let share = (cpu_s(pid) - began.0) / began.1.elapsed().as_secs_f64();
+    assert!(share < 0.4, "it took {share} of a core");
+    prlimit(Some(pid), Resource::Nofile, before).unwrap();
+    assert_eq!(control.ask(&json!({"type": "read"}))["type"], "readings");
+}
+
+#[test]
+fn descriptors_that_it_was_started_with_beyond_its_limit_do_not_end_the_gate() {
+    let bench = Bench::start_by("inherited", two_classes(), || {
+        let mut bash = Command::new("bash");
+        let text = "exec 500</dev/null; ulimit -n 128; exec \"$0\"";
+        bash.args(["-c", &format!("{text} gate"), PROGRAM]);
+        bash
+    });
+    let open = format!("/proc/{}/fd/500", bench.gate_pid());
+    assert!(std::fs::symlink_metadata(open).is_err());
+    assert_eq!(bench.class(0)["arrivals"], 0);
+}
+
+/// The limit with the hard one of a process left as it is.
+fn none_of(pid: Pid, limit: Rlimit) -> Rlimit {
+    let text = std::fs::read_to_string(format!("/proc/{}/limits", pid.as_raw_nonzero())).unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files"));
+    let hard = line.unwrap().split_whitespace().nth(4).unwrap();
+    Rlimit {
+        maximum: hard.parse().ok(),
+        ..limit
+    }
+}
+
+/// CPU time of a process.
+fn cpu_s(pid: Pid) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let words: Vec<_> = text
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks: u64 = words[11..13]
+        .iter()
+        .map(|word| word.parse::<u64>().unwrap())
+        .sum();
+    ticks as f64 / 100.0
 }

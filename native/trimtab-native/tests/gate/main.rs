@@ -9,3 +9,5 @@ mod faults;
 mod service;
 #[cfg(test)]
 mod speech;
+#[cfg(test)]
+mod strangers;

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
+use rustix::process::{setrlimit, Resource, Rlimit};
 use serde_json::json;
 use trimtab_wire::shared::NO_SLOT;
 
@@ -159,9 +160,57 @@ fn a_connection_of_the_server_to_itself_is_outside_all_budgets() {
         .header
         .wake_source
         .load(std::sync::atomic::Ordering::Relaxed);
-    let _wake = client(wake.to_be_bytes(), server.address);
-    assert_eq!(server.take(&bench).slot, NO_SLOT);
+    let mut wake = client(wake.to_be_bytes(), server.address);
+    let mut woken = server.take(&bench);
+    assert_eq!(woken.slot, NO_SLOT);
     assert_eq!(bench.class(1)["in_service"], 1);
+    // Somebody else at the same address gets nothing by it.
+    let _ = wake.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    assert!(!matches!(woken.stream.read(&mut [0; 64]), Ok(1..)));
+    let _ = woken.stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+    assert!(!matches!(wake.read(&mut [0; 64]), Ok(1..)));
+}
+
+#[test]
+fn the_same_path_in_another_spelling_is_of_the_same_class() {
+    let mut start = two_classes();
+    start["classes"][0]["rules"] = json!([{"path_prefix": "/vip"}]);
+    start["classes"][0]["budget"] = json!(4);
+    let bench = Bench::start("spelling", start);
+    let server = Server::start(&bench);
+    for path in ["/vip", "/./vip", "//vip", "/x/../vip", "/%76ip"] {
+        let mut user = client(REST, server.address);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        user.write_all(request.as_bytes()).unwrap();
+        let held = server.take(&bench);
+        assert_eq!(held.class, 0, "{path}");
+        server.release(&bench, held);
+    }
+}
+
+#[test]
+fn who_says_nothing_from_one_address_without_end_is_of_the_rest_at_once() {
+    let most = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut start = two_classes();
+    start["peek_timeout_s"] = json!(60.0);
+    start["classes"][0]["rules"] = json!([{"path_prefix": "/buy"}]);
+    start["classes"][1]["queue_limit"] = json!(10_000);
+    let bench = Bench::start("one-source", start);
+    let server = Server::start(&bench);
+    let mut other = client(FIRST, server.address);
+    other.write_all(b"GET /b").unwrap();
+    let _silent: Vec<_> = (0..1100).map(|_| client(REST, server.address)).collect();
+    until("the oldest are classified", || {
+        bench.class(1)["arrivals"].as_u64() >= Some(1100 - 1024)
+    });
+    // Those of others are left alone.
+    other.write_all(b"uy HTTP/1.1\r\n").unwrap();
+    until("it is of its class", || bench.class(0)["arrivals"] == 1);
 }
 
 #[test]

@@ -1,0 +1,46 @@
+"""Whether a sampling period suits the traffic: told from the first windows, before minutes are spent on the rest.
+
+A window in which a class had no dispatch has no delay, and an equation of order n takes n + 1 windows in a row. With
+a share p of windows that have their delays, N of them give about N p^(n+1) equations. Dispatches come by themselves,
+so a window that is k times as long is without one with the k-th power of the probability: p' = 1 - (1 - p)^k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trimtab.core.window import Window
+from trimtab.identification.order import least_equations
+from trimtab.identification.signals import Pair, needed
+from trimtab.units import format_duration
+
+LOOK = 12
+"""Windows after which it is judged. Two standard errors are allowed for chance: few are refused that would do."""
+
+
+def too_short(pair: Pair, windows: Sequence[Window], in_all: int, period_s: float, orders: Sequence[int]) -> str:
+    """Why too few windows will be of use, and which period would do; empty while that is not known to be so.
+
+    Args:
+        pair: the input and the output.
+        windows: those so far.
+        in_all: windows of the whole run, without its warm-up.
+        period_s: their length, in seconds.
+        orders: the orders that are to be tried.
+    """
+    if len(windows) != LOOK:
+        return ""
+    used = sum(pair.sample(window).output is not None for window in windows)
+    widest = max(orders)
+    share = min(0.99, (least_equations(widest) / in_all) ** (1 / needed(pair.kind, widest)))
+    if used >= LOOK * share - 2 * math.sqrt(LOOK * share * (1 - share)):
+        return ""
+    # Half a window where none had its delays: what was not seen in twelve may come in the thirteenth.
+    found = max(used, 0.5) / LOOK
+    longer_s = period_s * math.log(1 - share) / math.log(1 - found)
+    return (
+        f"only {used} of the first {LOOK} windows of {format_duration(period_s)} can be used, as a window without "
+        f"dispatches in a class has no delay: with a period of {format_duration(math.ceil(longer_s))}"
+        f"{' or more' if not used else ''} enough of them would"
+    )

@@ -1,0 +1,53 @@
+"""nginx: its processes, its connections and its keep-alive time, by reloads. See `plant`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from trimtab.core import Clock, Finding, Habits
+from trimtab.plants.nginx import process
+from trimtab.plants.nginx.findings import findings
+from trimtab.plants.nginx.plant import Nginx
+
+HABITS = Habits(minimize="request_time_s")
+PLANT = Nginx
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of an nginx."""
+    parser.add_argument("--pid", type=int, help="process id of nginx's master process, when several run")
+    parser.add_argument("--status-url", metavar="URL", help="its page of stub_status (default: looked for)")
+    parser.add_argument(
+        "--edit-in-place",
+        action="store_true",
+        help="where the configuration itself sets a knob, change that one value there, and put it back on undo",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
+    """The nginx that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    return Nginx.attach(clock, args.pid, args.status_url, args.edit_in_place)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each nginx that runs here."""
+    running = process.masters()
+    if not running:
+        return (Finding("nginx", False, "none runs here", "start nginx"),)
+    return tuple(finding for master in running for finding in findings(master))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A private nginx, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.testbed.nginx import NginxSpec, NginxTestbed
+
+    with NginxTestbed(NginxSpec(processes=2, status=True)) as bed:
+        yield ("--pid", str(bed.pid), "--status-url", bed.status_url, "--edit-in-place")

@@ -1,0 +1,167 @@
+"""A running nginx as trimtab reads it: its configuration on disk and what is really in force."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.errors import UsageError
+from trimtab.gate.server import shared_of
+from trimtab.plants import _master
+from trimtab.plants._vetted import same_files, vet
+from trimtab.plants.nginx import status
+from trimtab.plants.nginx.configuration import Configuration, evaluate
+from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
+from trimtab.plants.nginx.places import chosen, places
+from trimtab.plants.nginx.process import Master, Worker, open_files, serving
+from trimtab.plants.nginx.program import Program, Verdict
+from trimtab.trust import printable
+
+_SETTLE_S, _POLL_S = 1.0, 0.05
+_CLOCKS_DIFFER_S = 1.0
+"""Files have their times from a clock that steps, processes in ticks since boot."""
+_TICKS_HZ = os.sysconf("SC_CLK_TCK")
+
+
+class Attached:
+    """The reading half of the plant.
+
+    Args:
+        master: nginx's master process.
+        status_url: its page of stub_status; None to look for it.
+        edit: whether values in the operator's own files may be changed.
+
+    Attributes:
+        master: as given.
+        program: its program with what it was started with.
+        page: its page of stub_status; None where it has none and the shim stands in for it.
+        shared: the mapped file of the shim; None where it runs without.
+        listeners: addresses and ports on which it listens.
+        possible: where each knob can be set, or why not.
+        knobs: the knobs that can be moved.
+        in_force: knob name to the value with which it runs, of all knobs.
+        notes: what the user should know, one line each.
+
+    Raises:
+        UsageError: it cannot be read from here; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
+        self.master = master
+        vet(master)
+        self.program = Program.of(master)
+        vet(master)
+        same_files(master, [self.program.config_file])
+        config = self.config
+        same_files(master, config.texts)
+        self._require_its_own(config)
+        self.listeners = _master.listeners(master.pid)
+        self.shared = shared_of(master.pid)
+        self.page: status.Page | None = None
+        try:
+            self.page = status.find(config, status_url)
+        except UsageError:
+            if status_url is not None or self.shared is None:
+                raise
+        self.in_force: dict[str, int] = {}
+        self.notes: list[str] = []
+        self._workers: frozenset[Worker] = frozenset()
+        self.read_running()
+        self.possible = places(config, edit)
+        files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
+        movable = chosen(self.possible)
+        self.knobs = {n: k for n, k in knobs(self.in_force, len(self.listeners), files).items() if n in movable}
+        if self.in_force["keepalive_timeout_ms"] == 0:
+            self.knobs.pop("keepalive_timeout_ms", None)
+        self._cautions(config)
+
+    @property
+    def config(self) -> Configuration:
+        """The configuration as it is on disk now.
+
+        Raises:
+            UsageError: it cannot be read, or somebody else can change it.
+        """
+        return evaluate(self.program)
+
+    def test(self) -> Verdict:
+        """Has nginx check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.master)
+        evaluate(self.program)
+        return self.program.test()
+
+    def read_running(self) -> None:
+        """Reads what is in force: the files as of the last reload, and the number of processes."""
+        config = self.config
+        values = {knob: value_of(config, knob) for knob in SETTINGS}
+        clock, wanted = SystemClock(), values["worker_processes"]
+        deadline = clock.now_s() + _SETTLE_S
+        while len(now := serving(self.master)) != wanted and clock.now_s() < deadline:
+            clock.sleep(_POLL_S)
+        if now and (edited := _edited_since(config, now)):
+            note = (
+                f"{edited} was edited after nginx last read it: a reload by trimtab brings all such edits into force"
+            )
+            self.notes += [note] if note not in self.notes else []
+            values["worker_processes"] = len(now)
+        self._workers, self.in_force = now, values
+
+    def refresh(self) -> None:
+        """Reads what is in force again, if somebody has reloaded nginx since.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        self.master.check()
+        now = serving(self.master)
+        # One that crashed was replaced by itself; a reload replaces them all.
+        if now and now.isdisjoint(self._workers):
+            self.read_running()
+
+    def _require_its_own(self, config: Configuration) -> None:
+        """Makes sure that this is the configuration it was started with: it writes its process id where that says."""
+        line = config.named("pid")
+        path = self.program.prefix / line[-1].args[0] if line and line[-1].args else self.program.pid_file
+        if line and line[-1].args == ("off",):
+            return
+        try:
+            said = path.read_text(errors="replace").strip()
+        except OSError as error:
+            said = f"nothing ({error.strerror})"
+        if said != str(self.master.pid):
+            raise UsageError(
+                f"{self.master} does not seem to run with {printable(str(self.program.config_file))}: its pid file "
+                f"{printable(str(path))} says {printable(said)}; start nginx anew, with its options and paths in full"
+            )
+
+    def _cautions(self, config: Configuration) -> None:
+        own = [d.where for d in config.anywhere("keepalive_timeout") if d.context[:1] == ("http",) and d.context[1:]]
+        if own and "keepalive_timeout_ms" in self.knobs:
+            self.notes.append(f"keepalive_timeout is overridden at {', '.join(own)}")
+        if self.in_force["keepalive_timeout_ms"] == 0:
+            self.notes.append("keepalive_timeout is 0, so connections are not kept, and it is not a knob here")
+        if (one := config.named("worker_cpu_affinity")) and one[-1].args[:1] != ("auto",):
+            self.notes.append(
+                f"worker_cpu_affinity in {one[-1].where} has {len(one[-1].args)} masks: processes beyond them share "
+                "the last"
+            )
+        if self.knobs:
+            self.notes.append(
+                "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
+                "browsers do"
+            )
+
+
+def _edited_since(config: Configuration, now: frozenset[Worker]) -> Path | None:
+    """A file of the configuration that is younger than all processes that serve."""
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    newest_s = time.time() - up_s + max(start for _, start in now) / _TICKS_HZ + _CLOCKS_DIFFER_S
+    return next((path for path in config.texts if path.stat().st_mtime > newest_s), None)

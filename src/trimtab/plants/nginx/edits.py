@@ -1,0 +1,201 @@
+"""What trimtab writes in an nginx's configuration: its own files, and one value in the operator's.
+
+Beside each of the operator's files that is edited stands a hidden file, which no include reads. It carries the
+whole file as it was, each value before and after, and a checksum of itself and of the edited file. It is written
+before the file is edited and goes after that is put back. So a later trimtab knows after a SIGKILL at any point what
+to put back: the whole file where nobody else has edited it since, else each value that still is ours, and the
+operator's edits stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants import _own_file
+from trimtab.plants.nginx.configuration import Configuration, text_of
+from trimtab.plants.nginx.knobs import SETTINGS
+from trimtab.plants.nginx.places import Place, is_ours
+from trimtab.plants.nginx.syntax import directives
+
+Texts = dict[Path, str | None]
+"""What files shall hold, in the order in which they are written; None to have one gone."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stands beside an edited file.
+
+    Args:
+        original: the whole file, as it was before the first edit.
+        edited: checksum of the file as it was edited.
+        values: directive to the word before and the word that trimtab wrote.
+    """
+
+    original: str
+    edited: str
+    values: Mapping[str, tuple[str, str]]
+
+
+def beside(path: Path) -> Path:
+    """Where the original of an edited file is kept."""
+    return path.with_name(f".{path.name}.trimtab")
+
+
+def is_kept(path: Path) -> bool:
+    """Whether a file is one that stands beside an operator's."""
+    return path.name.startswith(".") and path.name.endswith(".trimtab")
+
+
+def kept(path: Path) -> Kept | None:
+    """What is kept beside a file; None where nothing of trimtab's is.
+
+    Raises:
+        UsageError: something else is in its place, or it cannot be read.
+    """
+    text = _own_file.read(beside(path))
+    found = None if text is None else _own_file.leftover(text)
+    if found is None or found.before is None:
+        return None
+    state = json.loads(found.text.split("\n", 2)[2].removeprefix("# "))
+    return Kept(found.before, state["edited"], {name: (was, now) for name, (was, now) in state["values"].items()})
+
+
+def written(
+    configuration: Configuration, places: Mapping[str, Place], values: Mapping[str, int], before: Texts
+) -> Texts:
+    """The files with these values.
+
+    Args:
+        configuration: as it is on disk.
+        places: where each knob is set.
+        values: knob name to value, of all knobs that trimtab sets.
+        before: what the files held before the run that it has touched.
+
+    Raises:
+        UsageError: what is kept beside a file cannot be read.
+    """
+    states: Texts = {}
+    files: Texts = {}
+    for path in dict.fromkeys(places[knob].path for knob in values):
+        here = {knob: value for knob, value in values.items() if places[knob].path == path}
+        if any(places[knob].directive is None for knob in here):
+            body = "".join(SETTINGS[knob].line(value) for knob, value in here.items())
+            files[path] = _own_file.compose(body, before.get(path, configuration.texts.get(path)))
+        else:
+            states[beside(path)], files[path] = _edited(configuration.texts[path], path, here)
+    return {**states, **files}
+
+
+def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]:
+    """What is to be kept beside a file, and the file with these values."""
+    earlier = kept(path)
+    original = put_back(path, text, earlier) if earlier else text
+    after = _replaced(text, path, {SETTINGS[knob].directive: SETTINGS[knob].word(v) for knob, v in values.items()})
+    was, now = _words(original, path), _words(after, path)
+    state = {"edited": checksum(after), "values": {n: (was[n], now[n]) for n in was if was[n] != now[n]}}
+    return _own_file.compose(f"# {json.dumps(state, sort_keys=True)}\n", original), after
+
+
+def put_back(path: Path, text: str, keeps: Kept) -> str:
+    """A file with what was there before trimtab's edits; the edits of others stay.
+
+    Args:
+        path: the file.
+        text: what it holds now.
+        keeps: what is kept beside it.
+    """
+    if checksum(text) == keeps.edited:
+        return keeps.original
+    now = _words(text, path)
+    ours = {name: was for name, (was, written) in keeps.values.items() if now.get(name) == written}
+    return _replaced(text, path, ours)
+
+
+def taken_back(path: Path, now: str | None, before: str | None, ours: str | None) -> str | None:
+    """What a file shall hold when a run is undone; the edits of others stay.
+
+    Args:
+        path: the file.
+        now: what it holds.
+        before: what it held before the run.
+        ours: what the run has written.
+    """
+    if now == ours or now is None or before is None or ours is None:
+        return before if now == ours else now
+    was, wrote = _words(before, path), _words(ours, path)
+    values = {name: (was[name], wrote[name]) for name in was if name in wrote and was[name] != wrote[name]}
+    return put_back(path, now, Kept(before, checksum(ours), values))
+
+
+def leftovers(configuration: Configuration) -> Texts:
+    """What earlier runs have left behind, and what each of these files shall hold instead.
+
+    Raises:
+        UsageError: what is kept beside a file cannot be read.
+    """
+    found: Texts = {}
+    for path, text in configuration.texts.items():
+        if is_ours(configuration, path):
+            found[path] = _own_file.before_all(text) if _own_file.leftover(text) else None
+        elif keeps := kept(path):
+            found[path] = put_back(path, text, keeps)
+            found[beside(path)] = None
+    return found
+
+
+def present(texts: Texts) -> Texts:
+    """What these files hold now.
+
+    Raises:
+        UsageError: one cannot be read, or somebody else can change it.
+    """
+    return {path: text_of(path) if path.exists() else None for path in texts}
+
+
+def require_unchanged(configuration: Configuration, texts: Texts) -> None:
+    """Makes sure, just before files are written, that nobody has edited them since they were read.
+
+    Raises:
+        UsageError: somebody has, or one cannot be read.
+    """
+    for path, now in present(texts).items():
+        if path in configuration.texts and now != configuration.texts[path]:
+            raise UsageError(f"{path} is being edited by somebody else")
+
+
+def checksum(text: str) -> str:
+    """Of a file's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _words(text: str, path: Path) -> dict[str, str]:
+    """Directive to its first word as it is written, quotes included, of the directives that trimtab can set."""
+    return {name: text[start:end] for name, (start, end) in _spans(text, path).items()}
+
+
+def _replaced(text: str, path: Path, words: Mapping[str, str]) -> str:
+    """A text with the first words of these directives replaced."""
+    spans = _spans(text, path)
+    for name in sorted(words, key=lambda one: spans[one][0], reverse=True):
+        start, end = spans[name]
+        text = text[:start] + words[name] + text[end:]
+    return text
+
+
+def _spans(text: str, path: Path) -> dict[str, tuple[int, int]]:
+    """Directive to where its first word stands, of those that trimtab can set."""
+    known = {setting.directive: setting.context for setting in SETTINGS.values()}
+    found: dict[str, tuple[int, int]] = {}
+    for one in directives(text, path):
+        inner = known.get(one.name)
+        # The file may itself be included in the context, so that is compared from its inner end.
+        if inner is not None and len(one.words) > 1 and inner[len(inner) - len(one.context) :] == one.context:
+            if one.name in found:
+                raise UsageError(f"{one.name} is set twice in {path}")
+            found[one.name] = (one.words[1].start, one.words[1].end)
+    return found

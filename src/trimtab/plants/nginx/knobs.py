@@ -1,0 +1,151 @@
+"""nginx's settings that trimtab can move: what the configuration makes of them, and their domains.
+
+Sources: https://nginx.org/en/docs/ngx_core_module.html and ngx_http_core_module.html#keepalive_timeout; the number of
+processes that `auto` stands for is that of the CPUs that are online (src/os/unix/ngx_posix_init.c), whatever control
+group or affinity nginx runs in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Domain, How, Knob, Role
+from trimtab.errors import UsageError
+from trimtab.plants.nginx.configuration import Configuration
+from trimtab.plants.nginx.syntax import Directive
+
+_RELOAD = "a reload: new processes take over, the old ones finish their requests and close idle kept connections"
+_FEWEST = 16
+"""Connections that a process keeps at least beside its listening sockets: sixteen clients, or eight and upstreams."""
+_PER_CPU = 4
+"""Processes for each CPU at most: what waits for a disk leaves its CPU to others; more would only take turns."""
+LONGEST_KEEP_ALIVE_MS = 75_000
+"""nginx's own default."""
+_UNITS_MS = {"y": 31_536_000_000, "M": 2_592_000_000, "w": 604_800_000, "d": 86_400_000, "h": 3_600_000}
+_UNITS_MS |= {"m": 60_000, "s": 1000, "ms": 1, "": 1000}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How nginx is told the value of a knob.
+
+    Args:
+        directive: its name.
+        context: where it stands.
+        default: its value where it does not.
+        suffix: what follows a number that trimtab writes.
+    """
+
+    directive: str
+    context: tuple[str, ...]
+    default: str
+    suffix: str = ""
+
+    def line(self, value: int) -> str:
+        """The line that sets it."""
+        return f"{self.directive} {self.word(value)};\n"
+
+    def word(self, value: int) -> str:
+        """A value as it is written."""
+        return f"{value}{self.suffix}"
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "worker_processes": Setting("worker_processes", (), "1"),
+    "worker_connections": Setting("worker_connections", ("events",), "512"),
+    "keepalive_timeout_ms": Setting("keepalive_timeout", ("http",), "75s", "ms"),
+}
+"""Knob to what sets it; the first is the one that is moved where none is named."""
+
+
+def set_by(configuration: Configuration, knob: str) -> Directive | None:
+    """The directive that sets a knob; None where nginx's default holds."""
+    setting = SETTINGS[knob]
+    found = configuration.named(setting.directive, *setting.context)
+    return found[-1] if found else None
+
+
+def value_of(configuration: Configuration, knob: str) -> int:
+    """The value of a knob, in its unit, by the configuration.
+
+    Raises:
+        UsageError: it is not one that nginx knows.
+    """
+    one = set_by(configuration, knob)
+    text = SETTINGS[knob].default if one is None else "".join(one.args[:1])
+    where = "" if one is None else f"{one.where}: "
+    if knob == "keepalive_timeout_ms":
+        return milliseconds(text, where)
+    if knob == "worker_processes" and text == "auto":
+        return os.sysconf("SC_NPROCESSORS_ONLN")
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{where}{text!r} is not a number")
+    return int(text)
+
+
+def milliseconds(text: str, where: str = "") -> int:
+    """A time as nginx writes it, such as 75, 300ms or "1m 30s"; without a unit it is in seconds.
+
+    Raises:
+        UsageError: it is not a time.
+    """
+    parts = re.findall(r"(\d+)(ms|[yMwdhms]?) *", text)
+    if "".join(number + unit for number, unit in parts) != text.replace(" ", "") or not parts:
+        raise UsageError(f"{where}{text!r} is not a time that nginx knows")
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+def knobs(now: Mapping[str, int], listeners: int, files: int | None) -> dict[str, Knob]:
+    """The knobs of an nginx, by name, whether they can be moved or not.
+
+    Args:
+        now: knob name to value in force.
+        listeners: its listening sockets, each of which takes a connection of every process.
+        files: the most files that a worker may have open; None for no limit.
+    """
+    cpus = os.sysconf("SC_NPROCESSORS_ONLN")
+    most = max(_PER_CPU * cpus, now["worker_processes"])
+    room = max(files or 1 << 20, now["worker_connections"])
+    fewest = min(listeners + 1 + _FEWEST, now["worker_connections"])
+    longest = max(LONGEST_KEEP_ALIVE_MS, now["keepalive_timeout_ms"])
+    more_files = f"a process may have {files} files open: more needs a larger worker_rlimit_nofile"
+    found = (
+        Knob(
+            "worker_processes",
+            "worker_processes",
+            "processes",
+            Domain(1, most, 1, f"{_PER_CPU} for each of {cpus} CPUs; more would only take turns"),
+            1,
+            How.RELOAD,
+            _RELOAD,
+            "Processes that serve, each of them any number of connections at a time.",
+            # Not a limit of workers: nobody may take it for the number of requests that are served at a time.
+            Role.OTHER,
+        ),
+        Knob(
+            "worker_connections",
+            "worker_connections",
+            "connections",
+            Domain(fewest, room, 1, more_files if files else "far more than one process can serve"),
+            512,
+            How.RELOAD,
+            _RELOAD,
+            "Connections that one process may have, those to upstreams too; what comes beyond them is dropped.",
+            Role.CONNECTION_LIMIT,
+        ),
+        Knob(
+            "keepalive_timeout_ms",
+            "keepalive_timeout",
+            "ms",
+            Domain(1, longest, 1, "a longer time would only hold idle connections"),
+            75_000,
+            How.RELOAD,
+            _RELOAD,
+            "Time that a connection is kept open for the next request.",
+            Role.KEEP_ALIVE,
+        ),
+    )
+    return {knob.name: knob for knob in found}

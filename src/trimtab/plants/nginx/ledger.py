@@ -1,0 +1,155 @@
+"""What a run has set in an nginx, what the files held before it, and which knobs the operator has taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab.errors import OperatorEdit
+from trimtab.plants import _own_file
+from trimtab.plants.nginx import edits
+from trimtab.plants.nginx.configuration import Configuration
+from trimtab.plants.nginx.edits import Texts, is_kept
+from trimtab.plants.nginx.knobs import set_by, value_of
+from trimtab.plants.nginx.places import Place
+
+
+@dataclass
+class Ledger:
+    """The books of one run.
+
+    Args:
+        places: where each knob is set.
+        start: where each knob was set when the run began, and with which words.
+        values: knob name to the value that we have set.
+        written: what we have written last, by file, in the order in which files are written.
+        before: what these files held before the run.
+        down: the knobs that somebody else has set, and what was found.
+    """
+
+    places: Mapping[str, Place]
+    start: Mapping[str, tuple[Path | None, tuple[str, ...]]]
+    values: dict[str, int] = field(default_factory=dict)
+    written: Texts = field(default_factory=dict)
+    before: Texts = field(default_factory=dict)
+    down: dict[str, str] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(config: Configuration, places: Mapping[str, Place]) -> Ledger:
+        """An empty one.
+
+        Args:
+            config: as it is at the start of the run.
+            places: where each knob is set.
+        """
+        return Ledger(places, {knob: _words(config, knob) for knob in places})
+
+    def look(self, config: Configuration, knobs: Iterable[str]) -> None:
+        """Stands down the knobs that somebody else has set.
+
+        Args:
+            config: as it is on disk now.
+            knobs: those to look at beside ours.
+        """
+        for knob in {*knobs, *self.values}:
+            path, words = _words(config, knob)
+            if knob in self.values:
+                edited = value_of(config, knob) != self.values[knob] or path != self.places[knob].path
+            else:
+                edited = (path, words) != self.start[knob]
+            if edited:
+                where = path or self.start[knob][0] or self.places[knob].path
+                self.down[knob] = f"{knob} was edited in {where}; trimtab leaves it alone now"
+
+    def tell(self) -> None:
+        """Says once of each knob of ours that somebody else has set it.
+
+        Raises:
+            OperatorEdit: somebody has.
+        """
+        for knob, message in self.down.items():
+            if knob in self.values and knob not in self._told:
+                self._told.add(knob)
+                raise OperatorEdit(knob, message)
+
+    def require(self, knobs: Iterable[str]) -> None:
+        """Makes sure that nobody else has set one of these.
+
+        Raises:
+            OperatorEdit: somebody has.
+        """
+        for knob in knobs:
+            if knob in self.down:
+                self._told.add(knob)
+                raise OperatorEdit(knob, self.down[knob])
+
+    def rebase(self) -> None:
+        """What was before the run gets the edits that the operator has made since, so that they outlive `restore`.
+
+        Raises:
+            UsageError: a file cannot be read.
+        """
+        for path, text in edits.present(self.written).items():
+            if not is_kept(path):
+                self.before[path] = edits.taken_back(path, text, self.before[path], self.written[path])
+
+    def first(self, texts: Texts) -> Texts:
+        """What those files hold that this run writes for the first time.
+
+        Raises:
+            UsageError: one cannot be read.
+        """
+        return edits.present({path: None for path in texts if path not in self.before})
+
+    def took(self, values: Mapping[str, int], texts: Texts, first: Texts) -> None:
+        """Enters a change that is in force.
+
+        Args:
+            values: knob name to value, of all knobs that are ours.
+            texts: what was written.
+            first: what these files held where the run had not touched them before.
+        """
+        self.before |= first
+        self.written |= texts
+        self.values = dict(values)
+
+    def earlier(self, texts: Texts) -> Texts:
+        """What the files are to hold when only these texts are ours."""
+        return {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
+
+    def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
+        """Enters that a change was taken back.
+
+        Args:
+            values: knob name to value as they were before it.
+            texts: what we had written before it.
+        """
+        self.values, self.written = dict(values), dict(texts)
+        self.before = {path: text for path, text in self.before.items() if path in texts}
+
+    def original(self) -> tuple[Texts, str]:
+        """What the files are to hold when the run is undone, and what to say of one of our own that was edited.
+
+        Raises:
+            UsageError: one cannot be read.
+        """
+        texts, theirs = Texts(), ""
+        for path, now in reversed(edits.present(self.written).items()):
+            before, ours = self.before[path], self.written[path]
+            if before is None and now not in (ours, before) and not is_kept(path):
+                theirs = _own_file.taken_over(path, now)
+            else:
+                texts[path] = before if is_kept(path) else edits.taken_back(path, now, before, ours)
+        return texts, theirs
+
+    def close(self) -> None:
+        """Everything is as it was before the run."""
+        self.values, self.written, self.before = {}, {}, {}
+
+
+def _words(config: Configuration, knob: str) -> tuple[Path | None, tuple[str, ...]]:
+    """Where a knob is set and with which words; no path where it is not."""
+    one = set_by(config, knob)
+    return (None, ()) if one is None else (one.file, one.args)

@@ -1,0 +1,96 @@
+"""The processes of a running nginx: the master and its workers.
+
+A worker holds the master's listening sockets. One that was told to finish has closed them, and so have the processes
+that look after a cache (`ngx_close_listening_sockets` in src/os/unix/ngx_process_cycle.c). So the children
+that hold one are the workers that serve; those of before a reload are told to finish 100 ms after the new ones were
+started.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.plants import _master
+from trimtab.plants._master import children, chosen, descriptors, program_of, start_of
+
+NAMES = frozenset({"nginx"})
+_TITLE = "nginx: master process "
+
+_ACCEPTS = 0x10000
+"""__SO_ACCEPTCON among a Unix socket's flags: it listens."""
+_SEQPACKET = "0005"
+
+Worker = tuple[int, int]
+"""Process id and start time in clock ticks since boot."""
+
+
+class Master(_master.Master):
+    """The master process of a running nginx."""
+
+    title = "nginx"
+
+    @property
+    def command(self) -> str:
+        """The command line that it was started with; nginx keeps it as one text, after its title."""
+        return self.argv[0].removeprefix(_TITLE).strip() if self.argv else ""
+
+
+def masters() -> list[Master]:
+    """Every running nginx that has a master process."""
+    return _master.masters(Master, NAMES.__contains__, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
+
+
+def find(pid: int | None) -> Master:
+    """The running nginx that is meant.
+
+    Args:
+        pid: the process id of its master; None when there is only one, or this user runs only one.
+
+    Raises:
+        UsageError: there is none, or there are several and none was named.
+    """
+    return chosen(pid, masters(), "nginx", "nginx that has a master process")
+
+
+def serving(master: Master) -> frozenset[Worker]:
+    """The workers that accept connections.
+
+    Raises:
+        UsageError: not permitted.
+    """
+    sockets = descriptors(master.pid, "socket") - _others(master.pid)
+    return frozenset(one for one in workers(master) if not sockets.isdisjoint(descriptors(one[0], "socket")))
+
+
+def workers(master: Master) -> frozenset[Worker]:
+    """All children that run its program: workers that serve, those that finish, and those that look after a cache."""
+    there = ((pid, start_of(pid)) for pid in children(master.pid) if program_of(pid) == master.exe)
+    return frozenset((pid, start) for pid, start in there if start is not None)
+
+
+def _others(pid: int) -> frozenset[str]:
+    """The sockets in a process's network from which no TCP connection comes, by their kernel names.
+
+    They are the channels on which a master speaks with its children, and those of logs; they stand in short tables,
+    as that of TCP does not. What stands in a listener's place under a gate (SOCK_SEQPACKET) is not among them.
+    """
+    found = set()
+    for table, inode in (("unix", 6), ("udp", 9), ("udp6", 9)):
+        try:
+            rows = Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
+        except OSError:
+            continue
+        for fields in (row.split() for row in rows):
+            if table != "unix" or not (int(fields[3], 16) & _ACCEPTS or fields[4] == _SEQPACKET):
+                found.add(f"socket:[{fields[inode]}]")
+    return frozenset(found)
+
+
+def open_files(pid: int) -> int | None:
+    """The most files that a process may have open (the soft limit); None when it has ended or has no limit."""
+    try:
+        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[3] for line in lines if line.startswith("Max open files")), "unlimited")
+    return int(found) if found.isdigit() else None

@@ -1,0 +1,128 @@
+"""Where nginx's page of stub_status is, and how long nginx keeps an idle connection, seen from outside."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.nginx.configuration import Configuration
+from trimtab.plants.nginx.stub_status import HOW_TO, StubStatus
+from trimtab.plants.nginx.syntax import Directive
+
+_PATIENCE_S = 2.0
+_NOT_PLAIN = frozenset({"ssl", "quic", "proxy_protocol"})
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of stub_status.
+
+    Args:
+        url: its address.
+        host: the name that its server goes by; None for any.
+        own_keep_alive: whether its server or location has a keep-alive time of its own.
+    """
+
+    url: str
+    host: str | None
+    own_keep_alive: bool = False
+
+
+def candidates(configuration: Configuration) -> list[Page]:
+    """Where such a page may be, by the configuration."""
+    found = []
+    for one in configuration.anywhere("stub_status"):
+        location = next((d for d in configuration.anywhere("location") if d.opens == one.block), None)
+        if location is None or location.args[-1:] == () or not location.args[-1].startswith("/"):
+            continue
+        servers = [d for d in configuration.directives if d.block == location.block]
+        names = [name for d in servers if d.name == "server_name" for name in d.args]
+        host = next((name for name in names if re.fullmatch(r"[A-Za-z0-9.-]+", name)), None)
+        inside = [d for d in configuration.directives if d.block in (location.block, one.block)]
+        own = any(d.name == "keepalive_timeout" for d in inside)
+        found += [Page(f"http://{at}{location.args[-1]}", host, own) for at in _listens(servers)]
+    return found
+
+
+def find(configuration: Configuration, url: str | None) -> Page:
+    """The first page that answers, or that is too busy to.
+
+    Args:
+        configuration: searched for `stub_status`.
+        url: the page that the user named; None to look for one.
+
+    Raises:
+        UsageError: there is none; the message says how to turn it on.
+    """
+    known = candidates(configuration) if url is None else [Page(url, None)]
+    problems = []
+    for page in known:
+        sensor = StubStatus(page.url, SystemClock(), page.host, _PATIENCE_S)
+        try:
+            sensor.begin()
+        except NotMeasured as error:
+            problems.append(str(error))
+        else:
+            return page
+        finally:
+            sensor.close()
+    raise UsageError(problems[0] if problems else f"this nginx has no page of stub_status: {HOW_TO}")
+
+
+def outlives(page: Page, time_s: float) -> bool | None:
+    """Whether nginx keeps an idle connection longer than that, give or take a second.
+
+    Returns:
+        None where it cannot be told: the page's server has a time of its own, or the page did not answer.
+    """
+    parts = urlsplit(page.url)
+    if page.own_keep_alive:
+        return None
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", parts.path, headers={"Host": page.host or parts.netloc})
+        reply = connection.getresponse()
+        reply.read()
+        if connection.sock is None:
+            return False
+        connection.sock.settimeout(time_s + 1.0)
+        began_s = time.monotonic()
+        connection.sock.recv(1)
+        return time.monotonic() - began_s > time_s + 1.0
+    except TimeoutError:
+        return True
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _listens(server: list[Directive]) -> list[str]:
+    """Addresses on this machine at which a server listens in plain HTTP, as they stand in a URL."""
+    lines = [one for one in server if one.name == "listen"]
+    found = [] if lines else ["127.0.0.1:80"]
+    for one in lines:
+        if not one.args or one.args[0].startswith("unix:") or not _NOT_PLAIN.isdisjoint(one.args[1:]):
+            continue
+        text = one.args[0]
+        host, colon, port = ("", ":", text) if text.isdigit() else text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, "80"
+        host = {"": "127.0.0.1", "*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+        found.append(f"{host}:{port}")
+    return [at for at in found if _is_here(at)]
+
+
+def _is_here(at: str) -> bool:
+    """Whether an address is on this machine's loopback."""
+    try:
+        found = socket.getaddrinfo(urlsplit(f"http://{at}").hostname, None)
+    except (OSError, ValueError):
+        return False
+    return all(str(entry[4][0]).startswith("127.") or entry[4][0] == "::1" for entry in found)

@@ -1,0 +1,79 @@
+"""The shell script that undoes what trimtab did to an nginx, for a user without trimtab."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab.plants import _own_file
+from trimtab.plants.nginx.attached import Attached
+from trimtab.plants.nginx.edits import beside, kept
+from trimtab.plants.nginx.places import Place
+
+_PUT_BACK = """\
+kept={kept} file={file}
+if [ -e "$kept" ]; then
+    edited=$(tail -n 1 "$kept" | sed 's/.*"edited": "\\([0-9a-f]*\\)".*/\\1/')
+    if [ "$(sha256sum < "$file" | cut -d' ' -f1)" = "$edited" ]; then
+        cp -p "$file" "$kept.new"
+        printf '%s' {original} > "$kept.new"
+        mv "$kept.new" "$file"
+        rm -f "$kept"
+    else
+        echo "$file was edited since: remove $kept, and put back by hand" {values} >&2
+        exit 1
+    fi
+fi"""
+
+
+def script(nginx: Attached, places: Mapping[str, Place]) -> str:
+    """A POSIX shell script: puts the files back, checks the configuration, reloads.
+
+    It goes back to what was there before the first run that has left something; an operator's file that was edited
+    since is left alone.
+
+    Args:
+        nginx: the running nginx.
+        places: where each knob is set.
+    """
+    texts = nginx.config.texts
+    pid, exe = nginx.master.pid, shlex.quote(str(nginx.master.exe))
+    own = sorted({place.path for place in places.values() if place.directive is None})
+    theirs = sorted({place.path for place in places.values() if place.directive is not None})
+    return "\n".join(
+        (
+            "#!/bin/sh",
+            f"# Undoes what trimtab did to nginx (pid {pid}).",
+            "set -e",
+            *(_own(path, texts.get(path)) for path in own),
+            *(_operators(path, texts[path], places) for path in theirs),
+            shlex.join([*nginx.program.argv, "-t", "-q"]),
+            "# Another program may have been given this process id since.",
+            f'[ "$(readlink /proc/{pid}/exe)" = {exe} ]',
+            f"kill -HUP {pid}",
+            "",
+        )
+    )
+
+
+def _own(path: Path, text: str | None) -> str:
+    """Takes our own file away, or puts back what was there before it."""
+    before = _own_file.before_all(text)
+    return (
+        f"rm -f {shlex.quote(str(path))}"
+        if before is None
+        else (f"printf '%s' {shlex.quote(before)} > {shlex.quote(str(path))}")
+    )
+
+
+def _operators(path: Path, text: str, places: Mapping[str, Place]) -> str:
+    """Puts back an operator's file."""
+    earlier = kept(path)
+    words = [one.directive for one in places.values() if one.path == path and one.directive is not None]
+    return _PUT_BACK.format(
+        kept=shlex.quote(str(beside(path))),
+        file=shlex.quote(str(path)),
+        original=shlex.quote(earlier.original if earlier else text),
+        values=shlex.quote("; ".join(f"{one.name} {one.words[1].text}" for one in words)),
+    )

@@ -1,0 +1,120 @@
+"""A private nginx with Debian's own configuration, and trimtab attached to it, as the plant's tests need them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.core import Clock
+from trimtab.plants.nginx.plant import Nginx
+from trimtab.plants.nginx.process import Master, find, serving
+from trimtab.testbed.nginx import NginxSpec, NginxTestbed
+
+ETC = Path("/etc/nginx")
+MODULES = Path("/usr/lib/nginx/modules")
+SITE = """
+server {{
+    listen 127.0.0.1:{port} default_server;
+    root {root};
+    location = /nginx_status {{ stub_status; allow 127.0.0.1; deny all; }}
+    location = /wait {{ default_type text/plain; echo_sleep 0.05; echo waited; }}
+    location = /long {{ default_type text/plain; echo_sleep 6; echo waited; }}
+}}
+"""
+
+
+class DebianNginx(NginxTestbed):
+    """nginx as Debian ships it, moved to a private directory: its whole configuration, with a site of ours."""
+
+    @property
+    def config_file(self) -> Path:
+        """Its main file."""
+        return self.directory / "etc" / "nginx.conf"
+
+    def configured(self, ports: Sequence[int]) -> list[str]:
+        """Copies the configuration, and gives the command of Debian's unit, in the foreground."""
+        etc = self.config_file.parent
+        shutil.rmtree(etc, ignore_errors=True)
+        shutil.copytree(ETC, etc, symlinks=True, ignore=shutil.ignore_patterns("sites-enabled", "sites-available"))
+        (etc / "sites-enabled").mkdir()
+        modules = self.directory / "modules"
+        modules.unlink(missing_ok=True)
+        modules.symlink_to(MODULES)
+        (etc / "sites-enabled" / "default").write_text(SITE.format(port=ports[0], root=self.directory / "htdocs"))
+        text = self.config_file.read_text().replace("/etc/nginx", str(etc)).replace("/var/log/nginx", "logs")
+        text = text.replace("/run/nginx.pid", f"{self.directory}/run/nginx.pid")
+        places = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = "".join(f"{place}_temp_path {self.directory}/run/{place};\n" for place in places)
+        self.config_file.write_text(text.replace("http {", f"http {{\n{temporary}", 1))
+        return [self._program, "-p", f"{self.directory}/", "-c", str(self.config_file), "-g", "daemon off;"]
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A private nginx.
+
+    Args:
+        testbed: the server.
+    """
+
+    testbed: NginxTestbed
+
+    @property
+    def pid(self) -> int:
+        """Its master."""
+        return self.testbed.pid
+
+    @property
+    def config(self) -> Path:
+        """Its main file."""
+        return self.testbed.config_file
+
+    @property
+    def snippets(self) -> Path:
+        """`*.conf` in here are included in http {}."""
+        return self.config.parent / "conf.d"
+
+    @property
+    def master(self) -> Master:
+        """Its master process."""
+        return find(self.pid)
+
+    def attach(self, clock: Clock | None = None, edit: bool = True) -> Nginx:
+        """trimtab attached to it."""
+        return Nginx.attach(clock or SystemClock(), self.pid, None, edit)
+
+    def processes(self) -> int:
+        """How many serve, apart from what the plant believes."""
+        return len(serving(self.master))
+
+    def replace(self, pattern: str, by: str) -> None:
+        """An operator's edit of the main file."""
+        text = self.config.read_text()
+        assert re.search(pattern, text), pattern
+        self.config.write_text(re.sub(pattern, by, text))
+
+    def write(self, name: str, text: str | None) -> None:
+        """An operator's file among the included ones; None takes it away."""
+        path = self.snippets / name
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text)
+
+    def files(self) -> dict[Path, bytes]:
+        """The whole configuration, hidden files too."""
+        found = (Path(top) / name for top, _, names in os.walk(self.config.parent) for name in names)
+        return {path: path.read_bytes() for path in found if path.is_file()}
+
+
+@contextmanager
+def private() -> Iterator[Bed]:
+    """A small private nginx as Debian ships it."""
+    with DebianNginx(NginxSpec()) as testbed:
+        yield Bed(testbed)

@@ -1,0 +1,536 @@
+"""The plant against a real nginx with Debian's own configuration: read, changed, read back, undone, put back."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers._private_nginx import Bed, private
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants import _master
+from trimtab.plants.nginx import edits, probe
+from trimtab.plants.nginx.attached import Attached
+from trimtab.plants.nginx.plant import Nginx
+from trimtab.plants.nginx.process import workers
+from trimtab.plants.nginx.reload import Patience
+
+pytestmark = [pytest.mark.server]
+
+CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
+MORE = CPUS + 1
+SHIPPED = {"worker_processes": CPUS, "worker_connections": 768, "keepalive_timeout_ms": 75_000}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Bed]:
+    with private() as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    """One that is left as it was found."""
+    before = shared.files()
+    yield shared
+    if shared.files() != before:
+        for path in shared.files().keys() - before.keys():
+            path.unlink()
+        for path, text in before.items():
+            path.write_bytes(text)
+        os.kill(shared.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        time.sleep(0.5)
+        while shared.processes() != CPUS and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+def idle_close_s(bed: Bed) -> float:
+    """After how long nginx closes an idle connection."""
+    client = http.client.HTTPConnection("127.0.0.1", bed.testbed.port, timeout=10)
+    client.request("GET", "/nginx_status")
+    client.getresponse().read()
+    began_s, connection = time.monotonic(), client.sock
+    assert isinstance(connection, socket.socket)
+    assert connection.recv(1) == b""
+    client.close()
+    return time.monotonic() - began_s
+
+
+def test_it_is_found_and_read_with_what_debian_ships(bed: Bed) -> None:
+    nginx = bed.attach()
+    assert nginx.configuration() == SHIPPED
+    assert ("127.0.0.1", bed.testbed.port) in nginx.listeners
+    nginx.check_permissions()
+
+
+def test_what_the_operator_sets_is_no_knob_until_he_allows_it(bed: Bed) -> None:
+    nginx = bed.attach(edit=False)
+    assert [knob.name for knob in nginx.knobs()] == ["keepalive_timeout_ms"], "Debian does not set this one"
+    with pytest.raises(ApplyRefused, match="unknown knob 'worker_processes'"):
+        nginx.apply({"worker_processes": MORE})
+    assert [n for n in nginx.notes if "worker_processes is set in" in n and "--edit-in-place" in n], (
+        "tune says it too"
+    )
+    said = {f.subject.rpartition(" ")[2]: f for f in probe() if f.subject.startswith(f"nginx pid {bed.pid} ")}
+    assert not said["worker_processes"].usable
+    assert f"{bed.config}:2" in said["worker_processes"].detail
+    assert "--edit-in-place" in said["worker_processes"].enable
+    assert said["keepalive_timeout_ms"].usable
+
+
+def test_a_change_is_in_force_in_the_running_server_and_restore_undoes_it_to_the_byte(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    wanted = {"worker_processes": MORE, "worker_connections": 600, "keepalive_timeout_ms": 300}
+    assert nginx.apply(wanted).configuration == wanted
+    assert nginx.configuration() == wanted
+    assert bed.processes() == MORE
+    assert idle_close_s(bed) < 5
+    nginx.restore()
+    assert nginx.configuration() == SHIPPED
+    assert bed.processes() == CPUS
+    assert bed.files() == before
+    nginx.restore()
+
+
+def test_only_the_value_itself_changes_in_the_operators_file(bed: Bed) -> None:
+    before, nginx = bed.config.read_text(), bed.attach()
+    bed.config.chmod(0o640)
+    nginx.apply({"worker_connections": 600})
+    assert bed.config.read_text() == before.replace("worker_connections 768;", "worker_connections 600;")
+    assert bed.config.stat().st_mode & 0o777 == 0o640
+    nginx.restore()
+    bed.config.chmod(0o644)
+
+
+def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    nginx.apply({"worker_processes": MORE})
+    both = nginx.apply({"keepalive_timeout_ms": 700}).configuration
+    assert both == {**SHIPPED, "worker_processes": MORE, "keepalive_timeout_ms": 700}
+    nginx.restore()
+    nginx.apply({"worker_processes": 1})
+    assert bed.processes() == 1
+    nginx.restore()
+    assert bed.files() == before
+
+
+def test_rollback_takes_back_a_committed_change_and_leaves_the_one_before(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    nginx.apply({"worker_processes": MORE})
+    first = bed.files()
+    prepared = nginx.prepare({"worker_processes": 1, "keepalive_timeout_ms": 400})
+    assert bed.files() == first, "to prepare changes nothing"
+    nginx.commit(prepared)
+    nginx.rollback(prepared)
+    assert bed.files() == first
+    assert (bed.processes(), nginx.configuration()) == (MORE, {**SHIPPED, "worker_processes": MORE})
+    nginx.restore()
+    assert bed.files() == before
+
+
+@pytest.mark.parametrize("changes", [{"worker_processes": 10_000}, {"worker_connections": 1}, {"workers": 5}])
+def test_what_is_not_valid_is_refused_and_changes_nothing(bed: Bed, changes: dict[str, int]) -> None:
+    before, nginx = bed.files(), bed.attach()
+    with pytest.raises(ApplyRefused, match=next(iter(changes))):
+        nginx.apply({"keepalive_timeout_ms": 400, **changes})
+    assert bed.files() == before
+
+
+def test_a_configuration_that_nginx_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
+    nginx = bed.attach()
+    bed.write("b.conf", "no_such_directive on;\n")
+    before = bed.files()
+    with pytest.raises(ApplyRefused, match='unknown directive "no_such_directive"'):
+        nginx.apply({"worker_processes": MORE})
+    assert bed.files() == before
+    assert bed.processes() == CPUS
+
+
+def test_a_change_that_nginx_refuses_is_put_back(bed: Bed) -> None:
+    """The directive comes by a way that trimtab does not follow: nginx itself calls ours a duplicate."""
+    nginx = bed.attach()
+    before = bed.files()
+    prepared = nginx.prepare({"keepalive_timeout_ms": 400})
+    bed.write("a.conf", "keepalive_timeout 9s;\n")
+    with pytest.raises(ApplyRefused, match='"keepalive_timeout" directive is duplicate'):
+        nginx.commit(prepared)
+    bed.write("a.conf", None)
+    assert bed.files() == before
+
+
+def test_an_edit_at_the_very_moment_of_ours_is_not_overwritten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    nginx, written = bed.attach(), edits.written
+
+    def edited_meanwhile(*given: Any) -> edits.Texts:
+        texts = written(*given)
+        bed.replace("gzip on;", "gzip off;")
+        return texts
+
+    monkeypatch.setattr(edits, "written", edited_meanwhile)
+    with pytest.raises(ApplyRefused, match=r"nginx\.conf is being edited"):
+        nginx.apply({"worker_processes": MORE})
+    assert "gzip off;" in bed.config.read_text() and "worker_processes auto;" in bed.config.read_text()
+
+
+def test_restore_does_not_reload_into_a_configuration_that_nginx_refuses(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    nginx.apply({"worker_processes": MORE})
+    bed.write("b.conf", "no_such_directive on;\n")
+    with pytest.raises(ApplyFailed, match="no_such_directive"):
+        nginx.restore()
+    bed.write("b.conf", None)
+    assert bed.files() == before
+    nginx.restore()
+    assert bed.processes() == CPUS
+
+
+def test_a_reload_that_does_not_come_is_said_and_everything_is_put_back(bed: Bed) -> None:
+    before, nginx = bed.files(), Nginx(SystemClock(), Attached(bed.master, None, True), Patience(serve_s=0.3))
+    os.kill(bed.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ApplyFailed, match="0 new processes and not"):
+            nginx.apply({"worker_processes": MORE})
+    finally:
+        os.kill(bed.pid, signal.SIGCONT)
+    assert bed.files() == before
+
+
+def test_processes_that_look_after_a_cache_are_not_taken_for_workers(bed: Bed) -> None:
+    bed.write("cache.conf", f"proxy_cache_path {bed.testbed.directory}/run/cache keys_zone=c:1m;\n")
+    os.kill(bed.pid, signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while len(workers(bed.master)) <= CPUS and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    nginx = bed.attach()
+    assert bed.processes() == CPUS
+    assert nginx.apply({"worker_processes": MORE}).configuration["worker_processes"] == MORE
+    assert bed.processes() == MORE
+    nginx.restore()
+
+
+def test_a_request_under_way_ends_well_and_its_process_is_not_taken_for_a_worker(bed: Bed) -> None:
+    said: list[int] = []
+    url = bed.testbed.url("/long")
+    client = threading.Thread(target=lambda: said.append(urllib.request.urlopen(url, timeout=30).status))
+    client.start()
+    time.sleep(0.5)
+    nginx = bed.attach()
+    applied = nginx.apply({"worker_processes": MORE})
+    assert "1 process of the previous configuration still finishes its requests" in applied.notes
+    assert (bed.processes(), nginx.configuration()["worker_processes"]) == (MORE, MORE)
+    client.join()
+    assert said == [200]
+    nginx.restore()
+
+
+class Interrupting(SystemClock):
+    """A clock that interrupts as soon as the main file holds an edit, once."""
+
+    def __init__(self, bed: Bed) -> None:
+        super().__init__()
+        self.bed, self.text, self.done = bed, bed.config.read_text(), False
+
+    def now_s(self) -> float:
+        if not self.done and self.bed.config.read_text() != self.text:
+            self.done = True
+            raise KeyboardInterrupt
+        return super().now_s()
+
+
+def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach(Interrupting(bed))
+    with pytest.raises(KeyboardInterrupt):
+        nginx.apply({"worker_processes": MORE})
+    assert bed.files() == before
+    assert bed.processes() == CPUS
+
+
+def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_stays(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": MORE, "worker_connections": 600})
+    bed.replace("worker_connections 600;", "worker_connections 500; # mine")
+    bed.replace("gzip on;", "gzip off;")
+    with pytest.raises(OperatorEdit) as edit:
+        nginx.configuration()
+    assert edit.value.knob == "worker_connections"
+    nginx.configuration()
+    with pytest.raises(OperatorEdit):
+        nginx.apply({"worker_connections": 700})
+    nginx.apply({"worker_processes": 1})
+    assert nginx.configuration()["worker_connections"] == 500
+    nginx.restore()
+    text = bed.config.read_text()
+    assert "worker_connections 500; # mine" in text and "gzip off;" in text, "the operator's edits stay"
+    assert "worker_processes auto;" in text, "ours is taken back"
+    assert bed.processes() == CPUS
+
+
+def test_a_knob_that_the_operator_sets_elsewhere_stands_down(bed: Bed) -> None:
+    nginx = bed.attach()
+    bed.write("mine.conf", "keepalive_timeout 9s;\n")
+    with pytest.raises(OperatorEdit, match=r"mine\.conf"):
+        nginx.apply({"keepalive_timeout_ms": 400})
+
+
+def test_an_edit_of_our_own_file_stands_down_and_is_not_overwritten(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"keepalive_timeout_ms": 400})
+    bed.write("zz-trimtab.conf", "keepalive_timeout 7s;\n")
+    with pytest.raises(OperatorEdit, match=r"zz-trimtab\.conf"):
+        nginx.configuration()
+    with pytest.raises(OperatorEdit):
+        nginx.restore()
+    assert (bed.snippets / "zz-trimtab.conf").read_text() == "keepalive_timeout 7s;\n"
+
+
+POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
+
+
+@pytest.mark.parametrize("point", range(len(POINTS)), ids=POINTS)
+def test_what_a_kill_leaves_is_recognised_and_undone_to_the_byte_wherever_it_comes(bed: Bed, point: int) -> None:
+    before = bed.files()
+    killed = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants import _own_file
+        from trimtab.plants.nginx import attached, change
+        from trimtab.plants.nginx.plant import Nginx
+        def die(*given, **more):
+            os.kill(os.getpid(), signal.SIGKILL)
+        nginx = Nginx.attach(SystemClock(), {bed.pid}, None, True)
+        write, point = _own_file.write, {point}
+        left = iter(range(point, -1, -1))
+        def counted(path, text):
+            if next(left, 0) == 0:
+                die()
+            write(path, text)
+        if point < 2:
+            _own_file.write = counted
+        elif point == 2:
+            prepared = nginx.prepare({{"worker_processes": {MORE}}})
+            attached.Attached.test = die
+            nginx.commit(prepared)
+        elif point == 3:
+            change.reload = die
+        nginx.apply({{"worker_processes": {MORE}}})
+        die()
+    """)
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert (bed.files() != before) == (point > 0)
+    assert bed.processes() == (MORE if point == 4 else CPUS)
+    nginx = bed.attach()
+    assert ("nginx.conf" in nginx.leftover()) == (point > 0)
+    nginx.undo_leftover()
+    assert bed.files() == before
+    assert (bed.processes(), bed.attach().leftover()) == (CPUS, "")
+
+
+def test_a_run_after_a_killed_one_goes_back_to_its_own_start_and_undo_to_the_first(bed: Bed) -> None:
+    before, killed = bed.files(), bed.attach()
+    killed.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
+    left = bed.files()
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": 1, "keepalive_timeout_ms": 500})
+    nginx.restore()
+    assert bed.files() == left, "as it was before this run"
+    assert nginx.configuration() == {**SHIPPED, "worker_processes": MORE, "keepalive_timeout_ms": 600}
+    nginx.undo_leftover()
+    assert bed.files() == before
+    assert nginx.configuration() == SHIPPED
+
+
+def test_undo_after_a_kill_keeps_what_the_operator_has_edited_since(bed: Bed) -> None:
+    bed.attach().apply({"worker_processes": MORE})
+    bed.replace("gzip on;", "gzip off;")
+    nginx = bed.attach()
+    nginx.undo_leftover()
+    text = bed.config.read_text()
+    assert "gzip off;" in text and "worker_processes auto;" in text
+    assert bed.processes() == CPUS
+
+
+def test_the_undo_script_undoes_to_the_byte_without_trimtab(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    script = nginx.undo_script()
+    nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
+    for text in (script, nginx.undo_script()):
+        ended = subprocess.run(["sh", "-c", text], check=False, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        assert bed.files() == before
+    deadline = time.monotonic() + 10
+    while bed.processes() != CPUS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert bed.processes() == CPUS
+
+
+def test_the_undo_script_leaves_a_file_alone_that_was_edited_since_and_says_what_to_put_back(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": MORE})
+    bed.replace("gzip on;", "gzip off;")
+    edited = bed.files()
+    ended = subprocess.run(["sh", "-c", nginx.undo_script()], check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "worker_processes auto" in ended.stderr
+    assert bed.files() == edited
+
+
+def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
+    bed.write("zz-trimtab.conf", "# mine\n")
+    nginx = bed.attach()
+    with pytest.raises(ApplyRefused, match="was not written by trimtab"):
+        nginx.apply({"keepalive_timeout_ms": 400})
+    assert (bed.snippets / "zz-trimtab.conf").read_text() == "# mine\n"
+
+
+def test_a_file_with_several_names_is_not_edited(bed: Bed) -> None:
+    other = bed.config.with_name("other-name")
+    other.hardlink_to(bed.config)
+    assert [knob.name for knob in bed.attach().knobs()] == ["keepalive_timeout_ms"]
+
+
+def test_what_was_edited_and_not_reloaded_is_said(bed: Bed) -> None:
+    bed.replace("worker_processes auto;", "worker_processes 1;")
+    os.utime(bed.config, (time.time() + 10, time.time() + 10))
+    nginx = bed.attach()
+    assert nginx.configuration()["worker_processes"] == CPUS
+    assert any("edited after nginx last read it" in note for note in nginx.notes)
+
+
+def test_a_reload_by_the_operator_is_followed(bed: Bed) -> None:
+    nginx = bed.attach()
+    bed.replace("worker_processes auto;", f"worker_processes {MORE};")
+    os.kill(bed.pid, signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while nginx.configuration()["worker_processes"] != MORE and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert nginx.configuration()["worker_processes"] == MORE
+
+
+def test_fewer_processes_are_not_offered_where_they_would_drop_waiting_connections(bed: Bed) -> None:
+    site = bed.config.parent / "sites-enabled" / "default"
+    site.write_text(site.read_text().replace("default_server", "default_server reuseport"))
+    assert "worker_processes" not in [knob.name for knob in bed.attach().knobs()]
+    said = [f for f in probe() if f.subject == f"nginx pid {bed.pid} worker_processes"]
+    assert "reuseport" in said[0].detail and "tcp_migrate_req" in said[0].enable
+
+
+def test_a_status_page_that_is_off_is_said_with_what_turns_it_on(bed: Bed) -> None:
+    site = bed.config.parent / "sites-enabled" / "default"
+    site.write_text(site.read_text().replace("stub_status;", ""))
+    with pytest.raises(UsageError, match=r"no page of stub_status: add 'server .*stub_status;.*reload nginx"):
+        bed.attach()
+    with pytest.raises(UsageError, match=r"\(404\): add 'server"):
+        Nginx.attach(SystemClock(), bed.pid, bed.testbed.url("/nothing-here"))
+    with pytest.raises(UsageError, match="outside this machine"):
+        Nginx.attach(SystemClock(), bed.pid, "http://192.0.2.1/nginx_status")
+
+
+@pytest.mark.root
+def test_a_configuration_that_somebody_else_can_change_is_refused(bed: Bed) -> None:
+    bed.write("his.conf", "# his\n")
+    (bed.snippets / "his.conf").chmod(0o666)
+    with pytest.raises(UsageError, match=r"his\.conf can be written by everybody"):
+        bed.attach()
+
+
+LEAVES = 'if (!geteuid()) { creat("%s", 0600); return 0; } pause();'
+HIS = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
+
+
+@pytest.mark.root
+def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may(tmp_path: Path) -> None:
+    """His program is named nginx and would leave a marker if root ran it."""
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        above.chmod(0o755)
+    his, marker = tmp_path / "his", tmp_path / "root-was-here"
+    his.mkdir()
+    program, source = his / "nginx", his / "nginx.c"
+    source.write_text(f"#include <fcntl.h>\n#include <unistd.h>\nint main(void) {{ {LEAVES % marker} }}\n")
+    subprocess.run(["cc", "-o", program, source], check=True)
+    os.chown(his, 65534, 65534)
+    process = subprocess.Popen([*HIS, program])
+    try:
+        deadline = time.monotonic() + 10
+        while _master.program_of(process.pid) != program and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
+            Nginx.attach(SystemClock(), process.pid)
+        said = [f for f in probe() if f.subject == f"nginx pid {process.pid}"]
+        assert [(f.usable, f.enable) for f in said] == [(False, "run trimtab as that user")]
+        assert not marker.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.root
+def test_an_nginx_whose_program_somebody_else_can_change_is_not_run(tmp_path: Path) -> None:
+    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        above.chmod(0o755)
+    program, config = tmp_path / "nginx", tmp_path / "nginx.conf"
+    shutil.copy("/usr/sbin/nginx", program)
+    os.chown(program, 65534, 65534)
+    config.write_text(f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n")
+    process = subprocess.Popen([program, "-e", f"{tmp_path}/log", "-c", str(config)])
+    try:
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(UsageError, match="belongs to uid 65534"):
+            Nginx.attach(SystemClock(), process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.root
+def test_a_module_that_somebody_else_can_change_is_not_loaded_by_our_test(bed: Bed) -> None:
+    directory = bed.testbed.directory / "his"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    bed.replace("^user", f"load_module {directory}/evil.so;\nuser")
+    with pytest.raises(UsageError, match="belongs to uid 65534"):
+        bed.attach()
+
+
+def test_a_command_line_that_nginx_has_cut_short_is_not_taken_for_another_configuration() -> None:
+    """nginx writes its title over its environment, and cuts the command line where that is empty."""
+    with private() as bed:
+        config = bed.config.with_name("another.conf")
+        config.write_text(bed.config.read_text().replace("run/nginx.pid", "run/another.pid"))
+        master = dataclasses.replace(bed.master, argv=(f"nginx: master process nginx -c {config}",))
+        with pytest.raises(UsageError, match="does not seem to run with"):
+            Attached(master)
+
+
+def test_a_server_that_ends_is_gone_and_its_files_are_put_back() -> None:
+    with private() as bed:
+        before, nginx = bed.files(), bed.attach()
+        nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 500})
+        os.kill(bed.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while _master.start_of(bed.pid) is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(PlantGone, match=f"pid {bed.pid}"):
+            nginx.configuration()
+        with pytest.raises(PlantGone):
+            nginx.apply({"worker_processes": 1})
+        nginx.restore()
+        assert bed.files() == before

@@ -1,0 +1,176 @@
+"""`trimtab tune nginx` against a private nginx: end to end, undone, after a SIGKILL; under `trimtab run`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_nginx import Bed, private
+from tests.servers._under_gate import a_name, trimtab_run
+from trimtab.clock import SystemClock
+from trimtab.core.trial import MoveState
+from trimtab.gate import place as places
+from trimtab.gate.server import processes_of
+from trimtab.load import LoadRun
+from trimtab.plants.nginx.process import find, serving
+from trimtab.store import Store
+from trimtab.testbed import nginx_config
+from trimtab.testbed._private import free_ports, worker_user
+from trimtab.testbed.nginx_config import NginxSpec
+from trimtab.workloads._population import Connection, Url
+from trimtab.workloads.closed_loop import ClosedLoop
+
+pytestmark = [pytest.mark.server]
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    """nginx under a light load of pages that wait 50 ms."""
+    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url("/wait"),), connection=Connection.PER_PAGE)
+    with private() as running:
+        target = f"127.0.0.1:{running.testbed.port}"
+        with LoadRun(target, traffic.populations(), 600.0, SystemClock()):
+            yield running
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.sqlite"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
+
+
+def tune(bed: Bed, path: Path, *more: object) -> list[str]:
+    return command(
+        *("tune", "nginx", "--pid", bed.pid, "--store", path, "--controller", "fuzzy", "--window", "1s"),
+        *("--edit-in-place", *more),
+    )
+
+
+def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def applied(path: Path) -> list[int]:
+    """The numbers of processes that the runs have brought into force."""
+    with contextlib.closing(Store(path, create=False)) as store:
+        moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
+    return [move.configuration["worker_processes"] for move in moves if move.configuration is not None]
+
+
+def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: Bed, path: Path) -> None:
+    before, start = bed.files(), bed.processes()
+    said = finished(tune(bed, path, "--duration", "8s"))
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "a reload closes idle kept connections" in said.stdout
+    limits = applied(path)
+    assert any(limit != start for limit in limits)
+    assert bed.processes() == limits[-1]
+    undone = finished(command("runs", "undo", 1, "--store", path))
+    assert undone.returncode == 0, undone.stderr
+    assert bed.files() == before
+    assert bed.processes() == start
+
+
+def test_restore_on_exit_leaves_nothing(bed: Bed, path: Path) -> None:
+    before, start = bed.files(), bed.processes()
+    said = finished(tune(bed, path, "--duration", "5s", "--on-exit", "restore"))
+    assert (said.returncode, said.stderr) == (0, "")
+    assert applied(path)
+    assert (bed.files(), bed.processes()) == (before, start)
+
+
+def test_sigkill_leaves_a_valid_configuration_that_undo_takes_back(bed: Bed, path: Path) -> None:
+    before, start = bed.files(), bed.processes()
+    process = subprocess.Popen(tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE_S
+    while not (path.exists() and applied(path)):
+        assert process.poll() is None and time.monotonic() < deadline, "no change was applied"
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    urllib.request.urlopen(bed.testbed.url("/nginx_status"), timeout=10).read()
+    undone = finished(command("runs", "undo", 1, "--store", path))
+    assert undone.returncode == 0, undone.stderr
+    assert (bed.files(), bed.processes()) == (before, start)
+
+
+def test_the_objective_of_nginx_is_the_time_per_request(bed: Bed, path: Path) -> None:
+    said = finished(command("observe", "nginx", "--pid", bed.pid, "--json", "--window", "2s", "--duration", "2s"))
+    assert said.returncode == 0, said.stderr
+    found = json.loads(said.stdout.splitlines()[0])["readings"]
+    assert 0.02 < found["request_time_s"] < 0.5, "pages that wait 0.05 s"
+    assert found["requests_under_way"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--pid", 1), "is not the first process of nginx"),
+        (("--status-url", "http://127.0.0.1:1/nginx_status"), "status page"),
+        (("--knob", "workers"), "unknown knob 'workers': nginx has worker_processes"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    bed: Bed, path: Path, change: tuple[object, object], message: str
+) -> None:
+    before = bed.files()
+    said = finished(tune(bed, path, "--duration", "5s", *change))
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert message in said.stderr
+    assert not path.exists()
+    assert bed.files() == before
+
+
+@pytest.mark.root
+def test_without_permission_it_is_one_line_and_changes_nothing(bed: Bed, tmp_path: Path) -> None:
+    before = bed.files()
+    nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--"]
+    said = finished([*nobody, *tune(bed, tmp_path / "runs.sqlite", "--duration", "5s")])
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert "permi" in said.stderr
+    assert bed.files() == before
+
+
+def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_path: Path) -> None:
+    (tmp_path / "htdocs").mkdir()
+    (tmp_path / "htdocs" / "page.html").write_text("a page\n")
+    for name in ("logs", "run"):
+        (tmp_path / name).mkdir()
+    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        directory.chmod(0o755)
+    port, name, config = free_ports(1)[0], a_name(), tmp_path / "nginx.conf"
+    config.write_text(nginx_config.text(NginxSpec(processes=2), tmp_path, port, worker_user()))
+    log = ("-e", tmp_path / "logs" / "error.log")
+    process = trimtab_run("--name", name, "--ports", port, "--", "nginx", "-p", tmp_path, *log, "-c", config)
+    try:
+        place, deadline = places.place(name), time.monotonic() + PATIENCE_S
+        while not (found := processes_of(place)) or not serving(find(found[0].pid)):
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.1)
+        pid, before = found[0].pid, config.read_bytes()
+        traffic = ClosedLoop(connections=2, think_s=0.01, urls=(Url("/page.html"),), connection=Connection.PER_PAGE)
+        store = tmp_path / "runs.sqlite"
+        with LoadRun(f"127.0.0.1:{port}", traffic.populations(), 300.0, SystemClock()):
+            run = ("--pid", pid, "--store", store, "--controller", "fuzzy", "--window", "1s", "--duration", "5s")
+            said = finished(command("tune", "nginx", "--edit-in-place", *run, "--on-exit", "restore", "--json"))
+        assert said.returncode == 0, said.stderr
+        windows = [line for line in map(json.loads, said.stdout.splitlines()) if "readings" in line]
+        assert any(line["readings"].get("request_time_s", 0) > 0 for line in windows), "no page of stub_status"
+        assert applied(store)
+        assert config.read_bytes() == before
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)

@@ -1,0 +1,122 @@
+"""Texts of nginx's files, edited and put back: to the byte, and around what the operator has edited meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.plants.nginx import edits
+from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
+from trimtab.plants.nginx.places import Nowhere, Place, chosen, places
+from trimtab.plants.nginx.syntax import directives
+
+LINES = (
+    "user www-data;",
+    "worker_processes 'auto'; # auto",
+    "events { worker_connections 768; }",
+    "http { gzip on; }",
+)
+TEXT = "".join(f"{line}\r\n" for line in LINES)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nginx.conf"
+    path.write_text(TEXT, newline="")
+    return path
+
+
+def read(path: Path, patterns: dict[Path, tuple[str, ...]] | None = None) -> Configuration:
+    text = path.read_bytes().decode()
+    return Configuration(directives(text, path), {path: text}, list((patterns or {}).items()))
+
+
+def edited(path: Path, **values: int) -> str:
+    """Writes the file with these values, and what is kept beside it; what the file holds then."""
+    config = read(path)
+    texts = edits.written(config, chosen(places(config, True)), values, {})
+    assert list(texts) == [edits.beside(path), path], "what is kept is written first"
+    for one, text in texts.items():
+        assert text is not None
+        one.write_text(text, newline="")
+    return path.read_bytes().decode()
+
+
+def test_only_the_word_changes_and_it_is_put_back_to_the_byte(file: Path) -> None:
+    text = edited(file, worker_processes=4, worker_connections=512)
+    assert text == TEXT.replace("'auto';", "4;").replace("768", "512")
+    assert edits.leftovers(read(file)) == {file: TEXT, edits.beside(file): None}
+
+
+def test_a_second_edit_knows_what_was_before_the_first(file: Path) -> None:
+    edited(file, worker_processes=4)
+    edited(file, worker_processes=5, worker_connections=600)
+    assert edits.leftovers(read(file))[file] == TEXT
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "back"),
+    [
+        ("gzip on;", "gzip off;", TEXT.replace("gzip on;", "gzip off;")),
+        ("worker_processes 4;", "worker_processes 2;", TEXT.replace("'auto'", "2")),
+        ("worker_processes 4; # auto", "# nothing", TEXT.replace("worker_processes 'auto'; # auto", "# nothing")),
+    ],
+)
+def test_what_the_operator_edits_stays_and_ours_goes(file: Path, was: str, becomes: str, back: str) -> None:
+    text = edited(file, worker_processes=4, worker_connections=512)
+    assert was in text
+    file.write_text(text.replace(was, becomes), newline="")
+    assert edits.leftovers(read(file))[file] == back
+    # And a run that goes on after it keeps to the same.
+    assert edits.taken_back(file, text.replace(was, becomes), TEXT, text) == back
+
+
+def test_an_edit_after_the_operators_goes_back_to_the_operators(file: Path) -> None:
+    text = edited(file, worker_processes=4)
+    file.write_text(text.replace("gzip on;", "gzip off;"), newline="")
+    edited(file, worker_processes=5)
+    assert edits.leftovers(read(file))[file] == TEXT.replace("gzip on;", "gzip off;")
+
+
+def test_what_somebody_else_wrote_beside_a_file_is_not_taken_for_ours(file: Path) -> None:
+    edits.beside(file).write_text("# mine\n")
+    assert edits.leftovers(read(file)) == {}
+
+
+def test_nothing_is_edited_until_the_operator_allows_it(file: Path) -> None:
+    found = places(read(file), False)
+    assert chosen(found) == {}
+    one = found["worker_processes"]
+    assert isinstance(one, Nowhere)
+    assert f"{file}:2" in one.why and "--edit-in-place" in one.enable
+
+
+def test_what_nobody_sets_goes_into_a_directory_that_is_included_in_that_very_context(file: Path) -> None:
+    main, http, both = (file.parent / name for name in ("main.d", "http.d", "both.d"))
+    for directory in (main, http, both):
+        directory.mkdir()
+    file.write_text("events {} http {}")
+    patterns = [(main / "*.conf", ()), (http / "*.conf", ("http",)), (both / "*.conf", ()), (both / "*", ("http",))]
+    config = read(file)
+    config.patterns = patterns
+    found = places(config, False)
+    assert found["worker_processes"] == Place(main / "zz-trimtab.conf", None)
+    assert found["keepalive_timeout_ms"] == Place(http / "zz-trimtab.conf", None)
+    connections = found["worker_connections"]
+    assert isinstance(connections, Nowhere)
+    assert "in its events {}" in connections.why and "trimtab.d/*.conf" in connections.enable
+
+
+def test_what_is_given_on_the_command_line_cannot_be_moved(file: Path) -> None:
+    config = read(file)
+    config.directives = [*directives("worker_processes 3;", COMMAND_LINE), *directives("events {}", file)]
+    one = places(config, True)["worker_processes"]
+    assert isinstance(one, Nowhere)
+    assert "(-g)" in one.why and "worker_processes 3;" in one.enable
+
+
+def test_a_link_is_not_edited(file: Path) -> None:
+    link = file.with_name("link.conf")
+    link.symlink_to(file)
+    assert chosen(places(read(link), True)) == {}

@@ -1,0 +1,117 @@
+"""tools/setup.sh beside another apt, and where a package does not come; apt, dpkg and Python are stand-ins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HELD = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)"
+POLICY = "/usr/sbin/policy-rc.d"
+
+APT = """
+echo "apt-get $*" >>log
+if [ -s held ]; then sed -i 1d held; echo "$LOCK" >&2; exit 100; fi
+for word; do case $word in -*|update|install) ;; *) echo "$word" >>installed ;; esac; done
+[ ! -e absent ] || sed -i "/^$(cat absent)\\$/d" installed
+"""
+DPKG_QUERY = 'for name; do :; done; grep -qx "$name" installed && printf "install ok installed"'
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A copy of the set-up with stand-ins for what it calls."""
+
+    place: Path
+
+    def program(self, name: str, body: str) -> None:
+        path = self.place / "bin" / name
+        path.write_text(f"#!/bin/sh\ncd {self.place}\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def write(self, name: str, *lines: str) -> None:
+        (self.place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def set_up(self, *arguments: str, uid: int = 0) -> subprocess.CompletedProcess[str]:
+        self.program("id", f"echo {uid}")
+        environment = {"PATH": f"{self.place / 'bin'}:{os.environ['PATH']}", "LOCK": HELD}
+        script = self.place / "tools" / "setup.sh"
+        return subprocess.run(
+            ["sh", str(script), *arguments], env=environment, capture_output=True, text=True, timeout=30, check=False
+        )
+
+    def log(self) -> list[str]:
+        return (self.place / "log").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """One with one package of the demo's installed and one missing, and one of the tests' missing."""
+    made = Machine(tmp_path)
+    for name in ("bin", "tools", ".venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    script = (ROOT / "tools" / "setup.sh").read_text(encoding="utf-8")
+    assert script.count(POLICY) == 1
+    made.write("tools/setup.sh", script.replace(POLICY, str(tmp_path / "policy-rc.d")))
+    made.write("packages.txt", "# what is needed", "there", "absent-yet", "for-tests test", "for-rust rust")
+    made.write("installed", "there")
+    made.write("log")
+    made.program("apt-get", APT)
+    made.program("dpkg-query", DPKG_QUERY)
+    made.program("sleep", 'echo "sleep $*" >>log')
+    made.program("cargo", "echo cargo 1.99.0")
+    for name in ("cc", "python3.11", "systemctl"):
+        made.program(name, "exit 0")
+    shutil.copy(tmp_path / "bin" / "cc", tmp_path / ".venv" / "bin" / "python")
+    return made
+
+
+def test_what_is_missing_is_installed_and_what_only_tests_need_is_left_out(machine: Machine) -> None:
+    done = machine.set_up()
+    assert done.returncode == 0, done.stderr
+    assert machine.log()[-1] == "apt-get -qq install -y --no-install-recommends absent-yet"
+    assert not (machine.place / "policy-rc.d").exists()
+
+
+def test_beside_another_apt_it_waits_for_the_lock_and_says_so_once(machine: Machine) -> None:
+    machine.write("held", "once", "twice")
+    done = machine.set_up("--test")
+    assert done.returncode == 0, done.stderr
+    words = [" ".join(line.split()[:3]) for line in machine.log()]
+    assert words == [*["apt-get -qq update", "sleep 3"] * 2, "apt-get -qq update", "apt-get -qq install"]
+    (waiting,) = [line for line in done.stdout.splitlines() if "another apt or dpkg is at work" in line]
+    assert "held by process 4711" in waiting
+
+
+def test_a_lock_that_is_never_given_back_ends_it_after_ten_minutes_with_what_is_missing(machine: Machine) -> None:
+    machine.write("held", *["for ever"] * 1000)
+    done = machine.set_up()
+    assert done.returncode == 1
+    assert sum(line == "sleep 3" for line in machine.log()) == 200
+    assert "still missing: absent-yet" in done.stderr.splitlines()[-1]
+
+
+def test_a_package_that_does_not_come_ends_it_with_its_name(machine: Machine) -> None:
+    machine.write("absent", "for-tests")
+    done = machine.set_up("--test")
+    assert done.returncode == 1
+    assert "still missing: for-tests" in done.stderr
+    assert machine.set_up().returncode == 0, "the demo does not need it"
+
+
+def test_an_ordinary_user_hears_what_is_missing_and_gets_the_demo_but_not_the_tests(
+    machine: Machine,
+) -> None:
+    demo = machine.set_up(uid=1000)
+    assert demo.returncode == 0, demo.stderr
+    assert "absent-yet" in demo.stdout
+    tests = machine.set_up("--test", uid=1000)
+    assert tests.returncode == 1
+    assert "absent-yet for-tests" in tests.stdout
+    assert "the tests need them all" in tests.stderr
+    assert machine.log() == []
