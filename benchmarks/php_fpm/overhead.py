@@ -15,7 +15,7 @@ from pathlib import Path
 from trimtab.clock import SystemClock
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.plant import PhpFpm
-from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 
 SECONDS = 20
 

@@ -27,7 +27,7 @@ from typing import Any
 from trimtab.clock import SystemClock
 from trimtab.host import facts
 from trimtab.load import LoadRun
-from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 from trimtab.store import Store
 from trimtab.testbed.content import dynamic_url
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
