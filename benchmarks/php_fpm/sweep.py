@@ -2,10 +2,11 @@
 
     python benchmarks/php_fpm/sweep.py --out DIR
 
-The pool is Debian's (pm = dynamic, start 2, spare 1 to 3) and its page takes 50 ms: some of CPU to fill 12 MB, 40
+The pool is Debian's (pm = dynamic, start 2, spare 1 to 3) and its page takes 50 ms: some of CPU to fill 12 MB, 40 of
 waiting as for a database. FPM has one CPU and 192 MiB, and swaps beyond that (zram). 60 users with think times
 of 0.1 s ask for more than 5 workers can serve. Each point and each run of trimtab has a server of its own; values
-and seeds are shuffled. Page times are the client's; every run is kept. DIR gets runs.jsonl and summary.md.
+and seeds are shuffled. Page times are the client's; every run is kept. Where swap does not keep up, the kernel
+kills a worker, and its request fails: those are counted, by FPM's log. DIR gets runs.jsonl and summary.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 from trimtab.clock import SystemClock
 from trimtab.host import facts
 from trimtab.load import LoadRun
-from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 from trimtab.store import Store
 from trimtab.testbed.content import dynamic_url
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
@@ -42,9 +43,9 @@ URL = Url(dynamic_url(cpu_us=1000, memory_kb=12_000, wait_us=40_000))
 SPEC = FpmSpec(
     memory_limit_bytes=192 * 2**20, swap=True, cpus=server_cpus(), cpu_weight=100, status_apart=True, timeout_s=10
 )
-WARM_S = 6.0
-HEAD = "| {} | page time of each seed | median | pages per second | errors |"
-RULE = "|---|---|---|---|---|"
+WARM_S = 4.0
+HEAD = "| {} | page time of each seed | median | pages per second | failed requests | workers killed |"
+RULE = "|---|---|---|---|---|---|"
 
 
 def measured(children: int, seed: int, seconds: float, tune: bool, work: Path) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def measured(children: int, seed: int, seconds: float, tune: bool, work: Path) -
             intervals = load.intervals_since(began_s)
             row["intervals"] = [shown(one.classes[0]) for one in intervals]
             row["errors"] = dict(load.stop().classes[0].errors)
+            row["killed"] = bed.error_log().count("exited on signal 9")
     third = row["intervals"][-max(1, len(row["intervals"]) // 3) :]
     return {**row, "whole": means(row["intervals"]), "last_third": means(third)}
 
@@ -132,16 +134,16 @@ def table_row(name: str, rows: list[dict[str, Any]]) -> str:
     rates = [r["last_third" if r["kind"] == "tune" else "whole"]["pages_hz"] for r in rows]
     known = [t for t in times if t is not None]
     shown_times = ", ".join("none" if t is None else f"{t:.3f} s" for t in times)
-    errors = sum(sum(r["errors"].values()) for r in rows)
+    errors, killed = sum(sum(r["errors"].values()) for r in rows), sum(r["killed"] for r in rows)
     median = f"{statistics.median(known):.3f} s" if known else "none"
-    return f"| {name} | {shown_times} | {median} | {statistics.median(rates):.0f} | {errors} |"
+    return f"| {name} | {shown_times} | {median} | {statistics.median(rates):.0f} | {errors} | {killed} |"
 
 
 def main() -> None:
     """Reads the command line, runs everything, writes as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured seconds per fixed value")
-    parser.add_argument("--tune-seconds", type=float, default=90.0, help="length of a run of trimtab")
+    parser.add_argument("--seconds", type=float, default=6.0, help="measured seconds per fixed value")
+    parser.add_argument("--tune-seconds", type=float, default=66.0, help="length of a run of trimtab")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

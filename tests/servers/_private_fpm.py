@@ -15,7 +15,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.php_fpm import fastcgi, process, status
 from trimtab.plants.php_fpm.plant import PhpFpm
-from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 
 PATIENCE_S = 30.0
 DEBIAN = {"max_children": 5, "pm": 1, "start_servers": 2, "min_spare_servers": 1, "max_spare_servers": 3}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._noise import agree, noisy
 from tests.servers._private_fpm import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.core import Readings, Sensor
@@ -113,6 +114,7 @@ def test_every_request_is_counted_and_none_of_ours(bed: Bed) -> None:
     fpm.close()
 
 
+@noisy("the clients and the pool share the processors with whatever else runs")
 @pytest.mark.parametrize("clients", [2, 10])
 def test_waits_and_times_are_those_that_the_clients_measure(bed: Bed, clients: int) -> None:
     fpm, load = bed.attach(), Clients(bed, clients)
@@ -125,10 +127,10 @@ def test_waits_and_times_are_those_that_the_clients_measure(bed: Bed, clients: i
         fpm.close()
     measured_s = load.mean_s(began_s)
     print(f"{clients} clients: {readings['response_time_s']:.4f} s, the clients {measured_s:.4f} s; {dict(readings)}")
-    assert readings["response_time_s"] / measured_s == pytest.approx(1.0, abs=0.15)
-    assert readings["busy_workers"] == pytest.approx(sum(watched) / len(watched), abs=0.4), "as the kernel sees it"
-    assert readings["accept_queue_length"] == pytest.approx(max(0, clients - 4), abs=0.6)
-    assert readings["busy_workers"] == pytest.approx(min(4, clients), abs=0.4)
+    agree(readings["response_time_s"], measured_s, 0.15, "response time by Little's law and by the clients")
+    agree(readings["busy_workers"], sum(watched) / len(watched), 0.15, "busy workers by the page and by the kernel")
+    agree(readings["busy_workers"], min(4, clients), 0.15, "busy workers and what was asked for")
+    agree(1 + readings["accept_queue_length"], 1 + max(0, clients - 4), 0.15, "the queue and what was asked for")
     assert readings["busy_workers"] + readings["idle_workers"] == pytest.approx(4), "none is missing"
 
 

@@ -11,6 +11,7 @@ from trimtab.core import Clock, Finding, Habits
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
+from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 
 HABITS = Habits()
 PLANT = PhpFpm
@@ -63,7 +64,5 @@ def probe() -> tuple[Finding, ...]:
 @contextlib.contextmanager
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private FPM with Debian's own pool, and the words with which the command line names it."""
-    from trimtab.plants.php_fpm.testbed import FpmSpec, FpmTestbed
-
     with FpmTestbed(FpmSpec()) as bed:
         yield ("--pid", str(bed.pid))

@@ -1,0 +1,152 @@
+"""FPM's configuration as FPM reads it: the order of files, sections across them, what replaces what, our place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.plants.php_fpm import knobs, snippet
+from trimtab.plants.php_fpm.configuration import Configuration, read
+from trimtab.plants.php_fpm.program import Program
+
+WWW = """
+[www]
+user = www-data
+listen = /run/$pool.sock   ; as Debian
+pm = dynamic
+;pm.max_children = 99
+pm.max_children = 5
+pm.start_servers = "2"
+pm.min_spare_servers = 1
+pm.max_spare_servers = 3
+php_admin_value[memory_limit] = 32M
+"""
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    (tmp_path / "pool.d").mkdir()
+    (tmp_path / "pool.d" / "www.conf").write_text(WWW)
+    path = tmp_path / "php-fpm.conf"
+    path.write_text(f"[global]\nprocess_control_timeout = 2m\ninclude={tmp_path}/pool.d/*.conf\n")
+    return path
+
+
+def values(found: Configuration) -> dict[str, int]:
+    return knobs.values(found, "www")
+
+
+def test_debians_pool_is_read(main: Path) -> None:
+    found = read(main)
+    assert values(found) == {
+        "max_children": 5,
+        "pm": 1,
+        "start_servers": 2,
+        "min_spare_servers": 1,
+        "max_spare_servers": 3,
+    }
+    assert found.text("www", "listen") == "/run/www.sock"
+    assert found.seconds("global", "process_control_timeout") == 120
+    assert found.pools() == ["www"]
+
+
+def test_a_later_file_with_the_same_section_has_the_last_word(main: Path) -> None:
+    (main.parent / "pool.d" / "zz.conf").write_text("[www]\npm.max_children = 9\n")
+    assert values(read(main))["max_children"] == 9
+    (main.parent / "pool.d" / "aa.conf").write_text("[www]\npm.max_children = 7\n")
+    assert values(read(main))["max_children"] == 9
+
+
+def test_a_section_goes_on_across_the_end_of_a_file(main: Path) -> None:
+    (main.parent / "pool.d" / "www2.conf").write_text("pm.max_children = 8\n")
+    assert values(read(main))["max_children"] == 8
+
+
+def test_start_servers_that_are_not_set_are_those_in_the_middle(main: Path) -> None:
+    path = main.parent / "pool.d" / "www.conf"
+    path.write_text(
+        WWW.replace('pm.start_servers = "2"\n', "").replace("max_spare_servers = 3", "max_spare_servers = 5")
+    )
+    assert values(read(main))["start_servers"] == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("pm = adaptive", "pm = 'adaptive' is none of static, dynamic, ondemand"),
+        ("pm.max_children = ${MOST}", r"pm\.max_children = \$\{MOST\} in .*www\.conf line \d+ is not a number"),
+        ("pm.max_children = 9999999999", "is not a number"),
+    ],
+)
+def test_what_cannot_be_understood_is_said_with_its_place(main: Path, wrong: str, why: str) -> None:
+    path = main.parent / "pool.d" / "www.conf"
+    path.write_text(WWW + wrong + "\n")
+    with pytest.raises(UsageError, match=why):
+        values(read(main))
+
+
+def test_a_configuration_that_includes_itself_ends(main: Path) -> None:
+    main.write_text(main.read_text() + f"include={main}\n")
+    with pytest.raises(UsageError, match="includes itself"):
+        read(main)
+
+
+def test_a_change_of_a_file_or_of_what_is_included_is_noticed(main: Path) -> None:
+    found = read(main)
+    assert found.changed() == []
+    (main.parent / "pool.d" / "more.conf").write_text("[more]\n")
+    assert found.changed() == [main.parent / "pool.d"]
+
+
+def place(main: Path) -> Path:
+    found = read(main)
+    return snippet.place(Program(Path("/usr/sbin/php-fpm"), main), found, "www", values(found), None)
+
+
+def test_our_file_goes_where_it_is_read_last(main: Path) -> None:
+    assert place(main) == main.parent / "pool.d" / "zz-trimtab-www.conf"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("zzz.conf", "[www]\npm = static\n", r"pm in .*zzz\.conf line 2 would have the last word"),
+        ("zzz.conf", "php_value[x] = 1\n", "would become part of it"),
+    ],
+)
+def test_where_it_would_not_have_the_last_word_or_catch_what_follows_it_is_not_put(
+    main: Path, name: str, text: str, why: str
+) -> None:
+    if "www" not in text:
+        (main.parent / "pool.d" / "zy.conf").write_text("[other]\nlisten = 9001\n")
+    (main.parent / "pool.d" / name).write_text(text)
+    if "www" in text:
+        with pytest.raises(UsageError, match=why):
+            place(main)
+    else:
+        with pytest.raises(UsageError, match=why):
+            found = read(main)
+            snippet.place(Program(Path("/x"), main), found, "www", {"max_children": 6}, None)
+
+
+def test_where_no_directory_is_included_the_line_to_add_is_said(main: Path) -> None:
+    main.write_text("[global]\n" + WWW)
+    with pytest.raises(UsageError, match=r"make sure that 'include=.*/pool\.d/\*\.conf' is its last line"):
+        place(main)
+
+
+def test_a_pool_whose_name_cannot_be_a_files_is_left_alone(main: Path) -> None:
+    (main.parent / "pool.d" / "www.conf").write_text(WWW.replace("[www]", "[../x]"))
+    found = read(main)
+    with pytest.raises(UsageError, match="its name is not of letters"):
+        snippet.place(Program(Path("/x"), main), found, "../x", {"max_children": 6}, None)
+
+
+def test_edits_are_noticed_wherever_they_are_and_line_numbers_say_nothing(main: Path) -> None:
+    before, path = read(main), main.parent / "pool.d" / "www.conf"
+    path.write_text("; one more line\n" + WWW)
+    assert snippet.edits(before, read(main), "www", knobs.KEYS, None) == {}
+    path.write_text(WWW.replace("max_children = 5", "max_children = 6"))
+    assert list(snippet.edits(before, read(main), "www", knobs.KEYS, None)) == ["max_children"]
