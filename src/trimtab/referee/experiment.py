@@ -82,16 +82,17 @@ class Experiment:
     def capacity(self, now: Measured) -> int:
         """Whether an overloaded server completes more (1) or less (-1) than before the change, or about as much (0).
 
-        Counts of two windows differ by chance by two standard errors; more than that is the change's doing, because
-        work is always waiting.
+        Work is always waiting, so what is completed is what can be. Two counts differ by chance by two standard
+        errors; requests come in connections, so that it is the chance of connections that counts.
         """
         before = [w.requests * now.duration_s / w.duration_s for w in self.reference[-3:] if w.requests > 0]
         if not before or now.requests <= 0:
             return 0
         least, most = min(before), max(before)
-        if now.requests < least - 2 * math.sqrt(VARIATION * (now.requests + least)):
+        spread = VARIATION * max(1.0, self.workload.per_connection)
+        if now.requests < least - 2 * math.sqrt(spread * (now.requests + least)):
             return -1
-        return 1 if now.requests > most + 2 * math.sqrt(VARIATION * (now.requests + most)) else 0
+        return 1 if now.requests > most + 2 * math.sqrt(spread * (now.requests + most)) else 0
 
     @property
     def blind(self) -> bool:
