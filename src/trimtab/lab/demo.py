@@ -89,9 +89,7 @@ class Demo:
             context.say(f"SIMULATED, because {why}: the same loop on the simulated plant, in virtual time")
         else:
             context.say("a private Apache (prefork, PHP) on loopback, one CPU, memory limit, WAGON sessions")
-            context.say(
-                "Debian's own pool and keep-alive time, 256 MiB: a normal stretch, five times the sessions, and after it"
-            )
+            context.say("Debian's own pool and keep-alive time, 256 MiB: a normal stretch, a rush, and after it")
         ids = []
         for seed in context.seeds:
             for label, controller in arms:
