@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests._noise import Noise, noisy
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab import Context
 from trimtab.lab import _sugiki2005_scenes as scenes
 from trimtab.lab._sugiki2005_points import histogram, points, steady
 from trimtab.lab._sugiki2005_scenes import Case
 from trimtab.lab.sugiki2005 import run_case
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 

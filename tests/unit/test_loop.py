@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,6 +27,7 @@ from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
 from trimtab.referee import Judge
+from trimtab.referee.afterwards import AfterwardsState
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store
 
@@ -448,3 +449,47 @@ def test_what_the_user_should_know_of_the_plant_is_noted_before_the_first_window
     run.go()
     assert isinstance(run.events[0], Note)
     assert (run.events[0].kind, run.events[0].text) == (NoteKind.PLANT, Noted().notes[0])
+
+
+class Sceptic:
+    """A judge that stands behind nothing but a configuration of its own."""
+
+    judges_changes: ClassVar[bool] = True
+
+    def __init__(self, stands_behind: dict[str, int]) -> None:
+        self._stands_behind = stands_behind
+
+    def start(self, knobs: tuple[Knob, ...]) -> AfterwardsState:
+        return AfterwardsState(knobs)
+
+    def judge(self, state: AfterwardsState, window: Window) -> tuple[AfterwardsState, Mapping[str, int]]:
+        return state, {}
+
+    def review(self, state: AfterwardsState, window: Window, move: Move) -> Move:
+        return move
+
+    def abort(self, state: AfterwardsState, partial: Window) -> str:
+        return ""
+
+    def final(self, state: AfterwardsState) -> Mapping[str, int]:
+        return self._stands_behind
+
+
+def test_a_run_that_nothing_shows_to_be_better_ends_with_what_it_found() -> None:
+    run = Run(MemoryPlant(), judge=Sceptic({"workers": 10}))
+    assert run.go().restored
+    assert run.plant.restored == 1
+    assert "nothing shows that the last setting is better than workers 10" in run.notes(NoteKind.RESTORE)[0].text
+
+
+def test_a_run_ends_with_the_last_setting_that_was_shown_to_be_better() -> None:
+    run = Run(MemoryPlant(), judge=Sceptic({"workers": 30}))
+    assert not run.go().restored
+    assert run.plant.values["workers"] == 30
+
+
+def test_a_run_whose_last_setting_is_the_good_one_is_left_as_it_is() -> None:
+    run = Run(MemoryPlant(), judge=Sceptic({}))
+    run.go()
+    assert run.plant.restored == 0
+    assert run.notes(NoteKind.RESTORE) == []

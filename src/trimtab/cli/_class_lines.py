@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TextIO
 
 from trimtab.cli._progress import Lines, shown
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.core.window import Window
 from trimtab.guarantee import ABSOLUTE, HYBRID, DelayGuarantee
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.units import format_duration
 
 _COLUMNS = (("delay", 9), ("desired", 12), ("of desired", 10), ("budget", 6), ("queue", 7), ("in service", 10))

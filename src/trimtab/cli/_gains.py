@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.cli._progress import Lines, json_lines, quietly
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.core.plant import Plant
 from trimtab.design.pi import designed
@@ -22,6 +21,7 @@ from trimtab.identification.model_file import read_model
 from trimtab.identification.result import analysed
 from trimtab.identification.signals import Kind, Pair
 from trimtab.observer import Stop
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.store import Store, default_path
 from trimtab.units import format_duration, parse_duration_s
 

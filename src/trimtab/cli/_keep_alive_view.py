@@ -9,9 +9,9 @@ from typing import TextIO
 from trimtab.cli._progress import Lines, shown
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.core.window import Window
 from trimtab.gate.keep_alive import TRIAL_EVERY, trial_ms
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.units import format_duration
 

@@ -41,6 +41,7 @@ from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.guarantee import of_spec
 from trimtab.identification.signals import Kind
+from trimtab.plants._simulated_server import holding
 from trimtab.records import Run
 from trimtab.settings import Settings
 from trimtab.units import parse_duration_s
@@ -171,7 +172,7 @@ def _like_spec(args: argparse.Namespace, spec: Spec) -> None:
     """Tells a plant that is made for this run, such as a simulated one, what the SPEC says of the server."""
     if args.plant == "simulated" and not args.classes:
         args.classes = [f"{one.name}={one.budget}" for one in spec.classes]
-        args.server = [f"max_request_workers={spec.workers}", f"server_limit={spec.workers}", *args.server]
+        args.server = [*holding(spec.workers), *args.server]
 
 
 def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:

@@ -19,7 +19,6 @@ from trimtab import discovery
 from trimtab.cli._plant import PLANTS, attached, refine, writable
 from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
@@ -31,6 +30,7 @@ from trimtab.identification.page import render
 from trimtab.identification.result import Identified
 from trimtab.identification.signals import DELAY, Kind, Pair
 from trimtab.observer import Stop
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.store import Store, default_path
 from trimtab.units import format_duration, parse_duration_s
 

@@ -11,10 +11,9 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Knob, Readings
+from trimtab.core import Knob, Readings, Role, of_role
 from trimtab.errors import UsageError
 
-KNOB = "keep_alive_ms"
 BINS = 512
 LINEAR_S = 0.05
 """Width of the linear bins."""
@@ -30,11 +29,11 @@ def keep_alive_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
     Raises:
         UsageError: it is not there.
     """
-    for knob in knobs:
-        if knob.name == KNOB:
-            return knob
+    knob = of_role(knobs, Role.KEEP_ALIVE)
+    if knob is not None:
+        return knob
     there = ", ".join(knob.name for knob in knobs) or "none"
-    raise UsageError(f"no knob to move: {method} moves {KNOB}, and was given {there}")
+    raise UsageError(f"no knob to move: {method} moves the keep-alive time, and was given {there}")
 
 
 def floor_s(index: int) -> float:

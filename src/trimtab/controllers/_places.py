@@ -1,7 +1,7 @@
 """Idle connections that hold no worker may hold places: a server takes only so many connections.
 
 Apache's event MPM stops accepting at its workers and twice those of them that are idle, nginx at its
-`worker_connections`. Whoever comes then waits until an idle connection ends. How many places there are no counter
+worker connections. Whoever comes then waits until an idle connection ends. How many places there are no counter
 says, so the longest time that leaves some is found by feedback: while connections wait, it comes down in steps that
 free a share of what idle connections hold,
 

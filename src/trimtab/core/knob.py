@@ -8,11 +8,6 @@ from enum import StrEnum
 
 from trimtab.errors import UsageError
 
-PROCESS_BUDGET = "process_budget"
-"""What a class of clients may hold of the workers is the knob of this name, an `@` and the class."""
-KEEP_ALIVE = "keep_alive_ms"
-"""After how long an idle connection is ended."""
-
 
 class How(StrEnum):
     """How a new value comes into force."""
@@ -90,7 +85,7 @@ class Knob:
     """One tunable parameter.
 
     Args:
-        name: the name used everywhere in trimtab, such as `max_request_workers`.
+        name: the name used everywhere in trimtab, such as the worker limit's.
         native_name: the name its own server gives it, such as `MaxRequestWorkers`.
         unit: unit of its value.
         domain: the values it may take on this plant.

@@ -119,5 +119,5 @@ def metric(name: str) -> Metric:
 
 
 def of_class(name: str, class_name: str) -> str:
-    """The name that a metric or a knob has for one class of clients, such as `process_budget@premium`."""
+    """The name that a metric or a knob has for one class of clients, such as `connection_delay_s@premium`."""
     return f"{name}@{class_name}"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.errors import UsageError
 from trimtab.gate import _rules
 from trimtab.gate._rules import Rule
 from trimtab.gate._table import Table
+from trimtab.plants._names import PROCESS_BUDGET
 
 MOST_CLASSES = 64
 
@@ -64,7 +64,7 @@ class ClientClass:
 
     @property
     def budget_knob(self) -> str:
-        """The knob of its budget, such as `process_budget@premium`."""
+        """The knob of its budget."""
         return of_class(PROCESS_BUDGET, self.name)
 
     def to_wire(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 | paper | here                      | unit        | shape  |
 |-------|---------------------------|-------------|--------|
-| B_k   | process_budget@CLASS      | processes   | scalar |
+| B_k   | budget of the class       | processes   | scalar |
 | C_k   | connection_delay_s@CLASS  | s           | scalar |
 | U(m-1)| Sample.input of window m  | see above   | scalar |
 | V(m)  | Sample.output of window m | see above   | scalar |
@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
 from trimtab.core.window import Window
+from trimtab.plants._names import PROCESS_BUDGET
 
 DELAY = "connection_delay_s"
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.core import Controller, Knob, Plant, of_class
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.objective import Objective
 from trimtab.decision import Oversight
 from trimtab.gate import place as places
@@ -23,6 +22,7 @@ from trimtab.gate.pair import Pair
 from trimtab.guard.domain import Domain
 from trimtab.lab import Context
 from trimtab.lab._arm import WARM_S, Arm, aside, stored_loop, through_loop, under_load
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
 from trimtab.plants.simulated import Simulated, SimulatedClass, lu2001_server

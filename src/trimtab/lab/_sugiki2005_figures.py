@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.drawing import Figure, LogLocator
 from trimtab.lab._sugiki2005_points import Point, Table
 from trimtab.lab._sugiki2005_scenes import AUTO, SETTINGS
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.figures import BLUE, GREY, INK, RED, seconds, svg
 from trimtab.report.track import Track
 

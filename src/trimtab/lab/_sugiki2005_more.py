@@ -7,13 +7,13 @@ from pathlib import Path
 
 from trimtab.controllers.keep_alive import greatest_interval
 from trimtab.core import Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab import _sugiki2005_figures as figures
 from trimtab.lab._arm import WARM_S as JOINT_WARM_S
 from trimtab.lab._sugiki2005_joint import STEADY_S
 from trimtab.lab._sugiki2005_points import histogram, mean, points, steady, table
 from trimtab.lab._sugiki2005_scenes import AUTO, SWITCH_S
 from trimtab.lab._sugiki2005_tables import interval, settings_table, verdict_table
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.figures import plain, seconds
 from trimtab.report.track import Track
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.core import Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.lab._sugiki2005_scenes import AUTO
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.track import Track
 
 LEAST_THROUGHPUT, MOST_RESPONSE = 0.95, 1.05

@@ -19,6 +19,7 @@ from trimtab.errors import UsageError
 from trimtab.files import write_whole
 from trimtab.lab import Context, chosen
 from trimtab.lab._arm import WARM_S, Arm, run_arm, through_loop
+from trimtab.lab._clients import in_all, page_time_s, time_text
 from trimtab.plants.apache import HABITS
 from trimtab.plants.simulated import Simulated
 from trimtab.testbed.apache_config import ApacheSpec
@@ -128,40 +129,18 @@ class Demo:
         context.say(f"report: {context.report}")
 
 
-def summary(label: str, windows: Sequence[Window]) -> tuple[str, ...]:
+def summary(label: str, windows: Sequence[Window]) -> tuple[str, str]:
     """What clients had of a run, in two lines: in all, and in each part of the hour.
 
     Args:
         label: what the run is.
         windows: its windows.
     """
-
-    def total(name: str, some: Sequence[Window]) -> float:
-        return math.fsum(w.readings.get(name, 0.0) * w.duration_s for w in some)
-
-    def page_time(some: Sequence[Window]) -> str:
-        pages = total("client_page_rate_hz", some)
-        known = [w for w in some if "client_page_time_s" in w.readings]
-        spent_s = math.fsum(
-            w.readings["client_page_time_s"] * w.readings["client_page_rate_hz"] * w.duration_s for w in known
-        )
-        return _time(spent_s / pages) if pages else "no page"
-
-    ends = (NORMAL_S, NORMAL_S + RUSH_S, math.inf)
-    parts, begin_s = [], 0.0
+    ends, parts, begin_s = (NORMAL_S, NORMAL_S + RUSH_S, math.inf), [], 0.0
     for name, end_s in zip(("before", "rush", "after"), ends, strict=True):
-        parts.append(f"{name} {page_time([w for w in windows if begin_s <= w.start_s < end_s])}")
+        parts.append(f"{name} {time_text(page_time_s([w for w in windows if begin_s <= w.start_s < end_s]))}")
         begin_s = end_s
-    pages, errors = total("client_page_rate_hz", windows), total("client_error_rate_hz", windows)
-    waited_s = total("client_outstanding_requests", windows)
-    return (
-        f"{label}: {pages:.0f} pages, {errors:.0f} requests given up, clients waited {waited_s:.0f} s together",
-        f"  mean time of a page for the client: {', '.join(parts)}",
-    )
-
-
-def _time(value_s: float) -> str:
-    return f"{value_s:.1f} s" if value_s >= 1 else f"{value_s * 1e3:.0f} ms"
+    return in_all(label, windows), f"  mean time of a page for the client: {', '.join(parts)}"
 
 
 def _unreal() -> str:

@@ -19,7 +19,6 @@ from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.self_tuning import SelfTuning
 from trimtab.controllers.static import Static
 from trimtab.core import Controller, of_class
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.errors import UsageError
 from trimtab.identification.signals import Kind
 from trimtab.lab import Context, chosen
@@ -27,6 +26,7 @@ from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import Scene, run_guarantee
 from trimtab.lab._lu2001_designs import OBJECTIVE, SETTLE_S, Designs, identified
 from trimtab.lab._results import new_folder
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.report.track import tracks
 from trimtab.testbed.lu2001 import STEP_S
 

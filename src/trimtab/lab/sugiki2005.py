@@ -14,7 +14,6 @@ from pathlib import Path
 
 from trimtab import discovery, own
 from trimtab.core import Objective
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.decision import Oversight
 from trimtab.errors import UsageError
 from trimtab.guard.domain import Domain
@@ -25,6 +24,7 @@ from trimtab.lab._results import new_folder
 from trimtab.lab._sensed import sensed
 from trimtab.lab._sugiki2005_joint import run_joint
 from trimtab.lab._sugiki2005_scenes import Case
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.settings import Settings
 from trimtab.workloads._specweb99_files import Mix
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab.core import Domain, How, Knob, Role
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.core.metric import of_class
+from trimtab.plants._names import PROCESS_BUDGET
 
 LIMIT = "max_request_workers"
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from trimtab.core import Domain, How, Knob, Role
-from trimtab.workloads._lu2001 import WORKERS, keep_alive_timeout_ms
+from trimtab.workloads._lu2001 import WORKERS, keep_alive_time_ms
 from trimtab.workloads._population import Url
 from trimtab.workloads.wagon import Wagon
 
@@ -97,6 +97,11 @@ class SimulatedServer:
         )
 
 
+def holding(workers: int) -> tuple[str, ...]:
+    """The fields, as a user writes them, of a server that holds so many connections and no more."""
+    return f"max_request_workers={workers}", f"server_limit={workers}"
+
+
 def lu2001_server(time_scale: float = 1.0) -> SimulatedServer:
     """The server of lu2001's experiments: 128 workers of Apache for static files, in a memory that holds them.
 
@@ -105,7 +110,7 @@ def lu2001_server(time_scale: float = 1.0) -> SimulatedServer:
     """
     return SimulatedServer(
         max_request_workers=WORKERS,
-        keep_alive_timeout_ms=keep_alive_timeout_ms(time_scale),
+        keep_alive_timeout_ms=keep_alive_time_ms(time_scale),
         worker_memory_bytes=0.56 * MIB,
         request_cpu_s=0.0002,
     )

@@ -30,13 +30,13 @@ from trimtab.core import (
     Role,
     Sensor,
 )
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.gate import place as places
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, steerable
 from trimtab.plants import _gate_testbed
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor

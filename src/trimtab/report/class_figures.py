@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.core import of_class
-from trimtab.core.knob import PROCESS_BUDGET
 from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
+from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, columns, svg, width
 from trimtab.report.track import Track
 

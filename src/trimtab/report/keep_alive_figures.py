@@ -9,8 +9,8 @@ from typing import Any
 from trimtab.controllers._intervals import EDGES_S, LINEAR_S, counted
 from trimtab.controllers.keep_alive import BINS
 from trimtab.core import Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.drawing import Figure, FuncFormatter
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, columns, logarithmic, seconds, svg, width
 from trimtab.report.track import Track
 

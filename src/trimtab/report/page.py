@@ -13,10 +13,10 @@ from markupsafe import Markup
 from trimtab import __version__
 from trimtab.core import metric as metric_of
 from trimtab.core import of_class
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.core.trial import MoveState
 from trimtab.gate.keep_alive import TRIAL_EVERY
 from trimtab.guarantee import DelayGuarantee
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.records import StoredMove
 from trimtab.report import class_figures, figures, keep_alive_figures
 from trimtab.report.class_verdict import ClassRow, judge

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.setups import server_cpus
-from trimtab.workloads._lu2001 import WORKERS, keep_alive_timeout_ms, users_of_lu2001
+from trimtab.workloads._lu2001 import WORKERS, keep_alive_time_ms, users_of_lu2001
 from trimtab.workloads._population import Population, Step
 from trimtab.workloads._surge_files import FileSet
 
@@ -27,7 +27,7 @@ def server(time_scale: float = 1.0, workers: int = WORKERS) -> ApacheSpec:
         mpm="prefork",
         max_request_workers=workers,
         server_limit=workers,
-        keep_alive_timeout_ms=keep_alive_timeout_ms(time_scale),
+        keep_alive_timeout_ms=keep_alive_time_ms(time_scale),
         # All users of the paper can wait at once, with a gate before the server or without.
         listen_backlog=1024,
         surge_files=FileSet().files,

@@ -54,7 +54,7 @@ def users_of_lu2001(
     )
 
 
-def keep_alive_timeout_ms(time_scale: float) -> int:
+def keep_alive_time_ms(time_scale: float) -> int:
     """The paper's TIMEOUT at this scale, in milliseconds.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,10 @@ from trimtab.cli._keep_alive_view import KeepAliveView, held_ratio, histogram
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
 from trimtab.core import Window, of_class
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.events import WindowDone
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.sensors import _shared_file
 from trimtab.sensors.keep_alive import SENSOR
@@ -32,9 +33,11 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(places, "base", lambda: tmp_path / "run")
-    return tmp_path / "run"
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory whose path is short enough for the sockets in it, wherever pytest keeps its own."""
+    with tempfile.TemporaryDirectory(prefix="tt-", dir="/tmp") as short:
+        monkeypatch.setattr(places, "base", lambda: Path(short) / "run")
+        yield Path(short) / "run"
 
 
 @pytest.fixture

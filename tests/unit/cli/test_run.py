@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from trimtab.sensors import _shared_file
 
 
 @pytest.fixture(autouse=True)
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    directory = tmp_path / "run"
-    monkeypatch.setattr(places, "base", lambda: directory)
-    yield directory
+def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run directory whose path is short enough for the sockets in it, wherever pytest keeps its own."""
+    with tempfile.TemporaryDirectory(prefix="tt-", dir="/tmp") as short:
+        directory = Path(short) / "run"
+        monkeypatch.setattr(places, "base", lambda: directory)
+        yield directory
 
 
 @pytest.mark.parametrize(

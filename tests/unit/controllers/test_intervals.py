@@ -102,5 +102,5 @@ def test_a_period_that_the_time_in_force_ended_misses_what_is_left_of_its_bin() 
 
 def test_the_knob_is_found_or_asked_for_by_name() -> None:
     assert keep_alive_knob((worker_knob(), time_knob()), "keep-alive") == time_knob()
-    with pytest.raises(UsageError, match="no knob to move: keep-alive moves keep_alive_ms, and was given none"):
+    with pytest.raises(UsageError, match="no knob to move: keep-alive moves the keep-alive time, and was given none"):
         keep_alive_knob((), "keep-alive")

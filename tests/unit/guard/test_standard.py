@@ -5,9 +5,9 @@ from typing import Any
 from tests._classes import budget_knobs, class_window
 from tests._curve import MIB, NAME, seen, worker_knob
 from trimtab.core import Move, Objective, Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.guard import of_knobs, review_all, standard
 from trimtab.guard.domain import Domain
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
 
 SWAPPING = seen(

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 
 from trimtab.core import Objective, Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.errors import UsageError
 from trimtab.events import Outcome, Status
 from trimtab.lab import Context
@@ -22,6 +21,7 @@ from trimtab.lab._sugiki2005_points import Point, histogram, points, steady, tab
 from trimtab.lab._sugiki2005_scenes import AUTO, COUNTS, SETTINGS, Case
 from trimtab.lab._sugiki2005_summary import write
 from trimtab.lab.sugiki2005 import LAB, PARTS, cases
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
 from trimtab.records import Plan
 from trimtab.report.track import Track, tracks

@@ -11,10 +11,10 @@ import pytest
 
 from tests._idle_file import NONE, a_run, count, settings
 from tests._memory_plant import FakeClock
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.place import Place
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
 
 FIXED, AUTO = InCharge.FIXED, InCharge.AUTO

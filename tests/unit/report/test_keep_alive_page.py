@@ -12,8 +12,8 @@ import pytest
 from tests.unit.report.test_page import check, pictures
 from trimtab.controllers._intervals import EDGES_S
 from trimtab.core import Applied, Move, Objective, Window
-from trimtab.core.knob import KEEP_ALIVE
 from trimtab.core.trial import MoveState
+from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
 from trimtab.records import Plan
 from trimtab.report.keep_alive_figures import intervals, learned, shown_s, spread, summed

@@ -1,0 +1,42 @@
+"""What clients had of a run: pages, requests given up, and the time that all of them waited together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trimtab.core import Window
+
+
+def total(name: str, windows: Sequence[Window]) -> float:
+    """A rate or a level, summed over time; what was not measured counts as nothing."""
+    return math.fsum(w.readings.get(name, 0.0) * w.duration_s for w in windows)
+
+
+def waited_s(windows: Sequence[Window]) -> float:
+    """Seconds that all clients together had a request due and no reply yet."""
+    return total("client_outstanding_requests", windows)
+
+
+def page_time_s(windows: Sequence[Window]) -> float | None:
+    """Mean time of a page for the client, over pages; None when none was completed."""
+    known = [w for w in windows if "client_page_time_s" in w.readings]
+    pages = total("client_page_rate_hz", known)
+    if not pages:
+        return None
+    spent = (w.readings["client_page_time_s"] * w.readings["client_page_rate_hz"] * w.duration_s for w in known)
+    return math.fsum(spent) / pages
+
+
+def time_text(value_s: float | None) -> str:
+    """A time as a person reads it."""
+    if value_s is None:
+        return "no page"
+    return f"{value_s:.1f} s" if value_s >= 1 else f"{value_s * 1e3:.3g} ms"
+
+
+def in_all(label: str, windows: Sequence[Window]) -> str:
+    """One line on a whole run."""
+    pages, errors = total("client_page_rate_hz", windows), total("client_error_rate_hz", windows)
+    waited = waited_s(windows)
+    return f"{label}: {pages:.0f} pages, {errors:.0f} requests given up, clients waited {waited:.0f} s together"

@@ -1,0 +1,35 @@
+"""What clients had of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.core import Window
+from trimtab.lab._clients import in_all, page_time_s, time_text, waited_s
+from trimtab.lab.demo import NORMAL_S, RUSH_S, summary
+
+
+def window(start_s: float, **readings: float) -> Window:
+    """Two seconds of what clients saw."""
+    return Window(0, start_s, 2.0, {}, readings)
+
+
+BUSY = window(0.0, client_page_rate_hz=10.0, client_page_time_s=0.1, client_outstanding_requests=3.0)
+SLOW = window(2.0, client_page_rate_hz=1.0, client_page_time_s=2.0, client_error_rate_hz=4.0)
+
+
+def test_the_mean_time_of_a_page_is_over_pages_not_over_windows() -> None:
+    assert page_time_s([BUSY, SLOW]) == pytest.approx((20 * 0.1 + 2 * 2.0) / 22)
+    assert page_time_s([window(0.0)]) is None
+
+
+def test_the_time_waited_is_that_of_all_clients_together() -> None:
+    assert waited_s([BUSY, SLOW]) == 6.0
+    assert in_all("alone", [BUSY, SLOW]) == "alone: 22 pages, 8 requests given up, clients waited 6 s together"
+
+
+def test_the_demonstration_tells_its_three_parts_apart() -> None:
+    rush = window(NORMAL_S + 1, client_page_rate_hz=1.0, client_page_time_s=2.0)
+    after = window(NORMAL_S + RUSH_S + 1)
+    assert summary("trim", [BUSY, rush, after])[1].endswith("before 100 ms, rush 2.0 s, after no page")
+    assert time_text(0.0123) == "12.3 ms"
