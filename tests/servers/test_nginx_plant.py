@@ -114,6 +114,7 @@ def test_only_the_value_itself_changes_in_the_operators_file(bed: Bed) -> None:
     nginx.apply({"worker_connections": 600})
     assert bed.config.read_text() == before.replace("worker_connections 768;", "worker_connections 600;")
     assert bed.config.stat().st_mode & 0o777 == 0o640
+    assert edits.beside(bed.config).stat().st_mode & 0o777 == 0o600, "the original is for as few eyes"
     nginx.restore()
     bed.config.chmod(0o644)
 
@@ -317,10 +318,10 @@ def test_what_a_kill_leaves_is_recognised_and_undone_to_the_byte_wherever_it_com
         nginx = Nginx.attach(SystemClock(), {bed.pid}, None, True)
         write, point = _own_file.write, {point}
         left = iter(range(point, -1, -1))
-        def counted(path, text):
+        def counted(path, text, *mode):
             if next(left, 0) == 0:
                 die()
-            write(path, text)
+            write(path, text, *mode)
         if point < 2:
             _own_file.write = counted
         elif point == 2:

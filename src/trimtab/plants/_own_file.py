@@ -100,12 +100,13 @@ def read(path: Path) -> str | None:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 
-def write(path: Path, text: str | None) -> None:
+def write(path: Path, text: str | None, mode: int = 0o644) -> None:
     """Puts a text in our file's place in one step, and on disk before it returns.
 
     Args:
         path: our file, in a directory that nobody else can change.
         text: what it shall hold; None to have it gone.
+        mode: of a new file, less the umask.
 
     Raises:
         UsageError: others could change what is written, or something else is in its place.
@@ -115,7 +116,7 @@ def write(path: Path, text: str | None) -> None:
     if text is None:
         remove(path)
     else:
-        write_whole(path, text, 0o644)
+        write_whole(path, text, mode)
 
 
 def writable(path: Path, written: str | None) -> None:

@@ -106,7 +106,8 @@ class Change:
         """
         for path, text in self.texts.items():
             try:
-                _own_file.write(path, text)
+                # What is kept beside a file holds its text, which may be for fewer eyes than our settings are.
+                _own_file.write(path, text, 0o600 if is_kept(path) else 0o644)
             except (UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 raise ApplyFailed(f"{path} could not be written: {why}") from None
