@@ -106,10 +106,7 @@ def summary(rows: list[dict[str, Any]], conditions: str) -> str:
     lines = ["# pm.max_children under a memory limit", "", "    python benchmarks/php_fpm/sweep.py --out DIR", ""]
     lines += (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
     lines += ["", f"Conditions: {conditions}", "", "## Fixed", ""]
-    lines += [
-        "| max_children | page time of each seed | median | pages per second | errors |",
-        "|---|---|---|---|---|",
-    ]
+    lines += [HEAD.format("max_children"), RULE]
     for value in VALUES:
         lines.append(table_row(str(value), [r for r in rows if r["kind"] == "fixed" and r["max_children"] == value]))
     lines += ["", "## trimtab tune php-fpm", "", "Page times and rates of the last third of each run.", ""]
@@ -142,7 +139,7 @@ def table_row(name: str, rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Reads the command line, runs everything, writes as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=6.0, help="measured seconds per fixed value")
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured seconds per fixed value")
     parser.add_argument("--tune-seconds", type=float, default=66.0, help="length of a run of trimtab")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
     options = parser.parse_args()
