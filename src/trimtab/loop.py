@@ -134,7 +134,8 @@ class Loop:
                 self._note(NoteKind.PLANT, text)
         self._read_configuration()
         self._initial = dict(self._configuration)
-        while observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
+        # The first window is measured in any case: a run as long as one window has spent some of it already.
+        while not self._windows or observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
             self._young = max(0, self._young - 1)
             window = observer.window(self._windows, settings.window_s, self._configuration, early, self._why_abort)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ PATIENCE_S = 10.0
 @pytest.fixture
 def open_path(tmp_path: Path) -> Path:
     """A directory of root's into which strangers can look."""
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
         above.chmod(0o755)
     return tmp_path
 
