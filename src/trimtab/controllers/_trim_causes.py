@@ -86,7 +86,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     return Cause(knob, target, why, share, 1 / (1 - share))
 
 
-def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
+def too_few(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
     Args:
@@ -94,15 +94,15 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
         m: the worker limit in force.
         fit: how many workers fit into memory; None when that cannot be told.
         knob: the worker limit.
-        ratio: factor of a step whose length the readings do not tell.
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
     if cpu is None or cpu >= CPU_FULL or busy < ALL_BUSY * m or waiting < LEAST_WAITING:
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
-    # Memory that past work has left in the workers looks like need: one step beyond what fits shows whether it is.
-    target = knob.domain.clip(grown if fit is None else min(grown, max(fit, m * ratio)))
+    target = knob.domain.clip(grown if fit is None else min(grown, fit))
+    if target <= m:  # beyond what fits the kernel may end workers, and requests with them
+        return None
     share = queue_share(r)
     lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"

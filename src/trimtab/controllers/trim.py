@@ -136,7 +136,7 @@ class Trim:
         found = (
             causes.held_idle(r, m, held, state.keep_alive) if held and state.keep_alive else None,
             causes.too_many(r, m, fit, knob, self.ratio),
-            causes.too_few(r, m, fit, knob, self.ratio),
+            causes.too_few(r, m, fit, knob),
             causes.contention(r, m, knob, self.ratio),
         )
         return tuple(cause for cause in found if cause is not None)

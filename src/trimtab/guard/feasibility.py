@@ -9,7 +9,6 @@ of a comparison would not be one. What was not measured holds nothing back, and 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 
 from trimtab.core import Knob, Move, Role, Window, of_role
@@ -40,14 +39,9 @@ class Feasibility:
 
     Args:
         margin_ratio: share of the memory limit that may be planned for; the rest is for what grows under load.
-        calm_ratio: while less of the time is lost to waiting for memory, one step beyond what fits is allowed: memory
-            that past work left in the workers, or that nobody touches, looks like need and is none.
-        step: the factor of that step.
     """
 
     margin_ratio: float = 0.9
-    calm_ratio: float = 0.02
-    step: float = 1.35
 
     def start(self, knobs: tuple[Knob, ...]) -> FeasibilityState:
         """Finds the knob."""
@@ -69,9 +63,6 @@ class Feasibility:
         each, total, _ = (window.readings[name] for name in NEEDED)
         fit = line.fitting(each, total, self.margin_ratio)
         most = not_above(knob.domain, fit)
-        now = window.configuration.get(knob.name)
-        if now is not None and window.readings.get("memory_pressure_ratio", 1.0) < self.calm_ratio:
-            most = max(most, not_above(knob.domain, math.floor(now * self.step)))
         if wanted <= most:
             return state, move
         least = f", and {most} is the least there is" if most > fit else ""
