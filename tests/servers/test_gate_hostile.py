@@ -78,6 +78,22 @@ def test_nobody_is_served_outside_the_budgets_from_the_address_that_wakes_worker
         fetched(client)
 
 
+def test_what_a_worker_writes_over_the_mapped_file_does_not_stop_the_gate_for_the_others(bed: UnderGate) -> None:
+    """A circle of released slots, and slots in no state there is, as a worker that was broken into can store."""
+    slots, slot, state_at, next_at, head_at = 32_768, 64, 0, 48, 64
+    with bed.place.shared.open("r+b", buffering=0) as shared:
+        for turn in range(100):
+            for index in range(8):
+                os.pwrite(shared.fileno(), struct.pack("<I", (index + 1) % 8 + 1), slots + slot * index + next_at)
+                if turn % 10 == 0:
+                    os.pwrite(shared.fileno(), struct.pack("<I", 77), slots + slot * (1000 + index) + state_at)
+            os.pwrite(shared.fileno(), struct.pack("<Q", 1), head_at)
+            bed.pages(("127.0.1.1", "127.0.0.1")[turn % 2])
+    link = Link(bed.place, SystemClock())
+    with contextlib.closing(link):
+        link.apply({})
+
+
 def status(pid: int) -> dict[str, list[str]]:
     """What /proc says of a process, word by word."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
