@@ -73,7 +73,7 @@ def test_its_state_is_a_frozen_record(name: str) -> None:
 @every
 def test_it_takes_the_keep_alive_time_among_other_knobs_and_says_what_it_needs(name: str) -> None:
     build(name).start((worker_knob(), time_knob()), 0)
-    with pytest.raises(UsageError, match="keep_alive_ms, and was given max_request_workers"):
+    with pytest.raises(UsageError, match="the keep-alive time, and was given max_request_workers"):
         build(name).start((worker_knob(),), 0)
 
 
