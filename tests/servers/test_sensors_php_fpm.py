@@ -110,7 +110,8 @@ def test_every_request_is_counted_and_none_of_ours(bed: Bed) -> None:
     first, last = status.ends()  # type: ignore[attr-defined]
     counted = readings["request_rate_hz"] * (last.at_s - first.at_s)
     # The page that this test has asked for itself, at a socket of the pool, counts as anybody's.
-    assert counted == pytest.approx(7 + 1, abs=0.01), began
+    # One request of ours may be between the counter and the reply at one end; the pages asked for are twice as many.
+    assert 7 + 1 - 0.01 <= counted <= 7 + 2 + 0.01, began
     fpm.close()
 
 
