@@ -66,6 +66,7 @@ def test_a_gate_that_has_stopped_is_replaced_and_requests_go_on(bed: UnderGate) 
     try:
         until(lambda: stopped not in gate_processes(bed), "the gate is not replaced", patience_s=20)
         bed.pages("127.0.0.1", number=3)
+        assert stopped not in gate_processes(bed)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(stopped, signal.SIGCONT)
@@ -91,7 +92,7 @@ def test_what_a_worker_writes_over_the_mapped_file_does_not_stop_the_gate_for_th
             bed.pages(("127.0.1.1", "127.0.0.1")[turn % 2])
     link = Link(bed.place, SystemClock())
     with contextlib.closing(link):
-        link.apply({})
+        assert link.apply({}).configuration, "the gate takes no orders any more"
 
 
 def status(pid: int) -> dict[str, list[str]]:
