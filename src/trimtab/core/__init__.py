@@ -9,7 +9,7 @@ from trimtab.core.move import Move
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Applied, Clock, Habits, Plant, Prepared, Sensor
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
-from trimtab.core.window import Configuration, Readings, Window
+from trimtab.core.window import Configuration, Reading, Readings, Window
 
 __all__ = [
     "METRICS",
@@ -31,6 +31,7 @@ __all__ = [
     "Objective",
     "Plant",
     "Prepared",
+    "Reading",
     "Readings",
     "Role",
     "Sensor",

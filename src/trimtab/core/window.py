@@ -13,6 +13,23 @@ Readings = Mapping[str, float]
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One reading with where it comes from.
+
+    Args:
+        metric: name of the metric, as in `Readings`.
+        value: in the metric's unit.
+        source: registered name of the sensor, or of the plant where it was derived.
+        node: the machine it was measured on; empty for the one that trimtab runs on.
+    """
+
+    metric: str
+    value: float
+    source: str
+    node: str = ""
+
+
+@dataclass(frozen=True)
 class Window:
     """One interval of observation.
 
@@ -21,10 +38,11 @@ class Window:
         start_s: start on the run's clock, in seconds since the run began.
         duration_s: length in seconds, without the settling time after a change.
         configuration: what was in force, as read back from the running server.
-        readings: what was measured.
+        readings: what decisions go by: one value for a metric, of the source that precedes the others.
         samples: requests completed in it, the sample size behind the means; None when not known.
         problems: what could not be measured, and why, one line each.
         aborted: why the window was cut short; empty when it ran in full.
+        measured: all that was measured, by every source and node; `readings` is chosen from it.
     """
 
     index: int
@@ -35,3 +53,4 @@ class Window:
     samples: int | None = None
     problems: tuple[str, ...] = field(default=())
     aborted: str = ""
+    measured: tuple[Reading, ...] = field(default=())
