@@ -37,6 +37,11 @@ def new_here(reference: int) -> str:
     return "the change is new" if reference >= 2 else "there is no reference to compare the change with"
 
 
+def short(windows: int, needed: int) -> str:
+    """Too few windows were measured at the setting in force."""
+    return f"window {windows} of {needed} of a reference"
+
+
 def estimated(found: Effect, windows: int) -> str:
     """An effect, as an operator reads it: a factor and its range of two standard errors."""
     low, high = math.exp(found.size - 2 * found.error), math.exp(found.size + 2 * found.error)

@@ -21,7 +21,7 @@ they wait in E normal seconds came on top.
 |-------------------|-------------------------------------------------------------------------------------------|
 | 2 standard errors | few false verdicts in many looks: tests/unit/referee/test_estimate.py counts them         |
 | ln 1.1, ln 1.25   | less than a tenth is worth no change; a quarter is what 36 windows can tell from none      |
-| 6 windows         | before a change: with fewer the error is that of the reference                            |
+| 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end  |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
@@ -47,8 +47,7 @@ from trimtab.referee.experiment import Experiment, expected
 from trimtab.referee.measure import Measured, Workload, measured
 from trimtab.referee.state import BUDGET_S, Direction, RefereeState
 
-REFERENCE, MOST_REFERENCE = 6, 36
-REFERENCE_OVERLOADED = 3
+LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
 EARNED = 0.05
 COOLDOWN_S, LONGEST_COOLDOWN_S = 60.0, 3600.0
 MOVED = 1.5
@@ -273,23 +272,24 @@ class Referee:
         end_s = window.start_s + window.duration_s
         if end_s < state.quiet_until_s:
             return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
-        needed = REFERENCE_OVERLOADED if state.overloaded else REFERENCE
-        if count < needed:
-            return f"window {count} of {needed} of a reference"
+        if count < LEAST_REFERENCE:
+            return reasons.short(count, LEAST_REFERENCE)
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.last, state.reference, live, move.capacity)
-        return self._worth(state, window, move, live)
+        return self._worth(state, window, move.gain or 0.1, live)
 
-    def _worth(self, state: RefereeState, window: Window, move: Move, live: bool) -> str:
+    def _worth(self, state: RefereeState, window: Window, gain: float, live: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
         work = Workload.of(state.reference)
         rho = min(0.95, work.arrivals_hz * work.demand_s)
-        gain = move.gain or 0.1
         noise = work.noise(window.duration_s)
         needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
         if needed > LONGEST:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
+        reference = min(REFERENCE, math.ceil(needed))
+        if len(state.reference) < reference:
+            return reasons.short(len(state.reference), reference)
         usual_s = math.exp(expected(state.reference))
         stop_s = 0.0 if live else RELOAD_S
         prior_s = stop_s * (1 + stop_s / (2 * usual_s)) / (1 - rho) if self._in_seconds() else stop_s  # Eq. (R8)

@@ -11,7 +11,7 @@ import pytest
 
 from trimtab.core import Domain, How, Knob, Move, Objective, Readings, Role, Verdict, Window
 from trimtab.referee import Afterwards, Referee
-from trimtab.referee.rule import COOLDOWN_S, REFERENCE
+from trimtab.referee.rule import COOLDOWN_S, LEAST_REFERENCE, REFERENCE
 
 WORKERS = Knob("w", "W", "workers", Domain(1, 1000), 100, How.RELOAD, "a reload", "workers", Role.WORKER_LIMIT)
 IDLE = Knob("k", "K", "ms", Domain(1, 60_000), 5000, How.RELOAD, "a reload", "time", Role.KEEP_ALIVE)
@@ -74,10 +74,13 @@ def ready() -> Bench:
     return Bench().see(180)
 
 
-def test_no_change_before_there_is_a_reference() -> None:
-    held = Bench().see(REFERENCE - 1).asked()
+@pytest.mark.parametrize(("gain", "needed"), [(0.9, LEAST_REFERENCE), (0.3, REFERENCE)])
+def test_the_smaller_the_promised_gain_the_longer_the_reference(gain: float, needed: int) -> None:
+    held = Bench().see(needed - 1, cpu_ratio=0.6).asked(replace(DOWN, gain=gain))
     assert not held.changes
-    assert f"window {REFERENCE - 1} of {REFERENCE} of a reference" in held.reason
+    assert f"window {needed - 1} of {needed} of a reference" in held.reason
+    later = Bench().see(needed, cpu_ratio=0.6).asked(replace(DOWN, gain=gain))
+    assert "of a reference" not in later.reason
 
 
 def test_a_change_that_can_be_judged_and_paid_passes_as_it_is() -> None:
