@@ -31,25 +31,14 @@ SLACK = 0.25
 """Below this share of the wait aimed at, no worker is scarce."""
 NEAREST = 0.999
 """theta comes this near to 1 / s."""
+CONFIRM_S = 12.0
+"""Workers have to be scarce for so long before their price rises: longer than the queue that a reload leaves."""
+PATIENCE_S = 60.0
+"""Worker time that a saved connection is worth while no worker is scarce: the longest time that servers ship."""
 FREE_RATIO = 0.1
 """Idle connections are free when they hold a worker for less than this share of their time."""
 SMOOTH = 0.3
 """Weight of a window's price of a new connection in the price that is used."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How quickly the price of a held worker moves, and how far down.
-
-    Args:
-        confirm_s: for how long workers have to be scarce before it rises, in seconds.
-        fall_s: time in which it falls by half, in seconds.
-        patience_s: worker time that a saved connection is worth at the least price, in seconds.
-    """
-
-    confirm_s: float
-    fall_s: float
-    patience_s: float
 
 
 @dataclass(frozen=True)
@@ -119,24 +108,24 @@ class Prices:
             return ratio
         return max(RISE, ratio or 0.0) if idle < 1 else min(1.0, ratio or 0.0)
 
-    def ascended(self, scarcity: float | None, pace: Pace, duration_s: float, most_hz: float) -> Prices:
+    def ascended(self, scarcity: float | None, fall_s: float, duration_s: float, most_hz: float) -> Prices:
         """The prices with mu moved by one step of the dual ascent.
 
         Args:
             scarcity: see `scarcity`; None leaves mu.
-            pace: how quickly mu moves.
+            fall_s: time in which mu falls by half while nobody waits, in seconds.
             duration_s: length of the window, in seconds.
             most_hz: requests per second, more than which need not be asked of a worker: nothing would follow, and it
                 would take long to come back.
         """
-        scarce_s, least_hz = self.scarce_s, 1 / pace.patience_s
+        scarce_s, least_hz = self.scarce_s, 1 / PATIENCE_S
         if scarcity is not None:
             scarce_s = scarce_s + duration_s if scarcity > 1 else 0.0
         asked_hz = max(self.earning_hz, least_hz)
-        if scarcity is not None and scarcity > 1 and scarce_s >= pace.confirm_s:
+        if scarcity is not None and scarcity > 1 and scarce_s >= CONFIRM_S:
             asked_hz *= min(RISE, min(RISE, scarcity) ** (duration_s / RISE_S))
         elif scarcity is not None and scarcity < SLACK:
-            asked_hz *= 0.5 ** (duration_s / pace.fall_s)
+            asked_hz *= 0.5 ** (duration_s / fall_s)
         return replace(self, scarce_s=scarce_s).asking(max(least_hz, min(asked_hz, most_hz)))
 
 

@@ -16,9 +16,9 @@ distribution is `_survival`'s, Eq. (S1) to (S4), over a memory of about `memory`
 The burst end is asked for by sugiki2005's ratio, on these estimates instead of raw counts, so that it sees beyond the
 time in force by what the trials bring: one idle period in so many is given more time.
 
-Bursts are cut when for `cramped_s`, with tau at the burst end, clients have waited longer for workers than cutting
+Bursts are cut when for CRAMPED_S, with tau at the burst end, clients have waited longer for workers than cutting
 would cost them (a round trip for each new connection), the wait has not come down any more (the queue that a long
-time leaves behind takes a while to clear), and idle connections have held `give` of the time of occupied workers. A
+time leaves behind takes a while to clear), and idle connections have held GIVE of the time of occupied workers. A
 worker must then bring more than it does within a burst, and the bound of Eq. (C2) is `shortest_s` until a time beyond
 the bursts costs least again. Where workers are busy with requests instead, as when the processor is what is short,
 nothing would be gained, and the bound stays.
@@ -26,7 +26,7 @@ nothing would be gained, and the bound stays.
 While workers are scarce the time never becomes longer, but out of the bursts: a long wait makes new connections dear,
 and connections that are kept for it would make it longer still.
 
-A move is made when tau is more than `band` away and saves `worthwhile` new connections per idle period, or when it
+A move is made when tau is more than BAND away and saves `worthwhile` new connections per idle period, or when it
 ends the cutting of bursts; and in both cases when it was on that side in two windows in a row.
 
 | here | unit | shape |
@@ -44,8 +44,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from trimtab.controllers._cost_words import at_prices, cutting_bursts, for_free, in_burst
-from trimtab.controllers._held_worker import Pace, Prices, cheapest_s, idle_share, is_free, most_earned_hz
+from trimtab.controllers._cost_reasons import at_prices, cutting_bursts, for_free, in_burst
+from trimtab.controllers._held_worker import Prices, cheapest_s, idle_share, is_free, most_earned_hz
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
 from trimtab.controllers._places import Places, Pressure
@@ -59,9 +59,22 @@ ONWARD = 1.25
 AMPLE = 2.0
 """At this multiple of what a worker can earn beyond the bursts, it is surely not held beyond them."""
 EASING = 0.1
-"""While the wait is still becoming shorter, by this share at least, a queue of before is clearing."""
+"""While the wait is still becoming shorter, by this share at least, an earlier backlog is still draining."""
 OUTGROWN = 0.4
-"""What is kept of a memory that is not new when bursts have grown out of the time: most was of others."""
+"""Fraction of history kept when bursts outgrow the time: most of it was of other clients."""
+CRAMPED_S = 8.0
+"""For how long all has to speak for cutting bursts: several times what a client's handshake and request take."""
+GIVE = 0.2
+"""Share of the time of occupied workers that idle connections have to hold before bursts are cut for it: at less than
+a fifth, cutting all of them would bring less than a quarter more capacity."""
+MOST = 0.04
+"""Share of the memory that a second of a window may take: a crowd has to last 25 s to be all that is remembered."""
+INTERVALS = 200
+"""Idle periods below which nothing is decided: with them the standard error of a share is at most 3.5 %."""
+BAND = 0.1
+"""Relative distance from the best time within which nothing is moved: what INTERVALS periods tell a time to."""
+SETUP_S = 0.01
+"""Worker time of a new connection until it is measured: a handshake on a local network and a fork's share."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +135,12 @@ class KeepAliveCost:
         objective: what is reported; it decides nothing.
         target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
         wait_s: mean wait for a worker above which workers are scarce.
-        patience_s: worker time at most that a saved connection is worth while no worker is scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
-        confirm_s: for how long workers have to be scarce before their price rises.
-        cramped_s: for how long all has to speak for cutting bursts before they are cut.
         round_trip_s: what a new connection is taken to cost its client beside the wait: no server can see it.
-        give: share of the time of occupied workers that idle connections have to hold for that; above 1 it never is.
         memory: idle periods that are remembered at most.
-        most: share of the memory that a second of a window may take.
-        intervals: idle periods below which nothing is decided.
-        band: relative distance from the best time within which nothing is moved.
         worthwhile: new connections per idle period that a move has to save.
         shortest_s: shortest time that it sets.
         longest_s: longest time that it sets where none longer was in force.
-        setup_s: worker time of a new connection to begin with, until it is measured.
 
     Raises:
         UsageError: an option has a value that cannot be used.
@@ -144,32 +149,19 @@ class KeepAliveCost:
     objective: Objective
     target: float = 0.05
     wait_s: float = 0.02
-    patience_s: float = 60.0
     fall_s: float = 300.0
-    confirm_s: float = 12.0
-    cramped_s: float = 8.0
     round_trip_s: float = 0.1
-    give: float = 0.2
     memory: float = 10_000.0
-    most: float = 0.04
-    intervals: int = 200
-    band: float = 0.1
     worthwhile: float = 0.01
     shortest_s: float = 0.05
     longest_s: float = 15.0
-    setup_s: float = 0.01
 
     def __post_init__(self) -> None:
         require(0 < self.target <= 1, "target", self.target, "a share above 0, to 1")
-        for name in ("wait_s", "patience_s", "fall_s", "cramped_s", "round_trip_s", "give", "shortest_s", "setup_s"):
+        for name in ("wait_s", "fall_s", "round_trip_s", "shortest_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "more than 0")
         require(self.longest_s >= self.shortest_s, "longest_s", self.longest_s, "shortest_s or more")
-        require(self.setup_s < self.patience_s, "setup_s", self.setup_s, "less than patience_s")
-        require(self.confirm_s >= 0, "confirm_s", self.confirm_s, "0 or more")
-        require(0 < self.most <= 1, "most", self.most, "a share above 0, to 1")
-        require(self.intervals >= 1, "intervals", self.intervals, "1 or more")
-        require(self.memory >= self.intervals, "memory", self.memory, "the option intervals or more")
-        require(0 <= self.band < 1, "band", self.band, "0 or more, less than 1")
+        require(self.memory >= INTERVALS, "memory", self.memory, f"{INTERVALS} or more")
         require(self.worthwhile >= 0, "worthwhile", self.worthwhile, "0 or more")
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> CostState:
@@ -179,7 +171,7 @@ class KeepAliveCost:
             UsageError: the keep-alive time is not among the knobs.
         """
         knob = keep_alive_knob(knobs, "keep-alive-cost")
-        return CostState(knob, Prices(0.0, self.setup_s))
+        return CostState(knob, Prices(0.0, SETUP_S))
 
     def step(self, state: CostState, trial: Trial) -> tuple[CostState, Move]:
         """One window; see `Controller.step`."""
@@ -188,14 +180,14 @@ class KeepAliveCost:
         if now is None:
             return state, Move.hold(f"the value of {state.knob.name} in force is not known")
         r = window.readings
-        most = min(1.0, self.most * window.duration_s)
+        most = min(1.0, MOST * window.duration_s)
         tally = state.tally.seen(r, now / 1e3, self.memory, most)
         if tally == state.tally:
             return state, Move.hold("no idle period ended, so nothing is known of the time between requests")
         state = replace(state, tally=tally, prices=state.prices.measured(r), free=is_free(r, state.free))
         state = replace(state, longest_s=max(state.longest_s, now / 1e3))
-        if tally.total < self.intervals:
-            return state, Move.hold(f"{tally.total:.0f} idle periods so far, {self.intervals} are needed", "gather")
+        if tally.total < INTERVALS:
+            return state, Move.hold(f"{tally.total:.0f} idle periods so far, {INTERVALS} are needed", "gather")
         curve = Survival(tally)
         floor_s, end_s = self._floor(curve, now / 1e3, max(self.longest_s, state.longest_s))
         least_s = self.shortest_s if state.cutting else floor_s
@@ -219,9 +211,8 @@ class KeepAliveCost:
     def _ascended(self, state: CostState, window: Window, curve: Survival, floor_s: float) -> Prices:
         """The prices after one step of the dual ascent."""
         scarcity = None if state.free else state.prices.scarcity(window.readings, self.wait_s)
-        pace = Pace(self.confirm_s, self.fall_s, self.patience_s)
         most_hz = AMPLE * most_earned_hz(curve, floor_s)
-        return state.prices.ascended(scarcity, pace, window.duration_s, most_hz)
+        return state.prices.ascended(scarcity, self.fall_s, window.duration_s, most_hz)
 
     def _cramped(
         self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float, float]
@@ -238,13 +229,13 @@ class KeepAliveCost:
         # Per idle period: what its client waits for a worker now, and what cutting bursts would cost it.
         waits_s = wait_s * (1 - curve.asked(end_s))
         costs_s = self.round_trip_s * (curve.asked(end_s) - curve.asked(self.shortest_s))
-        gives = not state.free and held is not None and held >= self.give
-        if not gives or waits_s <= costs_s or now_s > floor_s * (1 + self.band):
+        gives = not state.free and held is not None and held >= GIVE
+        if not gives or waits_s <= costs_s or now_s > floor_s * (1 + BAND):
             return replace(state, cramped=0.0, least_wait_s=math.inf)
         eases = wait_s < (1 - EASING) * state.least_wait_s
         cramped = 0.0 if eases else state.cramped + window.duration_s
         state = replace(state, cramped=cramped, least_wait_s=min(wait_s, state.least_wait_s))
-        if state.cutting or cramped < self.cramped_s:
+        if state.cutting or cramped < CRAMPED_S:
             return state
         asked_hz = max(state.prices.earning_hz, AMPLE * curve.earned_hz(0.0, end_s))
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
@@ -255,7 +246,7 @@ class KeepAliveCost:
             return Places()
         wait_s = window.readings.get("accept_queue_delay_s")
         seen = Pressure(wait_s, self.wait_s, *times_s, window.duration_s)
-        return state.places.after(seen, curve, self.cramped_s, self.fall_s)
+        return state.places.after(seen, curve, CRAMPED_S, self.fall_s)
 
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
@@ -280,7 +271,7 @@ class KeepAliveCost:
     def _moved(self, state: CostState, window: Window, now: int, wanted: Wanted) -> tuple[CostState, Move]:
         """The move, once it is far enough, worth it and seen again."""
         there = state.knob.domain.clip(wanted.time_s * 1e3)
-        far = abs(there - now) > self.band * now and (wanted.phase == "free" or wanted.worth >= self.worthwhile)
+        far = abs(there - now) > BAND * now and (wanted.phase == "free" or wanted.worth >= self.worthwhile)
         side = 0
         if far or (wanted.phase == "grow" and there > now):
             side = 1 if there > now else -1

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._idle_periods import Mixture, ended
-from trimtab.controllers._held_worker import RISE, Pace, Prices, cheapest_s, most_earned_hz
+from trimtab.controllers._held_worker import RISE, Prices, cheapest_s, most_earned_hz
 from trimtab.controllers._intervals import Tally
 from trimtab.controllers._survival import Survival
 
-PACE = Pace(confirm_s=10.0, fall_s=300.0, patience_s=60.0)
+FALL_S = 300.0
 START = Prices(0.0, 0.01).asking(1.0)
 """A held worker has to bring a request per second."""
 TARGET_S = 0.02
@@ -80,7 +80,7 @@ def test_the_time_stays_between_its_ends(mu: float, shortest_s: float, longer_s:
 
 
 def ascended(prices: Prices, scarcity: float | None, duration_s: float = 5.0, most_hz: float = 1e9) -> Prices:
-    return prices.ascended(scarcity, PACE, duration_s, most_hz)
+    return prices.ascended(scarcity, FALL_S, duration_s, most_hz)
 
 
 def test_prices_ask_what_they_were_made_to_ask() -> None:
@@ -91,7 +91,7 @@ def test_prices_ask_what_they_were_made_to_ask() -> None:
 
 
 def test_the_price_rises_only_when_workers_have_been_scarce_for_a_while() -> None:
-    one = ascended(START, 50.0)
+    one = ascended(ascended(START, 50.0), 50.0)
     two = ascended(one, 50.0)
     assert (one.earning_hz, two.earning_hz) == pytest.approx((1.0, RISE))
     calm = ascended(one, 0.5)

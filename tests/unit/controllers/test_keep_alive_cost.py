@@ -350,17 +350,11 @@ def test_a_move_says_what_it_frees_and_what_it_costs() -> None:
     [
         {"target": 0.0},
         {"wait_s": 0.0},
-        {"patience_s": 0.0},
-        {"confirm_s": -1.0},
-        {"cramped_s": 0.0},
+        {"fall_s": 0.0},
         {"round_trip_s": 0.0},
-        {"give": 0.0},
-        {"most": 2.0},
         {"memory": 10.0},
-        {"band": 1.0},
         {"worthwhile": -0.1},
         {"longest_s": 0.01},
-        {"setup_s": 100.0},
     ],
 )
 def test_options_that_cannot_be_used_are_refused_by_name(option: dict[str, float]) -> None:
