@@ -21,7 +21,7 @@ EVEN_S = 0.01
 
 
 def build(**options: float) -> KeepAliveCost:
-    return KeepAliveCost(OBJECTIVE, **options)  # type: ignore[arg-type]
+    return KeepAliveCost(OBJECTIVE, **options)
 
 
 def room_for(workers: float) -> Callable[[float], float]:
