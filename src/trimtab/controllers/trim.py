@@ -97,9 +97,9 @@ class Trim:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
         state = self._told(replace(state, memory=state.memory.learned(window.readings, m)), trial)
         judgement = trial.judgement
-        if judgement is not None and not judgement.final:
+        if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
-        if judgement is not None and judgement.verdict is not Verdict.BETTER:
+        if judgement is not None and judgement.final and judgement.verdict is not Verdict.BETTER:
             return state, Move.hold(f"{judgement.verdict}: {judgement.why}", "return")
         passed = ""
         for cause in self._causes(state, window, m):
@@ -121,7 +121,8 @@ class Trim:
         if trial.workload != state.workload:
             state = replace(state, workload=trial.workload, tried=frozenset())
         judgement = trial.judgement
-        if judgement is None or not judgement.final or state.asked is None:
+        told = judgement is not None and (judgement.final or judgement.verdict is Verdict.SAME)
+        if judgement is None or not told or state.asked is None:
             return state
         name, value = state.asked
         way = 1 if value > judgement.against.get(name, 0) else -1

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from trimtab.referee.estimate import VARIATION, Effect, effect
 from trimtab.referee.measure import Measured, Workload
 
+EVEN = 3
+"""Windows without more being completed, after which a change has done nothing: two of three mark a gain."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -23,6 +26,7 @@ class Experiment:
         first_s: its excess, in seconds of normal operation.
         lost_s: that of the others together.
         gained: windows in which an overloaded server completed more than before.
+        even: windows in which it completed as much.
         unmeasured: windows after it in which nothing bounded the cost.
         overloaded: whether the server was, when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
@@ -36,9 +40,15 @@ class Experiment:
     first_s: float = 0.0
     lost_s: float = 0.0
     gained: int = 0
+    even: int = 0
     unmeasured: int = 0
     overloaded: bool = False
     returned: tuple[Measured, ...] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether an overloaded server has completed no more with the change, for as long as it takes to tell."""
+        return self.overloaded and not self.gained and self.even >= EVEN
 
     @property
     def expected(self) -> float:

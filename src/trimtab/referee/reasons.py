@@ -20,10 +20,12 @@ def unmeasured(windows: int, grows: bool) -> str:
     return f"nothing could be measured in {windows} windows after the change, {grown}"
 
 
-def backlog(lost: bool) -> str:
+def backlog(lost: bool, idle: bool) -> str:
     """The server was overloaded before the change, and still is."""
     if lost:
         return "the overloaded server completes less than before the change"
+    if idle:
+        return "the overloaded server completes no more than before the change"
     return "an earlier backlog is still draining: no verdict before it is gone"
 
 

@@ -30,7 +30,8 @@ they wait in E normal seconds came on top.
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
-only where the backlog does not drain by itself and the promised capacity exceeds the arrivals.
+only where the backlog does not drain by itself. A change after which no more is completed stays, because to go back
+would be one more reload, and another may be made on top of it: both are judged together, and go back together.
 """
 
 from __future__ import annotations
@@ -180,7 +181,8 @@ class Referee:
         if experiment.first is None:
             experiment = replace(experiment, first=now, first_s=lost_s)
         elif backlog:
-            experiment = replace(experiment, gained=experiment.gained + (experiment.capacity(now) > 0))
+            gained = experiment.capacity(now) > 0
+            experiment = replace(experiment, gained=experiment.gained + gained, even=experiment.even + (not gained))
         elif now.log_cost is None:
             experiment = replace(experiment, unmeasured=experiment.unmeasured + 1)
         elif not now.bound or lost_s > 0:
@@ -190,7 +192,7 @@ class Referee:
         verdict, why = self._verdict(state, experiment, now, backlog)
         found = experiment.effect()
         judgement = Judgement(
-            verdict or Verdict.OPEN,
+            verdict or (Verdict.SAME if backlog and experiment.idle else Verdict.OPEN),
             state.incumbent or {},
             None if found is None else found.size,
             None if found is None else found.error,
@@ -210,7 +212,7 @@ class Referee:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
             less = experiment.capacity(now) < 0
-            return (Verdict.WORSE if less else None), reasons.backlog(less)
+            return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0
             return (Verdict.WORSE if grows else Verdict.UNMEASURED), reasons.unmeasured(experiment.unmeasured, grows)
@@ -263,7 +265,7 @@ class Referee:
     def _objection(self, state: RefereeState, window: Window, changes: Mapping[str, int], move: Move) -> str:
         """Why a change may not be made now; empty when it may."""
         incumbent, count = state.incumbent or {}, len(state.reference)
-        if state.experiment is not None:
+        if state.experiment is not None and not (state.overloaded and state.experiment.idle):
             return "the last change is still being judged"
         if _directions(incumbent, {**incumbent, **changes}) & state.refuted:
             return "tried on this workload already, and not better"

@@ -233,3 +233,16 @@ def test_where_requests_hold_the_workers_the_keep_alive_time_is_left_alone() -> 
 
 def test_idle_connections_that_cost_nobody_anything_are_left_alone() -> None:
     assert not with_time(18.0).changes
+
+
+def test_where_a_shorter_time_has_done_nothing_so_far_for_an_overloaded_server_the_next_cause_follows() -> None:
+    short = {"busy_workers": 30.0, "idle_held_workers": 20.0, "cpu_ratio": 0.2, "memory_pressure_ratio": 0.6}
+    window = replace(window_of(30, short), configuration={NAME: 30, "keep": 5000})
+    state, first = TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(window))
+    assert first.changes == {"keep": 1250}
+    after = replace(window, configuration={NAME: 30, "keep": 1250})
+    so_far = Judgement(Verdict.SAME, {NAME: 30, "keep": 5000}, None, None, 0, "completes no more")
+    _, second = TRIM.step(state, Trial(after, judgement=so_far))
+    assert NAME in second.changes
+    _, other = TRIM.step(state, Trial(after, judgement=replace(so_far, verdict=Verdict.OPEN)))
+    assert not other.changes

@@ -215,6 +215,19 @@ def test_an_overloaded_server_that_completes_less_after_a_change_gets_the_old_se
     assert "completes less than before the change" in bench.state.judgement.why
 
 
+def test_where_a_change_did_nothing_for_an_overloaded_server_another_may_follow_and_both_go_back_together() -> None:
+    bench = overloaded(ready()).change(k=1000)
+    more = replace(DOWN, capacity=3.0)
+    bench.see(3, 8.0, accept_queue_length=1500.0, request_rate_hz=20.0)
+    assert "still being judged" in bench.asked(more).reason
+    bench.see(2, 8.0, accept_queue_length=1600.0, request_rate_hz=20.0)
+    assert bench.state.judgement.verdict is Verdict.SAME
+    assert not bench.state.judgement.final
+    assert bench.asked(more) == more
+    bench.change(w=40).see(3, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0)
+    assert bench.backs == [START]
+
+
 def test_a_run_ends_with_what_the_evidence_stands_behind() -> None:
     assert ready().judge.final(ready().state) == {}
     undecided = ready().change(w=140).see(3)
