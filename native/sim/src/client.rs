@@ -100,6 +100,8 @@ impl System {
         session.deadline_s = now_s + timeout_s;
         let (stamp, connected, timer) = (session.stamp, session.connected, session.timer);
         session.timer = true;
+        self.outstanding += 1;
+        self.meter.requests += 1;
         if !timer {
             self.schedule(timeout_s, Kind::Timeout, slot, stamp);
         }
@@ -123,6 +125,7 @@ impl System {
             return Ok(());
         }
         self.meter.errors += 1;
+        self.outstanding -= 1;
         self.census.failed += 1;
         session.abandoned = true;
         let population = u32::from(session.population);
@@ -143,6 +146,7 @@ impl System {
     pub(crate) fn replied(&mut self, slot: u32) -> Result<(), String> {
         let now_s = self.now_s;
         self.meter.replies += 1;
+        self.outstanding -= 1;
         let session = self.sessions.at(slot);
         let clients = &self.clients[session.population as usize];
         session.deadline_s = f64::INFINITY;
