@@ -87,6 +87,7 @@ impl System {
         let session = self.sessions.at(slot);
         let clients = &self.clients[session.population as usize];
         session.requests_left = clients.burst_requests.draw_count(&mut session.rng);
+        session.page_requests = session.requests_left;
         session.click_s = now_s;
         session.first = true;
         self.request(slot);
@@ -127,6 +128,9 @@ impl System {
         self.meter.errors += 1;
         self.outstanding -= 1;
         self.census.failed += 1;
+        let later_pages = u64::from(session.pages_left.saturating_sub(1));
+        self.meter.unsent += u64::from(session.requests_left.saturating_sub(1))
+            + later_pages * u64::from(session.page_requests);
         session.abandoned = true;
         let population = u32::from(session.population);
         let queued_at_gate = session.stage == Stage::Queued && self.gate.is_there();

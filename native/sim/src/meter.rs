@@ -70,6 +70,8 @@ pub struct Meter {
     pub page_s: f64,
     /// Requests given up by the client.
     pub errors: u64,
+    /// Requests that their visits would still have made.
+    pub unsent: u64,
 }
 
 impl Meter {

@@ -38,6 +38,8 @@ pub struct Session {
     pub stamp: u32,
     /// Pages to come, with the one under way.
     pub pages_left: u32,
+    /// Requests of this page.
+    pub page_requests: u32,
     /// Requests of this page to come, with the one under way.
     pub requests_left: u32,
     /// Whose it is.
@@ -92,6 +94,7 @@ impl Slab {
             rest_s: (0.0, 0.0),
             stamp,
             pages_left: pages,
+            page_requests: 0,
             requests_left: 0,
             population,
             stage: Stage::Between,

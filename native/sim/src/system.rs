@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::rngs::SmallRng;
 use rand::SeedableRng;
-use trimtab_wire::sim::Server;
+use trimtab_wire::sim::{Server, Totals};
 use trimtab_wire::workload::Population;
 
 use crate::calendar::{Calendar, Event, Kind};
@@ -72,6 +72,8 @@ pub struct System {
     pub(crate) in_force: Configuration,
     pub(crate) ordered: VecDeque<Configuration>,
     pub(crate) meter: Meter,
+    /// What clients had before the measuring interval.
+    pub(crate) earlier: Totals,
     pub(crate) census: Census,
 }
 
@@ -122,6 +124,7 @@ impl System {
             locked: false,
             ordered: VecDeque::new(),
             meter: Meter::default(),
+            earlier: Totals::default(),
             census: Census {
                 started: 0,
                 ended: 0,
@@ -201,6 +204,7 @@ impl System {
 
     /// Starts a new measuring interval.
     pub fn begin(&mut self) {
+        self.earlier = self.totals();
         self.meter = Meter::default();
         self.gate.begin(self.now_s);
     }
@@ -208,6 +212,16 @@ impl System {
     /// What was measured since `begin`.
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// What clients had since the start, whenever the measuring interval began.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            waited_s: self.earlier.waited_s + self.meter.integral.outstanding,
+            replies: self.earlier.replies + self.meter.replies,
+            given_up: self.earlier.given_up + self.meter.errors,
+            unsent: self.earlier.unsent + self.meter.unsent,
+        }
     }
 
     /// Readings since `begin` by metric name.

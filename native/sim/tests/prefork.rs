@@ -243,6 +243,8 @@ fn a_lock_for_the_whole_request_makes_one_server_of_many() {
 fn what_clients_waited_counts_those_who_gave_up_at_their_patience() {
     let clients = Population {
         timeout_s: 0.25,
+        session_pages: Distribution::Constant { value: 3.0 },
+        burst_requests: Distribution::Constant { value: 2.0 },
         ..population(Arrivals::Constant { rate_hz: 1.0 }, 0.75)
     };
     let mut system = System::new(debian(10), &[clients], 1).unwrap();
@@ -252,6 +254,12 @@ fn what_clients_waited_counts_those_who_gave_up_at_their_patience() {
         0.25,
     );
     close(system.readings()["client_error_rate_hz"], 1.0);
+    // All of it, whatever interval is measured.
+    close(system.totals().waited_s, 29.0 * 0.25);
+    assert_eq!(
+        (system.totals().given_up, system.totals().unsent),
+        (29, 29 * 5)
+    );
 }
 
 #[test]

@@ -97,6 +97,20 @@ pub enum Order {
     Begin {},
 }
 
+/// What clients had since the start of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// Time that all of them together waited for a reply, in seconds.
+    pub waited_s: f64,
+    /// Replies that they waited for.
+    pub replies: u64,
+    /// Requests that they gave up.
+    pub given_up: u64,
+    /// Requests that a visit would still have made that ended with one given up; every page counted like its last.
+    pub unsent: u64,
+}
+
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -116,6 +130,8 @@ pub enum Answer {
         readings: BTreeMap<String, f64>,
         /// Requests completed.
         samples: u64,
+        /// What clients had since the start.
+        totals: Totals,
         /// Events processed since the start.
         events: u64,
     },

@@ -204,11 +204,11 @@ class Scenario:
             urls: what they ask for; with `cpu_s` where it is to be simulated.
         """
         rate_hz = self.load_ratio * self.capacity_hz
-        users = rate_hz * (self.think_s / self.burst + self.service_s)  # Little's law for those who wait for replies
-        pages = 1 + math.exp(-1.5 / self.session_pages) / (
-            1 - math.exp(-1 / self.session_pages)
-        )  # rounded, at least 1
+        # An exponential number, rounded, and at least 1.
+        pages = 1 + math.exp(-1.5 / self.session_pages) / (1 - math.exp(-1 / self.session_pages))
         arrivals: Arrivals = Poisson(rate_hz / (self.burst * pages))
+        # Little's law for users who wait for replies, and think before each page of a visit but the first.
+        users = rate_hz * (self.think_s * (1 - 1 / pages) / self.burst + self.service_s)
         if self.clients == "closed":
             arrivals = Closed(max(1, round(users)))
         return (
