@@ -4,7 +4,8 @@
 //! Once a second the parent looks at the idle workers. Fewer than MinSpareServers: it starts 1, the next time 2, then 4, up to 32, as long as
 //! they are too few. More than MaxSpareServers: it ends one. Neither: the next start is of 1 again. MaxRequestWorkers bounds all of them,
 //! those of an earlier generation too. After a graceful restart StartServers are started, where the old ones leave no room as they end,
-//! and the rate does not double for ten looks.
+//! and the rate does not double for ten looks. As StartServers trimtab writes the number of workers that run, as far as the new
+//! limit allows them: else a loaded server would be short of workers after every change.
 
 use crate::calendar::Kind;
 use crate::session::Stage;
@@ -32,6 +33,8 @@ pub struct Pool {
     hold_off: u32,
     /// Workers of StartServers for which there was no room yet.
     to_start: u32,
+    /// Workers that ran when a reload was ordered.
+    pub ran: u32,
 }
 
 impl Pool {
@@ -73,7 +76,10 @@ impl System {
     pub(crate) fn start_pool(&mut self) {
         self.pool.rate = 1;
         if self.is_prefork() {
-            self.pool.to_start = self.server.start_workers;
+            self.pool.to_start = match self.pool.ran {
+                0 => self.server.start_workers,
+                ran => ran.min(self.most()),
+            };
             self.start_some();
         } else {
             let room = self.in_force.max_request_workers.saturating_sub(self.busy);

@@ -160,6 +160,9 @@ impl System {
         }
         self.ordered.push_back(wanted);
         if self.is_prefork() {
+            if self.ordered.len() == 1 {
+                self.pool.ran = self.pool.resident;
+            }
             self.retire();
         }
         self.schedule(self.server.reload_s, Kind::Reload, 0, 0);
