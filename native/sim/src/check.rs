@@ -28,7 +28,16 @@ pub fn server(server: &Server) -> Result<(), String> {
     at_least("memory_limit_bytes", server.memory_limit_bytes, 1.0)?;
     at_least("base_memory_bytes", server.base_memory_bytes, 0.0)?;
     at_least("worker_memory_bytes", server.worker_memory_bytes, 0.0)?;
-    at_least("swap_cost", server.swap_cost, 0.0)?;
+    at_least("swap_bytes_hz", server.swap_bytes_hz, 1.0)?;
+    at_least("status_timeout_s", server.status_timeout_s, 0.0)?;
+    for (name, value) in [
+        ("cold_ratio", server.cold_ratio),
+        ("lock_ratio", server.lock_ratio),
+    ] {
+        if !(0.0..=1.0).contains(&value) {
+            return Err(format!("server: {name} {value} is outside 0..1"));
+        }
+    }
     at_least("other_s", server.other_s, 0.0)?;
     at_least("reload_s", server.reload_s, 0.0)?;
     workers(i64::from(server.max_request_workers))?;

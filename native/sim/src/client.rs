@@ -87,6 +87,7 @@ impl System {
         let session = self.sessions.at(slot);
         let clients = &self.clients[session.population as usize];
         session.requests_left = clients.burst_requests.draw_count(&mut session.rng);
+        session.page_requests = session.requests_left;
         session.click_s = now_s;
         session.first = true;
         self.request(slot);
@@ -100,6 +101,8 @@ impl System {
         session.deadline_s = now_s + timeout_s;
         let (stamp, connected, timer) = (session.stamp, session.connected, session.timer);
         session.timer = true;
+        self.outstanding += 1;
+        self.meter.requests += 1;
         if !timer {
             self.schedule(timeout_s, Kind::Timeout, slot, stamp);
         }
@@ -123,7 +126,11 @@ impl System {
             return Ok(());
         }
         self.meter.errors += 1;
+        self.outstanding -= 1;
         self.census.failed += 1;
+        let later_pages = u64::from(session.pages_left.saturating_sub(1));
+        self.meter.unsent += u64::from(session.requests_left.saturating_sub(1))
+            + later_pages * u64::from(session.page_requests);
         session.abandoned = true;
         let population = u32::from(session.population);
         let queued_at_gate = session.stage == Stage::Queued && self.gate.is_there();
@@ -143,6 +150,7 @@ impl System {
     pub(crate) fn replied(&mut self, slot: u32) -> Result<(), String> {
         let now_s = self.now_s;
         self.meter.replies += 1;
+        self.outstanding -= 1;
         let session = self.sessions.at(slot);
         let clients = &self.clients[session.population as usize];
         session.deadline_s = f64::INFINITY;

@@ -1,6 +1,6 @@
 //! Egalitarian processor sharing over c cores, in O(log n) per event.
 //!
-//! With n requests on the cores each of them needs `pace = max(1, n / c) * slowdown` seconds for a second of its work. All
+//! With n requests on the cores each of them needs `pace = max(1, n / c)` seconds, times a slowdown, for a second of its work. All
 //! therefore gain the same amount of attained service, the virtual service time V with dV/dt = 1 / pace, and a request of demand d that enters at V leaves when
 //! V reaches V + d: a heap of these tags is all there is to keep (the virtual clock of fair queueing; Kleinrock 1967 for PS).
 
@@ -67,19 +67,23 @@ impl Cores {
         Some(key as u32)
     }
 
-    /// Share of the time of what is under way that the slowdown adds; 0 while nothing is.
-    pub fn stalled(&self) -> f64 {
-        match self.heap.is_empty() {
-            true => 0.0,
-            false => 1.0 - 1.0 / self.slowdown,
+    /// Every request needs this many times its work from now on.
+    pub fn slow_down(&mut self, now_s: f64, slowdown: f64) {
+        if slowdown != self.slowdown {
+            self.anchor(now_s);
+            self.slowdown = slowdown;
+            self.update();
         }
     }
 
-    /// Every request needs this many times its work from now on.
-    pub fn slow_down(&mut self, now_s: f64, slowdown: f64) {
-        self.anchor(now_s);
-        self.slowdown = slowdown;
-        self.update();
+    /// Cores whose work is what the slowdown adds.
+    pub fn stalled(&self) -> f64 {
+        self.busy() * (1.0 - 1.0 / self.slowdown)
+    }
+
+    /// Probability that some request is at what the slowdown adds, each independently.
+    pub fn pressure(&self) -> f64 {
+        1.0 - self.slowdown.powi(-(self.heap.len() as i32))
     }
 
     /// Cores at work.

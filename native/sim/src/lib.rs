@@ -9,7 +9,9 @@ mod client;
 mod cores;
 mod delays;
 mod gate;
+mod memory;
 mod meter;
+mod pool;
 mod population;
 mod session;
 mod system;
@@ -73,6 +75,7 @@ fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> 
                 now_s: system.now_s(),
                 readings: system.readings(),
                 samples: system.meter().served,
+                totals: system.totals(),
                 events: system.events(),
             })
         }

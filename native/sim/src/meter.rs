@@ -4,6 +4,20 @@ use std::collections::BTreeMap;
 
 use trimtab_wire::sim::Server;
 
+const PAGE_BYTES: f64 = 4096.0;
+
+/// What an Apache tells of itself on its status page alone.
+const FROM_STATUS: [&str; 8] = [
+    "busy_workers",
+    "idle_held_workers",
+    "idle_workers",
+    "request_rate_hz",
+    "service_time_s",
+    "burst_length",
+    "response_time_s",
+    "request_time_s",
+];
+
 /// How much of everything there is at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Levels {
@@ -11,12 +25,20 @@ pub struct Levels {
     pub waiting: f64,
     /// Workers that hold a connection.
     pub busy: f64,
+    /// Those of them that wait for its next request.
+    pub held: f64,
+    /// Requests that a client waits for.
+    pub outstanding: f64,
     /// Workers that are resident, busy or idle.
     pub resident: f64,
     /// Cores at work.
     pub cores: f64,
-    /// Share of the work that is slowed down by what does not fit into memory.
+    /// Memory demand, in bytes.
+    pub memory_bytes: f64,
+    /// Cores that wait for memory.
     pub stalled: f64,
+    /// Probability that some request does.
+    pub pressure: f64,
 }
 
 /// Sums since the start of the measuring interval.
@@ -38,6 +60,8 @@ pub struct Meter {
     pub served: u64,
     /// Time from a request's start in a worker to its reply's end, summed.
     pub service_s: f64,
+    /// Requests that a client sent.
+    pub requests: u64,
     /// Replies that a client still waited for.
     pub replies: u64,
     /// Pages completed.
@@ -46,6 +70,8 @@ pub struct Meter {
     pub page_s: f64,
     /// Requests given up by the client.
     pub errors: u64,
+    /// Requests that their visits would still have made.
+    pub unsent: u64,
 }
 
 impl Meter {
@@ -54,9 +80,13 @@ impl Meter {
         self.elapsed_s += elapsed_s;
         self.integral.waiting += levels.waiting * elapsed_s;
         self.integral.busy += levels.busy * elapsed_s;
+        self.integral.held += levels.held * elapsed_s;
+        self.integral.outstanding += levels.outstanding * elapsed_s;
+        self.integral.memory_bytes += levels.memory_bytes * elapsed_s;
         self.integral.resident += levels.resident * elapsed_s;
         self.integral.cores += levels.cores * elapsed_s;
         self.integral.stalled += levels.stalled * elapsed_s;
+        self.integral.pressure += levels.pressure * elapsed_s;
     }
 
     /// The readings by metric name; what had no sample is absent.
@@ -75,19 +105,27 @@ impl Meter {
         put("listen_overflow_rate_hz", per_second(self.overflows));
         put("request_rate_hz", per_second(self.served));
         put("busy_workers", average(self.integral.busy));
+        put("idle_held_workers", average(self.integral.held));
         let idle = self.integral.resident - self.integral.busy;
         put("idle_workers", average(idle).max(0.0));
         put("cpu_ratio", average(self.integral.cores) / server.cores);
-        let memory =
-            server.base_memory_bytes + server.worker_memory_bytes * average(self.integral.resident);
+        let memory = average(self.integral.memory_bytes);
         put("memory_bytes", memory);
         put("memory_limit_bytes", server.memory_limit_bytes);
         put("memory_ratio", memory / server.memory_limit_bytes);
-        put("memory_pressure_ratio", average(self.integral.stalled));
+        put("memory_pressure_ratio", average(self.integral.pressure));
+        put(
+            "swap_in_rate_hz",
+            average(self.integral.stalled) * server.swap_bytes_hz / PAGE_BYTES,
+        );
         put("worker_memory_bytes", server.worker_memory_bytes);
         put("client_request_rate_hz", per_second(self.replies));
         put("client_page_rate_hz", per_second(self.pages));
         put("client_error_rate_hz", per_second(self.errors));
+        put(
+            "client_outstanding_requests",
+            average(self.integral.outstanding),
+        );
         if self.pages > 0 {
             put("client_page_time_s", self.page_s / self.pages as f64);
         }
@@ -102,6 +140,9 @@ impl Meter {
                 put("burst_length", burst);
                 put("response_time_s", delay + burst * service); // Eq. (1) of liu2003
                 put("request_time_s", delay / burst + service);
+            }
+            if server.status_timeout_s > 0.0 && delay > server.status_timeout_s {
+                readings.retain(|name, _| !FROM_STATUS.contains(&name.as_str()));
             }
         }
         readings

@@ -30,10 +30,16 @@ pub struct Session {
     pub deadline_s: f64,
     /// When the server closes the idle connection; infinite when it will not.
     pub expiry_s: f64,
+    /// Time off the cores that follows the work under way, in seconds.
+    pub off_s: f64,
+    /// Work and time off the cores after the lock is given back, in seconds.
+    pub rest_s: (f64, f64),
     /// Which use of the slot this is.
     pub stamp: u32,
     /// Pages to come, with the one under way.
     pub pages_left: u32,
+    /// Requests of this page.
+    pub page_requests: u32,
     /// Requests of this page to come, with the one under way.
     pub requests_left: u32,
     /// Whose it is.
@@ -46,6 +52,10 @@ pub struct Session {
     pub first: bool,
     /// True while a worker holds its connection.
     pub connected: bool,
+    /// True while its worker waits for the next request.
+    pub held: bool,
+    /// True while it holds the lock.
+    pub locking: bool,
     /// True when its worker closes it after the request under way, because of a reload.
     pub closing: bool,
     /// True when the client has given up and the server does not know.
@@ -80,14 +90,19 @@ impl Slab {
             since_s: 0.0,
             deadline_s: f64::INFINITY,
             expiry_s: f64::INFINITY,
+            off_s: 0.0,
+            rest_s: (0.0, 0.0),
             stamp,
             pages_left: pages,
+            page_requests: 0,
             requests_left: 0,
             population,
             stage: Stage::Between,
             losses: 0,
             first: true,
             connected: false,
+            held: false,
+            locking: false,
             closing: false,
             abandoned: false,
             timer: false,

@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::rngs::SmallRng;
 use rand::SeedableRng;
-use trimtab_wire::sim::Server;
+use trimtab_wire::sim::{Server, Totals};
 use trimtab_wire::workload::Population;
 
 use crate::calendar::{Calendar, Event, Kind};
 use crate::check;
 use crate::cores::Cores;
 use crate::gate::Gate;
+use crate::memory::{self, Memory};
 use crate::meter::{Levels, Meter};
+use crate::pool::Pool;
 use crate::population::Clients;
 use crate::session::Slab;
 
@@ -58,10 +60,20 @@ pub struct System {
     pub(crate) queue: VecDeque<u32>,
     pub(crate) gate: Gate,
     pub(crate) busy: u32,
-    pub(crate) resident: u32,
+    /// Those of the busy that wait for the next request of their connection.
+    pub(crate) held: u32,
+    /// Requests that a client waits for.
+    pub(crate) outstanding: u32,
+    pub(crate) pool: Pool,
+    pub(crate) memory: Memory,
+    /// Requests that wait for the lock, and whether one has it.
+    pub(crate) lock_queue: VecDeque<u32>,
+    pub(crate) locked: bool,
     pub(crate) in_force: Configuration,
     pub(crate) ordered: VecDeque<Configuration>,
     pub(crate) meter: Meter,
+    /// What clients had before the measuring interval.
+    pub(crate) earlier: Totals,
     pub(crate) census: Census,
 }
 
@@ -104,9 +116,15 @@ impl System {
             queue: VecDeque::new(),
             gate,
             busy: 0,
-            resident: 0,
+            held: 0,
+            outstanding: 0,
+            pool: Pool::default(),
+            memory: Memory::default(),
+            lock_queue: VecDeque::new(),
+            locked: false,
             ordered: VecDeque::new(),
             meter: Meter::default(),
+            earlier: Totals::default(),
             census: Census {
                 started: 0,
                 ended: 0,
@@ -114,7 +132,7 @@ impl System {
                 active: 0,
             },
         };
-        system.spawn_spares();
+        system.start_pool();
         system.schedule(1.0, Kind::Maintain, 0, 0);
         system.open_doors()?;
         Ok(system)
@@ -141,6 +159,12 @@ impl System {
             }
         }
         self.ordered.push_back(wanted);
+        if self.is_prefork() {
+            if self.ordered.len() == 1 {
+                self.pool.ran = self.pool.resident;
+            }
+            self.retire();
+        }
         self.schedule(self.server.reload_s, Kind::Reload, 0, 0);
         if self.server.reload_s == 0.0 {
             self.advance(0.0)?;
@@ -173,6 +197,9 @@ impl System {
             } else if let Some(event) = self.calendar.pop() {
                 self.happen(event)?;
             }
+            let working = self.busy - self.held;
+            let slowdown = self.memory.slowdown(&self.server, self.pool, working);
+            self.cores.slow_down(self.now_s, slowdown);
         }
         self.pass(end_s);
         Ok(())
@@ -180,6 +207,7 @@ impl System {
 
     /// Starts a new measuring interval.
     pub fn begin(&mut self) {
+        self.earlier = self.totals();
         self.meter = Meter::default();
         self.gate.begin(self.now_s);
     }
@@ -187,6 +215,16 @@ impl System {
     /// What was measured since `begin`.
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// What clients had since the start, whenever the measuring interval began.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            waited_s: self.earlier.waited_s + self.meter.integral.outstanding,
+            replies: self.earlier.replies + self.meter.replies,
+            given_up: self.earlier.given_up + self.meter.errors,
+            unsent: self.earlier.unsent + self.meter.unsent,
+        }
     }
 
     /// Readings since `begin` by metric name.
@@ -223,6 +261,11 @@ impl System {
     /// Connections that workers hold, by class in order of priority.
     pub fn in_service(&self) -> Vec<u32> {
         self.gate.in_service().collect()
+    }
+
+    /// Requests that a client waits for.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
     }
 
     /// Sessions by what became of them; the active ones are counted, not inferred.
@@ -265,9 +308,13 @@ impl System {
         let levels = Levels {
             waiting: (self.queue.len() + self.gate.waiting()) as f64,
             busy: f64::from(self.busy),
-            resident: f64::from(self.resident),
+            held: f64::from(self.held),
+            outstanding: f64::from(self.outstanding),
+            resident: f64::from(self.pool.resident),
             cores: self.cores.busy(),
+            memory_bytes: memory::demand_bytes(&self.server, self.pool),
             stalled: self.cores.stalled(),
+            pressure: self.cores.pressure(),
         };
         self.meter.pass(elapsed_s, levels);
         self.now_s = until_s;
@@ -278,7 +325,10 @@ impl System {
         match event.kind {
             Kind::Step => return self.step(slot, stamp),
             Kind::Arrival => return self.arrive(slot, stamp),
-            Kind::Reload => return self.reload(),
+            Kind::Reload => {
+                self.reload();
+                return Ok(());
+            }
             Kind::Maintain => {
                 self.maintain();
                 return Ok(());
@@ -289,7 +339,7 @@ impl System {
             return Ok(());
         }
         match event.kind {
-            Kind::DelayEnd => return self.served(slot),
+            Kind::DelayEnd => return self.worked(slot),
             Kind::KeepAliveEnd => self.close_idle(slot),
             Kind::NextObject => self.request(slot),
             Kind::Click => self.click(slot),

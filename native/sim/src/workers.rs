@@ -1,15 +1,9 @@
-//! The server's side: accept queue or connection scheduler, workers, keep-alive, memory, reload.
-//!
-//! Memory is that of the resident workers, busy or idle, as with Apache's prefork: a worker is spawned when a connection needs
-//! one (at once; Apache doubles its spawning rate each second up to 32) and stays until more than `spare_workers` are idle, when one of them
-//! ends each second. A reload ends the idle ones and starts spares anew; a busy one ends with its connection.
+//! The server's side: accept queue or connection scheduler, requests in workers, the lock, keep-alive.
 
 use crate::calendar::Kind;
+use crate::memory;
 use crate::session::Stage;
 use crate::system::System;
-
-/// Period of the server's look at its spare workers, as Apache's idle server maintenance.
-const MAINTENANCE_S: f64 = 1.0;
 
 /// Pause before the first repetition of a lost SYN (RFC 6298); it doubles each time: 1, 3, 7 s after the first.
 const SYN_TIMEOUT_S: f64 = 1.0;
@@ -25,7 +19,7 @@ impl System {
             return;
         }
         let full = self.queue.len() >= self.server.accept_queue as usize;
-        let idle = self.queue.is_empty() && self.busy < self.in_force.max_request_workers;
+        let idle = self.queue.is_empty() && self.worker_is_free();
         let now_s = self.now_s;
         let session = self.sessions.at(slot);
         if full && !idle {
@@ -59,7 +53,7 @@ impl System {
 
     /// Free workers take connections from the head of the queue, or from where the gate says.
     pub(crate) fn accept(&mut self) {
-        while self.busy < self.in_force.max_request_workers {
+        while self.worker_is_free() {
             let next = match self.gate.is_there() {
                 true => self.gate.dispatch(self.now_s),
                 false => self.queue.pop_front(),
@@ -67,42 +61,103 @@ impl System {
             let Some(slot) = next else {
                 return;
             };
-            self.busy += 1;
-            self.set_resident(self.resident.max(self.busy));
+            let first = self.take_worker();
             let now_s = self.now_s;
             let session = self.sessions.at(slot);
             session.connected = true;
             session.closing = false;
             self.meter.accepted += 1;
             self.meter.waited_s += now_s - session.since_s;
-            self.serve(slot);
+            self.begin_request(slot, first);
         }
     }
 
-    /// A worker begins with a request on the connection that it holds.
+    /// A worker goes on with the next request of the connection that it holds.
     pub(crate) fn serve(&mut self, slot: u32) {
+        self.begin_request(slot, false);
+    }
+
+    fn begin_request(&mut self, slot: u32, first: bool) {
         let now_s = self.now_s;
-        let demand_s = self.demand_s(slot);
+        let cpu_s = self.demand_s(slot);
+        self.let_go(slot);
+        self.memory.count(cpu_s);
+        let eviction_s = match first {
+            true => memory::eviction_s(&self.server, self.pool),
+            false => 0.0,
+        };
+        let work_s = cpu_s + eviction_s;
+        let (off_s, lock) = (self.server.other_s, self.server.lock_ratio);
         let session = self.sessions.at(slot);
         session.since_s = now_s;
         session.expiry_s = f64::INFINITY;
         session.stage = Stage::Served;
-        if demand_s > 0.0 {
-            self.cores.enter(now_s, slot, demand_s);
+        if lock == 0.0 {
+            self.work(slot, work_s, off_s);
+            return;
+        }
+        session.rest_s = ((1.0 - lock) * work_s, (1.0 - lock) * off_s);
+        session.locking = true;
+        if self.locked {
+            // Its own part under the lock, until it is its turn.
+            session.off_s = work_s;
+            self.lock_queue.push_back(slot);
+        } else {
+            self.locked = true;
+            self.work(slot, lock * work_s, lock * off_s);
+        }
+    }
+
+    /// A request goes on the cores, and off them afterwards.
+    fn work(&mut self, slot: u32, work_s: f64, off_s: f64) {
+        let now_s = self.now_s;
+        let session = self.sessions.at(slot);
+        session.off_s = off_s;
+        if work_s > 0.0 {
+            self.cores.enter(now_s, slot, work_s);
         } else {
             let stamp = session.stamp;
-            self.schedule(self.server.other_s, Kind::DelayEnd, slot, stamp);
+            self.schedule(off_s, Kind::DelayEnd, slot, stamp);
         }
     }
 
     /// A request's work on the cores is done.
     pub(crate) fn computed(&mut self, slot: u32) -> Result<(), String> {
-        if self.server.other_s > 0.0 {
-            let stamp = self.sessions.at(slot).stamp;
-            self.schedule(self.server.other_s, Kind::DelayEnd, slot, stamp);
+        let session = self.sessions.at(slot);
+        if session.off_s > 0.0 {
+            let (off_s, stamp) = (session.off_s, session.stamp);
+            self.schedule(off_s, Kind::DelayEnd, slot, stamp);
+            return Ok(());
+        }
+        self.worked(slot)
+    }
+
+    /// A request is done with the lock, or altogether.
+    pub(crate) fn worked(&mut self, slot: u32) -> Result<(), String> {
+        let session = self.sessions.at(slot);
+        if !session.locking {
+            return self.served(slot);
+        }
+        session.locking = false;
+        let (work_s, off_s) = session.rest_s;
+        self.pass_lock();
+        if work_s + off_s > 0.0 {
+            self.work(slot, work_s, off_s);
             return Ok(());
         }
         self.served(slot)
+    }
+
+    /// The next request that waits for the lock has it.
+    fn pass_lock(&mut self) {
+        let lock = self.server.lock_ratio;
+        match self.lock_queue.pop_front() {
+            Some(next) => {
+                let work_s = self.sessions.at(next).off_s;
+                self.work(next, lock * work_s, lock * self.server.other_s);
+            }
+            None => self.locked = false,
+        }
     }
 
     /// A request is served.
@@ -132,7 +187,11 @@ impl System {
         }
         if limit_s == 0.0 {
             self.release(slot);
-        } else if pause_s > limit_s {
+            return;
+        }
+        self.sessions.at(slot).held = true;
+        self.held += 1;
+        if pause_s > limit_s {
             let expiry_s = self.now_s + limit_s;
             let session = self.sessions.at(slot);
             session.expiry_s = expiry_s;
@@ -148,8 +207,16 @@ impl System {
         }
     }
 
+    /// A worker no longer waits for the next request.
+    fn let_go(&mut self, slot: u32) {
+        let session = self.sessions.at(slot);
+        self.held -= u32::from(session.held);
+        session.held = false;
+    }
+
     /// The connection of a session is closed; its worker is free.
     pub(crate) fn release(&mut self, slot: u32) {
+        self.let_go(slot);
         let session = self.sessions.at(slot);
         session.expiry_s = f64::INFINITY;
         if !session.connected {
@@ -164,53 +231,8 @@ impl System {
             self.gate.leave(self.now_s, class);
         }
         if ends {
-            self.set_resident(self.resident - 1);
+            self.end_old();
         }
         self.accept();
-    }
-
-    /// An ordered change comes into force, as by a graceful restart: idle connections are closed at once, the others after
-    /// the request under way; their workers count against the new limit until then.
-    pub(crate) fn reload(&mut self) -> Result<(), String> {
-        if let Some(wanted) = self.ordered.pop_front() {
-            self.in_force = wanted;
-        }
-        for slot in 0..self.sessions.slots() {
-            let session = self.sessions.at(slot);
-            session.closing = session.connected;
-            if session.stage == Stage::Between {
-                self.release(slot);
-            }
-        }
-        self.spawn_spares();
-        self.accept();
-        Ok(())
-    }
-
-    /// Ends all idle workers and starts the spare ones.
-    pub(crate) fn spawn_spares(&mut self) {
-        let room = self.in_force.max_request_workers.saturating_sub(self.busy);
-        self.set_resident(self.busy + room.min(self.server.spare_workers));
-    }
-
-    /// The server's look at its spare workers: one ends when there are too many.
-    pub(crate) fn maintain(&mut self) {
-        if self.resident - self.busy > self.server.spare_workers {
-            self.set_resident(self.resident - 1);
-        }
-        self.schedule(MAINTENANCE_S, Kind::Maintain, 0, 0);
-    }
-
-    /// Past the memory limit everything takes longer, in proportion to what does not fit.
-    fn set_resident(&mut self, workers: u32) {
-        if workers == self.resident {
-            return;
-        }
-        self.resident = workers;
-        let demand =
-            self.server.base_memory_bytes + self.server.worker_memory_bytes * f64::from(workers);
-        let excess = (demand / self.server.memory_limit_bytes - 1.0).max(0.0);
-        self.cores
-            .slow_down(self.now_s, 1.0 + self.server.swap_cost * excess);
     }
 }

@@ -133,11 +133,20 @@ fn past_the_memory_limit_work_takes_longer() {
         base_memory_bytes: 5e5,
         worker_memory_bytes: 1e6,
         spare_workers: 1,
-        swap_cost: 4.0,
+        swap_bytes_hz: 1e7,
         ..exact(1)
     };
-    let system = after(tight, &[one_session(0.1)], 10.0);
-    close(system.meter().service_s, 0.1 * (1.0 + 4.0 * 0.5));
+    let clients = [Population {
+        burst_requests: constant(2.0),
+        ..one_session(0.1)
+    }];
+    let mut system = after(tight, &clients, 10.0);
+    // Half a megabyte does not fit: room is made for it once, and it comes back for each request, half as much again as it is,
+    // because one request needs half as much again as there is.
+    let (evicted_s, slowdown) = (0.05, 1.0 + 0.05 * 1.5_f64.powi(3) / 0.1);
+    close(system.meter().service_s, (0.2 + evicted_s) * slowdown);
+    system.begin();
+    system.advance(1.0).unwrap();
     close(system.readings()["memory_ratio"], 1.5);
 }
 

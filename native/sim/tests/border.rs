@@ -78,9 +78,9 @@ fn a_server_outside_its_domain_is_refused_by_name() {
             },
         ),
         (
-            "swap_cost",
+            "swap_bytes_hz",
             Server {
-                swap_cost: f64::INFINITY,
+                swap_bytes_hz: f64::INFINITY,
                 ..good.clone()
             },
         ),

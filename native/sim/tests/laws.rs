@@ -14,7 +14,8 @@ use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Ste
 prop_compose! {
     fn any_server()(
         workers in 1_u32..40, keep_ms in prop_oneof![Just(0_u32), 1_u32..2000], accept_queue in 0_u32..60,
-        cores in 0.3..4.0_f64, worker_memory in 1e6..3e7_f64, spare in 0_u32..12, swap_cost in 0.0..20.0_f64,
+        cores in 0.3..4.0_f64, worker_memory in 1e6..3e7_f64, spare in 0_u32..12, start in prop_oneof![Just(0_u32), 1_u32..12], cold_ratio in 0.0..1.0_f64,
+        lock_ratio in prop_oneof![Just(0.0), 0.0..1.0_f64],
         other_s in prop_oneof![Just(0.0), 0.001..0.05_f64], exponential in any::<bool>(), reload_s in 0.0..1.0_f64,
     ) -> Server {
         Server {
@@ -26,7 +27,12 @@ prop_compose! {
             base_memory_bytes: 4e7,
             worker_memory_bytes: worker_memory,
             spare_workers: spare,
-            swap_cost,
+            cold_ratio,
+            start_workers: start,
+            min_spare_workers: spare / 2,
+            swap_bytes_hz: 1.4e9,
+            lock_ratio,
+            status_timeout_s: 0.0,
             other_s,
             exponential_service: exponential,
             reload_s,

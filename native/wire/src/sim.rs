@@ -34,14 +34,30 @@ pub struct Server {
     pub memory_limit_bytes: f64,
     /// Memory of the server without workers.
     pub base_memory_bytes: f64,
-    /// Memory per resident worker, busy or idle.
+    /// Memory per worker that has served, busy or idle.
     pub worker_memory_bytes: f64,
-    /// Idle workers that stay resident; of more, one ends each second, as with Apache's MaxSpareServers.
+    /// Share of it that no request touches again once it was made.
+    #[serde(default)]
+    pub cold_ratio: f64,
+    /// Workers that are started with the server, as with Apache's StartServers; from then on its prefork rules hold. 0: workers are there
+    /// the moment they are needed.
+    #[serde(default)]
+    pub start_workers: u32,
+    /// Idle workers below which more are started, as with Apache's MinSpareServers.
+    #[serde(default)]
+    pub min_spare_workers: u32,
+    /// Idle workers that stay; of more, one ends each second, as with Apache's MaxSpareServers.
     pub spare_workers: u32,
-    /// Slowdown past the limit: CPU work is multiplied by 1 + swap_cost * (demand / limit - 1) there.
-    pub swap_cost: f64,
+    /// Bytes per second that one core brings back from swap, or puts there.
+    pub swap_bytes_hz: f64,
     /// Service time not spent on a core (disk, network), per request.
     pub other_s: f64,
+    /// Share of a request, on a core and off it, under a lock that one worker holds at a time.
+    #[serde(default)]
+    pub lock_ratio: f64,
+    /// Wait in the accept queue from which the status page does not answer, as it waits there too; 0: it always does.
+    #[serde(default)]
+    pub status_timeout_s: f64,
     /// True draws each request's CPU demand from an exponential distribution; false makes it constant.
     pub exponential_service: bool,
     /// Time a change takes to come into force.
@@ -81,6 +97,20 @@ pub enum Order {
     Begin {},
 }
 
+/// What clients had since the start of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// Time that all of them together waited for a reply, in seconds.
+    pub waited_s: f64,
+    /// Replies that they waited for.
+    pub replies: u64,
+    /// Requests that they gave up.
+    pub given_up: u64,
+    /// Requests that a visit would still have made that ended with one given up; every page counted like its last.
+    pub unsent: u64,
+}
+
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -100,6 +130,8 @@ pub enum Answer {
         readings: BTreeMap<String, f64>,
         /// Requests completed.
         samples: u64,
+        /// What clients had since the start.
+        totals: Totals,
         /// Events processed since the start.
         events: u64,
     },

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runner.add_argument(
         "--part", action="append", default=[], metavar="NAME", help="a part of it; may be repeated (default all)"
     )
-    runner.add_argument("--seeds", default="1,2,3", help="one repeat for each (default 1,2,3)")
+    runner.add_argument("--seeds", default="1,2,3", help="one repeat for each, such as 1-9 (default 1,2,3)")
     runner.add_argument("--quiet", action="store_true", help="say which run is under way, not each window")
     runner.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
     for one in (runner, writer):
@@ -73,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
         lab = discovery.load(ROOM, args.experiment).LAB
         store = Store(args.store or default_path(), create=False)
         try:
-            lab.write(_numbers(args.runs), Context(store, args.results, args.report, say=print))
+            lab.write(_numbers("--runs", args.runs), Context(store, args.results, args.report, say=print))
         finally:
             store.close()
         return 0
     return _run(args)
 
 
-def _numbers(text: str) -> list[int]:
-    """Run numbers from a list with ranges.
+def _numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from a list with ranges.
 
     Raises:
         UsageError: it is not one.
@@ -90,7 +90,7 @@ def _numbers(text: str) -> list[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
-            raise UsageError(f"--runs {text!r}: write numbers and ranges with commas, such as 1-27,30")
+            raise UsageError(f"{option} {text!r}: write numbers and ranges with commas, such as 1-27,30")
         numbers += range(int(first), int(last or first) + 1)
     return numbers
 
@@ -99,7 +99,7 @@ def _run(args: argparse.Namespace) -> int:
     """Runs an experiment."""
     lab: Lab = discovery.load(ROOM, args.experiment).LAB
     chosen(lab.parts, tuple(args.part))
-    seeds = _seeds(args.seeds)
+    seeds = tuple(_numbers("--seeds", args.seeds))
     writable(args.report, "the report")
     with stopping() as stop:
         store = Store(args.store or default_path())
@@ -122,15 +122,3 @@ def _teller(args: argparse.Namespace, lab: Lab) -> Callable[[Event], None]:
     if args.quiet:
         return lambda event: None
     return Lines(lab.knobs, lab.objective, decides=True)
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    """The seeds.
-
-    Raises:
-        UsageError: they are not whole numbers.
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--seeds {text!r}: write whole numbers with commas, such as 1,2,3") from None

@@ -35,12 +35,17 @@ class SimulatedServer:
         cores: cores that the workers share.
         memory_limit_bytes: memory that the server may use, in bytes.
         base_memory_bytes: memory without workers, in bytes.
-        worker_memory_bytes: memory per resident worker, busy or idle, in bytes.
-        spare_workers: idle workers that stay resident; Apache's MaxSpareServers.
-        swap_cost: past the memory limit CPU work is multiplied by 1 + swap_cost * (demand / limit - 1); at 10 the
-            model is slower at 40 workers and faster at 80 than a real prefork under such a limit was.
+        worker_memory_bytes: memory per worker that has served, busy or idle, in bytes; a tenth until then.
+        cold_ratio: share of it that no request touches again.
+        start_workers: workers started with the server, from then on by the rules of Apache's prefork; its
+            StartServers. 0: workers are there the moment they are needed.
+        min_spare_workers: idle workers below which more are started; Apache's MinSpareServers.
+        spare_workers: idle workers that stay; Apache's MaxSpareServers.
+        swap_bytes_hz: bytes per second that one core brings back from swap; fitted to a prefork with swap on zram.
         request_cpu_s: CPU seconds of a request whose URL names none.
         other_s: service time off the cores per request, in seconds.
+        lock_ratio: share of a request under a lock that one worker holds at a time.
+        status_timeout_s: wait in the accept queue from which the status page does not answer; 0 for always.
         exponential_service: True for exponential CPU times, False for constant ones.
         reload_s: seconds until a change is in force.
     """
@@ -53,10 +58,15 @@ class SimulatedServer:
     memory_limit_bytes: float = 400.0 * MIB
     base_memory_bytes: float = 40.0 * MIB
     worker_memory_bytes: float = 12.0 * MIB
+    cold_ratio: float = 0.0
+    start_workers: int = 0
+    min_spare_workers: int = 0
     spare_workers: int = 10
-    swap_cost: float = 10.0
+    swap_bytes_hz: float = 1.4e9
     request_cpu_s: float = 0.0022
     other_s: float = 0.0
+    lock_ratio: float = 0.0
+    status_timeout_s: float = 0.0
     exponential_service: bool = True
     reload_s: float = 0.2
 

@@ -7,8 +7,11 @@ model, never of a server.
 With classes of clients the connection scheduler of lu2001 (Section 4.1, not preemptive) stands in place of the
 accept queue: a queue for each class, process budgets and the worker limit as live knobs, readings for each class.
 
-Not modelled: the network, disks, workers that take time to spawn, requests that cost memory of their own, queues of
-classes that refuse.
+With `start_workers` its pool grows, shrinks and restarts by the rules of Apache's prefork; without, workers are there
+the moment they are needed. Memory that requests touch comes back from swap where it does not fit; the rest costs its
+eviction once.
+
+Not modelled: the network, disks, requests that cost memory of their own, queues of classes that refuse.
 """
 
 from __future__ import annotations
@@ -99,6 +102,15 @@ class Simulated(Plant):
             PlantGone: the simulator has ended.
         """
         return _configuration(self._link.ask({"type": "advance", "duration_s": 0.0}))
+
+    def totals(self) -> Mapping[str, float]:
+        """What clients had since the start: `waited_s` together, `replies`, requests `given_up`.
+
+        Raises:
+            PlantGone: the simulator has ended.
+        """
+        totals: Mapping[str, float] = self._link.ask({"type": "read"})["totals"]
+        return totals
 
     def commit(self, prepared: Prepared) -> Applied:
         """Orders the changes, lets the reload time pass if one of them needs it, and reads back.

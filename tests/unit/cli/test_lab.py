@@ -10,12 +10,12 @@ from tests.unit.cli.conftest import Trimtab
 from trimtab.lab.liu2003 import PARTS
 
 BAD = [
-    (["run", "nosuch"], "unknown lab 'nosuch': there are demo, harm, liu2003"),
+    (["run", "nosuch"], "unknown lab 'nosuch': there are battery, demo, harm, liu2003"),
     (["run", "liu2003", "--part", "nosuch"], "unknown part 'nosuch': there are sweep-dynamic, "),
     (["run", "demo", "--part", "switch"], "unknown part 'switch': there are demo"),
-    (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write whole numbers with commas"),
-    (["run", "liu2003", "--seeds", ""], "--seeds '': write whole numbers with commas"),
-    (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write whole numbers with commas"),
+    (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write numbers and ranges with commas"),
+    (["run", "liu2003", "--seeds", ""], "--seeds '': write numbers and ranges with commas"),
+    (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write numbers and ranges with commas"),
     (["run", "demo", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
     (["run"], "the following arguments are required: NAME"),
     ([], "the following arguments are required: ACTION"),

@@ -168,7 +168,7 @@ def test_lowering_the_limit_recovers_a_server_that_swaps(build: Build) -> None:
     plant.apply({"max_request_workers": 26})
     recovered = reading_after(plant, 120.0, 30.0)
     assert swapping["memory_ratio"] > 4.0
-    assert recovered["response_time_s"] < swapping["response_time_s"] / 100
+    assert recovered["request_rate_hz"] > 50 * swapping["request_rate_hz"]
 
 
 def test_a_url_without_a_cost_takes_the_servers_and_one_with_a_cost_keeps_it(build: Build) -> None:
@@ -183,7 +183,7 @@ def test_a_url_without_a_cost_takes_the_servers_and_one_with_a_cost_keeps_it(bui
     ("server", "says"),
     [
         (SimulatedServer(cores=0.0), "cores"),
-        (SimulatedServer(swap_cost=-1.0), "swap_cost"),
+        (SimulatedServer(swap_bytes_hz=0.0), "swap_bytes_hz"),
         (SimulatedServer(max_request_workers=300), "max_request_workers 300 is outside 1..256"),
     ],
 )

@@ -1,0 +1,105 @@
+"""The table and the figure of a battery: pure functions of its draws."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from trimtab.drawing import Figure
+from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
+from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, svg
+
+HARM = 1.10
+"""What the goal allows against leaving alone in 99 % of the draws."""
+TO_GAIN = 1.3
+"""How many times better the best fixed setting has to be for a gain to count."""
+LISTED = 10
+
+
+def summary(found: Sequence[Drawn]) -> str:
+    """The outcome as Markdown: all methods, then the draws in which trim lost or left most."""
+    if not found:
+        return "no draw was finished\n"
+    names = [label for label in found[0].runs if label != ALONE and not label[0].isdigit()]
+    lines = [
+        f"{len(found)} draws, seeds {found[0].scenario.seed} to {found[-1].scenario.seed}. Ratios are of what all "
+        "clients waited together to the same with the server left alone; a gain is there where the best fixed "
+        f"setting is {TO_GAIN:g} times better.",
+        "",
+        "| method | median | 90 % | 99 % | max | mean of log | "
+        f"at most {HARM:g} | median share of the gain | draws with one |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *(_row(name, found) for name in names),
+        _row("best fixed", found),
+        "",
+        "## Most harm",
+        "",
+        *_listed(sorted(found, key=lambda one: -one.ratio)),
+        "## Most left of a gain",
+        "",
+        *_listed(sorted(_with_gain(found), key=lambda one: -one.ratio * one.to_gain)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _with_gain(found: Sequence[Drawn]) -> list[Drawn]:
+    return [one for one in found if one.to_gain >= TO_GAIN]
+
+
+def _ratio(one: Drawn, name: str) -> float:
+    return one.to_alone(name if name in one.runs else one.best_fixed)
+
+
+def _row(name: str, found: Sequence[Drawn]) -> str:
+    """One method against all draws."""
+    values = sorted(_ratio(one, name) for one in found)
+    low = [1 / max(value, 1e-9) for value in values]
+    shares = [(1 - _ratio(one, name)) / (1 - 1 / one.to_gain) for one in _with_gain(found)]
+    quantiles = " | ".join(f"{_quantile(values, q):.3f}" for q in (0.5, 0.9, 0.99, 1.0))
+    harmless = sum(value <= HARM for value in values) / len(values)
+    share = f"{statistics.median(shares):.0%}" if shares else "-"
+    mean_log = -statistics.fmean(map(math.log, low))
+    return f"| {name} | {quantiles} | {mean_log:+.3f} | {harmless:.1%} | {share} | {len(shares)} |"
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    """By nearest rank: a draw's own value, so that the worst stays in sight."""
+    return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
+
+
+def _listed(worst: Sequence[Drawn]) -> list[str]:
+    """Draws with what trim did in them."""
+    lines = []
+    for one in worst[:LISTED]:
+        s, trim, alone, best = one.scenario, one.runs[TRIM], one.runs[ALONE], one.runs[one.best_fixed]
+        lines += [
+            f"- seed {s.seed}: trim {one.ratio:.3f}, best fixed ({one.best_fixed}) {1 / one.to_gain:.3f}; "
+            f"{s.shape}, {s.clients}, load {s.load_ratio:.2f}, {s.pool} pool of {s.max_request_workers}, "
+            f"hot memory for {s.fitting_workers:.0f}, cold {s.cold_ratio:.2f}, CPU {s.cpu_s * 1e3:.0f} ms, "
+            f"wait {s.wait_s * 1e3:.0f} ms, lock {s.lock_ratio:.2f}, keep-alive {s.keep_alive_s:g} s, "
+            f"think {s.think_s:.1f} s, burst {s.burst}, patience {s.patience_s:.0f} s; "
+            f"given up {alone.given_up:.0f}, trim {trim.given_up:.0f}, best {best.given_up:.0f}",
+            *(f"    - {move}" for move in trim.moves),
+            f"    - in the end: {trim.said}",
+        ]
+    return [*lines, ""]
+
+
+def ratios(found: Sequence[Drawn]) -> str:
+    """Sorted ratios to leaving alone, trim and the best fixed setting, with what the goal allows."""
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        for name, colour, text in ((TRIM, ORANGE, "trim"), ("best fixed", GREEN, "best fixed setting")):
+            values = sorted(_ratio(one, name) for one in found)
+            axes.plot([100 * (k + 0.5) / len(values) for k in range(len(values))], values, color=colour, label=text)
+        for value, colour in ((1.0, GREY), (HARM, BLUE)):
+            axes.axhline(value, color=colour, linewidth=0.9, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_xlabel("draws, sorted by each [%]")
+        axes.set_ylabel("clients waited, to left alone")
+        axes.legend()
+
+    return svg(draw, 6.8, 3.8)
