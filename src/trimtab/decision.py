@@ -84,12 +84,12 @@ def decide(standing: Standing, window: Window, controller: Controller, oversight
         oversight: what stands between the controller and the plant.
     """
     judge = oversight.judge
-    judge_state, judgement, workload = standing.judge_state, None, 0
+    judge_state, judgement, refuted = standing.judge_state, None, frozenset[tuple[str, int]]()
     back: Mapping[str, int] = {}
     if judge is not None:
         judge_state, back = judge.judge(judge_state, window)
-        judgement, workload = judge_state.judgement, judge_state.workloads
-    state, proposed = controller.step(standing.state, Trial(window, standing.fate, judgement, workload))
+        judgement, refuted = judge_state.judgement, judge_state.refuted
+    state, proposed = controller.step(standing.state, Trial(window, standing.fate, judgement, refuted))
     guard_states, move = review_all(oversight.guards, standing.guard_states, window, proposed)
     if back:
         said = ", ".join(f"{name} {value}" for name, value in back.items())

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use trimtab_wire::sim::Server;
 
 const PAGE_BYTES: f64 = 4096.0;
+/// Swap that is left: more than any pool here can fill, as its stalls end all growth before.
+const SWAP_FREE_BYTES: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
 
 /// What an Apache tells of itself on its status page alone.
 const FROM_STATUS: [&str; 8] = [
@@ -112,6 +114,7 @@ impl Meter {
         let memory = average(self.integral.memory_bytes);
         put("memory_bytes", memory);
         put("memory_limit_bytes", server.memory_limit_bytes);
+        put("swap_free_bytes", SWAP_FREE_BYTES);
         put("memory_ratio", memory / server.memory_limit_bytes);
         put("memory_pressure_ratio", average(self.integral.pressure));
         put(

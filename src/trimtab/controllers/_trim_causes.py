@@ -66,6 +66,24 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
     return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)))
 
 
+def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
+    """Fewer workers, where some wait for memory and most do nothing: nobody misses those.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+        fit: how many workers fit into memory; None when that cannot be told.
+        knob: the worker limit.
+    """
+    busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
+    share = 0.0 if _finishing(r, m) else min(0.99, stalls(r))
+    target = knob.domain.clip(max(fit or 1, 2 * busy, m / LEAP))
+    if share <= 0 or target >= busy + idle:
+        return None
+    why = f"{share:.0%} of the time some of {busy + idle:.0f} workers wait for memory, and {idle:.0f} are idle"
+    return Cause(knob, target, why, share, 1 / (1 - share))
+
+
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """Fewer workers, where those there are wait for memory.
 
@@ -79,55 +97,45 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     aim = m / ratio if fit is None or fit >= m else max(fit, m / LEAP)
     target = knob.domain.clip(aim)
-    share = min(0.99, stalls(r))
+    share = 0.0 if _finishing(r, m) else min(0.99, stalls(r))
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
     why = f"{share:.0%} of the time some of {there:.0f} workers wait for memory"
     return Cause(knob, target, why, share, 1 / (1 - share))
 
 
-def too_few(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
+def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
+
+    What fits is counted with memory that workers hold and hardly touch. So where none waits for memory, and there is
+    swap for the case that it is touched, one step may go beyond it.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
         fit: how many workers fit into memory; None when that cannot be told.
         knob: the worker limit.
+        ratio: factor of a step whose length the readings do not tell.
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
     if cpu is None or cpu >= CPU_FULL or busy < ALL_BUSY * m or waiting < LEAST_WAITING:
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
-    target = knob.domain.clip(grown if fit is None else min(grown, fit))
+    share, step = queue_share(r), min(grown, ratio * m)
+    swappable = (step - m) * r.get("worker_memory_bytes", math.inf) < r.get("swap_free_bytes", 0.0)
+    most = math.inf if fit is None else max(fit, step if swappable and stalls(r) < share / 2 else 0)
+    target = knob.domain.clip(min(grown, most))
     if target <= m:  # beyond what fits the kernel may end workers, and requests with them
         return None
-    share = queue_share(r)
     lost = f"{waiting:.0f} connections wait ({share:.0%} of the response time)"
     why = f"all {m} workers are busy, {lost}, CPU is at {cpu:.0%}"
     return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
 
 
-def contention(r: Readings, m: int, knob: Knob, ratio: float) -> Cause | None:
-    """Fewer workers, where all are busy, the CPU is full, and requests take far longer than their CPU work.
-
-    Args:
-        r: the window's readings.
-        m: the worker limit in force.
-        knob: the worker limit.
-        ratio: factor of a step.
-    """
-    if r.get("cpu_ratio", 0.0) < CPU_FULL or r.get("busy_workers", 0.0) < ALL_BUSY * m:
-        return None
-    total, rate = r.get("response_time_s", 0.0), r.get("request_rate_hz", 0.0)
-    if total <= 0 or rate <= 0 or not {"service_time_s", "burst_length"} <= r.keys():
-        return None
-    idle_s = r["service_time_s"] - r["cpu_ratio"] / rate  # ST - D; exact on one core, generous on more
-    share = max(0.0, min(1.0, r["burst_length"] * idle_s / total))
-    return Cause(
-        knob, knob.domain.clip(m / ratio), f"{share:.0%} of the response time is contention among workers", share
-    )
+def _finishing(r: Readings, m: int) -> bool:
+    """Whether so many more workers exist than the limit allows that an earlier change has yet to take effect."""
+    return r.get("busy_workers", 0.0) + r.get("idle_workers", 0.0) > m / ALL_BUSY
 
 
 def stalls(r: Readings) -> float:

@@ -16,12 +16,14 @@ cause costs something that can be read:
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
     grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
 
-Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched:
-fewer workers would take the rest from the clients, more would cost memory for nothing.
+Where workers wait for memory and most are idle, the idle ones go first: nobody misses them. Workers that idle
+connections hold are freed by a shorter keep-alive time, before the number of workers is touched further: fewer would
+take the rest from the clients, more would cost memory for nothing.
 
-ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls, or, where all
-are busy and the CPU is full, the share of BL x ST that is not CPU work, BL x (ST - D), D = CPU seconds per request.
-What would be resident if all were is no evidence: memory that nobody touches costs nothing.
+ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
+resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
+where nothing stalls and there is swap, a step beyond it is tried. While an earlier change has yet to take effect,
+because old workers finish what they have begun, nothing is said of the number of workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|
@@ -53,17 +55,11 @@ class State:
         knob: the worker limit.
         keep_alive: the keep-alive time; None where it is not moved.
         memory: what is known of the server's memory.
-        asked: knob and value that were last proposed; None before the first.
-        tried: knob and direction (1 up, -1 down) that were not better on this workload.
-        workload: which workload that is, by the referee's count.
     """
 
     knob: Knob
     keep_alive: Knob | None = None
     memory: MemoryLine = field(default_factory=MemoryLine)
-    asked: tuple[str, int] | None = None
-    tried: frozenset[tuple[str, int]] = frozenset()
-    workload: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,50 +91,47 @@ class Trim:
         m = window.configuration.get(knob.name)
         if m is None:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
-        state = self._told(replace(state, memory=state.memory.learned(window.readings, m)), trial)
+        state = replace(state, memory=state.memory.learned(window.readings, m))
         judgement = trial.judgement
         if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
         if judgement is not None and judgement.final and judgement.verdict is not Verdict.BETTER:
             return state, Move.hold(f"{judgement.verdict}: {judgement.why}", "return")
+        onward = judgement is not None and not judgement.final  # in vain so far, and not worse
         passed = ""
-        for cause in self._causes(state, window, m):
+        for cause, tried in self._ordered(state, window, m, trial.refuted):
             now = window.configuration[cause.knob.name]
-            if (cause.knob.name, cause.direction(now)) in state.tried:
+            if tried and not onward:
                 passed = f"; {cause.why}, but that way was tried"
             elif cause.target != now and cause.gain >= self.worthwhile:
                 what = f"trying {cause.knob.name} {cause.target} instead of {now}"
                 move = Move({cause.knob.name: cause.target}, f"{cause.why}: {what}")
                 facts = causes.evidence(window)
-                proposed = replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
-                return replace(state, asked=(cause.knob.name, cause.target)), proposed
+                return state, replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
         said = f"kept: {better.why}" if better else causes.nothing(window.readings, m)
         return state, Move.hold(f"{said}{passed}")
 
-    def _told(self, state: State, trial: Trial) -> State:
-        """The state once it is known what became of the last proposal."""
-        if trial.workload != state.workload:
-            state = replace(state, workload=trial.workload, tried=frozenset())
-        judgement = trial.judgement
-        told = judgement is not None and (judgement.final or judgement.verdict is Verdict.SAME)
-        if judgement is None or not told or state.asked is None:
-            return state
-        name, value = state.asked
-        way = 1 if value > judgement.against.get(name, 0) else -1
-        tried = frozenset({(name, -way)}) if judgement.verdict is Verdict.BETTER else state.tried | {(name, way)}
-        return replace(state, tried=tried)
+    def _ordered(
+        self, state: State, window: Window, m: int, refuted: frozenset[tuple[str, int]]
+    ) -> list[tuple[causes.Cause, bool]]:
+        """The causes, each with whether its way was tried on this workload; those that were not come first."""
+        found = self._causes(state, window, m)
+        tried = [
+            (one, (one.knob.name, one.direction(window.configuration[one.knob.name])) in refuted) for one in found
+        ]
+        return sorted(tried, key=lambda one: one[1])
 
     def _causes(self, state: State, window: Window, m: int) -> tuple[causes.Cause, ...]:
-        """What is lost in this window, and the setting that would save some of it; the greatest loss first."""
+        """What is lost in this window, and the setting that would save some of it; the one to begin with first."""
         r, knob = window.readings, state.knob
         fit = self._fit(state, window)
         held = state.keep_alive and window.configuration.get(state.keep_alive.name)
         found = (
+            causes.unused(r, m, fit, knob),
             causes.held_idle(r, m, held, state.keep_alive) if held and state.keep_alive else None,
             causes.too_many(r, m, fit, knob, self.ratio),
-            causes.too_few(r, m, fit, knob),
-            causes.contention(r, m, knob, self.ratio),
+            causes.too_few(r, m, fit, knob, self.ratio),
         )
         return tuple(cause for cause in found if cause is not None)
 

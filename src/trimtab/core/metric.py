@@ -57,6 +57,7 @@ METRICS: dict[str, Metric] = {
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),
         Metric("memory_limit_bytes", "bytes", "memory the server may use"),
         Metric("swap_bytes", "bytes", "swapped-out part of the memory demand"),
+        Metric("swap_free_bytes", "bytes", "swap that the server may still fill"),
         Metric("swap_in_rate_hz", "Hz", "major page faults per second"),
         Metric("cpu_pressure_ratio", "ratio", "share of time in which some task waited for CPU"),
         Metric("memory_pressure_ratio", "ratio", "share of time in which some task waited for memory"),

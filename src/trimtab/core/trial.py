@@ -80,10 +80,10 @@ class Trial:
         fate: what became of the last move that wanted to change something; None before there was one.
         judgement: what the referee says of the change in force, or of the last one where it has just been taken
             back; None while there is nothing to judge.
-        workload: how often the workload has changed so far; what was learned of settings holds for one of them.
+        refuted: knob and direction (1 up, -1 down) of what was tried on this workload and was not better.
     """
 
     window: Window
     fate: Fate | None = None
     judgement: Judgement | None = None
-    workload: int = 0
+    refuted: frozenset[tuple[str, int]] = frozenset()

@@ -34,7 +34,7 @@ def standard(objective: Objective, judged: bool = False) -> tuple[Guard, ...]:
         judged: whether a referee judges each change, which does what early abort does, and better.
     """
     early = () if judged else (EarlyAbort(objective),)
-    return NotBinding(), *early, Domain(), LargestStep(), Feasibility()
+    return NotBinding(), *early, Domain(), LargestStep(), Feasibility(judged=judged)
 
 
 def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:

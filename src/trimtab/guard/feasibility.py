@@ -3,6 +3,10 @@
 Promises that a worker limit which passes fits, as far as the readings tell, by the line of `trimtab.core.memory`. A
 proposal that does not fit is lowered to what does, and the figures are said.
 
+Where a referee judges each change, swap counts as memory, and only what is above the limit in force is lowered: what
+workers hold is more than what they need, so what it costs is for the evidence to say. What must not be is that the
+kernel ends workers because there is neither memory nor swap.
+
 It starts no change by itself: a controller that holds at a limit which does not fit is left alone, or the baseline
 of a comparison would not be one. What was not measured holds nothing back, and that is said once.
 """
@@ -39,9 +43,11 @@ class Feasibility:
 
     Args:
         margin_ratio: share of the memory limit that may be planned for; the rest is for what grows under load.
+        judged: whether a referee judges each change.
     """
 
     margin_ratio: float = 0.9
+    judged: bool = False
 
     def start(self, knobs: tuple[Knob, ...]) -> FeasibilityState:
         """Finds the knob."""
@@ -61,8 +67,10 @@ class Feasibility:
             why = f"{', '.join(missing)} not measured, so whether {wanted} fit is not checked"
             return replace(state, said=True), move if state.said else move.amended(move.changes, why)
         each, total, _ = (window.readings[name] for name in NEEDED)
+        total += window.readings.get("swap_free_bytes", 0.0) if self.judged else 0.0
         fit = line.fitting(each, total, self.margin_ratio)
-        most = not_above(knob.domain, fit)
+        now = window.configuration.get(knob.name, 0) if self.judged else 0
+        most = max(not_above(knob.domain, fit), now)
         if wanted <= most:
             return state, move
         least = f", and {most} is the least there is" if most > fit else ""

@@ -28,7 +28,7 @@ class AfterwardsState:
         last: the configuration in the last window.
         after: windows at it, since it came into force, but for the first.
         judgement: never anything.
-        workloads: never anything.
+        refuted: never anything.
     """
 
     knobs: tuple[Knob, ...]
@@ -37,7 +37,7 @@ class AfterwardsState:
     last: Configuration = field(default_factory=dict)
     after: tuple[Measured, ...] = ()
     judgement: Judgement | None = None
-    workloads: int = 0
+    refuted: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True)

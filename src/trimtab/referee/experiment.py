@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.referee.estimate import VARIATION, Effect, effect
 from trimtab.referee.measure import Measured, Workload
 
+MOST_WINDOWS = 36
+"""Windows of a change that are compared, the last ones."""
+LATELY = 6
+"""Windows on each side of which the requests are counted."""
+LEAST_CAPACITY = 0.1
+"""A change by less than a tenth is none."""
 EVEN = 3
 """Windows without more being completed, after which a change has done nothing: two of three mark a gain."""
 
@@ -46,6 +52,11 @@ class Experiment:
     returned: tuple[Measured, ...] | None = None
 
     @property
+    def saturated(self) -> bool:
+        """Whether work was always waiting before the change."""
+        return all(w.saturated for w in self.reference[-3:])
+
+    @property
     def idle(self) -> bool:
         """Whether an overloaded server has completed no more with the change, for as long as it takes to tell."""
         return self.overloaded and not self.gained and self.even >= EVEN
@@ -55,14 +66,40 @@ class Experiment:
         """Log cost of the reference: the mean of its windows."""
         return expected(self.reference)
 
+    def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:
+        """This experiment with one more window; the first pays for the change.
+
+        Args:
+            now: the window.
+            lost_s: its excess, in seconds of normal operation.
+            backlog: whether work has waited since before the change, so that only what is completed tells anything.
+        """
+        if self.first is None:
+            return replace(self, first=now, first_s=lost_s)
+        more = self.capacity(now) > 0
+        if backlog:
+            return replace(self, gained=self.gained + more, even=self.even + (not more))
+        if now.log_cost is None:
+            return replace(self, unmeasured=self.unmeasured + 1)
+        if now.bound and lost_s <= 0:
+            return self
+        gained = self.gained + (more and now.saturated and self.saturated)
+        windows = (*self.windows, now)[-MOST_WINDOWS:]
+        return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
+
     def excess_s(self, now: Measured) -> float:
-        """What a window has cost beyond what was to be expected, in seconds of normal operation, Eq. (R7)."""
+        """What a window has cost beyond what was to be expected, in seconds of normal operation, Eq. (R7).
+
+        What was lost in the last window before the change already is not the change's.
+        """
         if not self.reference:
             return 0.0
+        last = self.reference[-1].log_cost
+        usually = self.expected if last is None else max(self.expected, last)
         work, ratio = self.workload, 0.0
         usual, rho = (min(0.95, value) for value in (work.arrivals_hz * work.demand_s, work.utilisation(now)))
         if now.log_cost is not None:
-            at_this_load = self.expected + math.log1p(-usual) - math.log1p(-rho)
+            at_this_load = usually + math.log1p(-usual) - math.log1p(-rho)
             ratio = math.exp(min(50.0, now.log_cost - at_this_load)) - 1
         inside = [w.inside for w in self.reference if w.inside is not None]
         if inside and now.inside is not None and work.arrivals_hz > 0:
@@ -90,19 +127,24 @@ class Experiment:
         return effect([self.workload.seen(w) for w in windows], changed, noise)
 
     def capacity(self, now: Measured) -> int:
-        """Whether an overloaded server completes more (1) or less (-1) than before the change, or about as much (0).
+        """Whether a server with work always waiting completes more (1) or less (-1) with the change, or as much (0).
 
-        Work is always waiting, so what is completed is what can be. Two counts differ by chance by two standard
-        errors; requests come in connections, so that it is the chance of connections that counts.
+        What it completes is then what it can. Two counts differ by chance by two standard errors; requests come in
+        connections, so that it is the chance of connections that counts.
+
+        Args:
+            now: the last window with the change; it counts with those before it.
         """
-        before = [w.requests * now.duration_s / w.duration_s for w in self.reference[-3:] if w.requests > 0]
-        if not before or now.requests <= 0:
+        before, after = self.reference[-LATELY:], (*self.windows[-LATELY:], now)
+        (one, one_s), (other, other_s) = (_completed(windows) for windows in (before, after))
+        if one_s <= 0:
             return 0
-        least, most = min(before), max(before)
         spread = VARIATION * max(1.0, self.workload.per_connection)
-        if now.requests < least - 2 * math.sqrt(spread * (now.requests + least)):
-            return -1
-        return 1 if now.requests > most + 2 * math.sqrt(spread * (now.requests + most)) else 0
+        change_hz = other / other_s - one / one_s
+        error_hz = math.sqrt(spread * (one / one_s**2 + other / other_s**2))
+        if abs(change_hz) <= max(2 * error_hz, LEAST_CAPACITY * one / one_s):
+            return 0
+        return 1 if change_hz > 0 else -1
 
     @property
     def blind(self) -> bool:
@@ -114,3 +156,8 @@ def expected(reference: tuple[Measured, ...]) -> float:
     """Mean log cost of a reference; 0 where there is none."""
     known = [w.log_cost for w in reference if w.log_cost is not None]
     return math.fsum(known) / len(known) if known else 0.0
+
+
+def _completed(windows: tuple[Measured, ...]) -> tuple[float, float]:
+    """Requests completed in windows, and their length together, in seconds."""
+    return math.fsum(w.requests for w in windows), math.fsum(w.duration_s for w in windows)

@@ -39,6 +39,7 @@ class Measured:
         inside: time average of connections that wait to be accepted and of workers with a request under way, those
             that only an idle connection holds left out; None when the first was not measured.
         refused: whether connections were refused because the queue was full.
+        saturated: whether work was always waiting: connections wait, and no worker was idle.
     """
 
     index: int
@@ -51,6 +52,7 @@ class Measured:
     cpu_ratio: float | None
     inside: float | None
     refused: bool
+    saturated: bool = False
 
     @property
     def measured(self) -> bool:
@@ -59,7 +61,7 @@ class Measured:
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
-        if self.refused:
+        if self.refused or (self.log_cost is None and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
             return True
         if before is None or self.inside is None or before.inside is None:
             return False
@@ -67,12 +69,13 @@ class Measured:
         return self.inside - before.inside > 2 * math.sqrt(max(1.0, arrivals))
 
 
-def measured(window: Window, objective: Objective) -> Measured:
+def measured(window: Window, objective: Objective, per_connection: float = 1.0) -> Measured:
     """The window as the referee sees it.
 
     Args:
         window: what was seen.
         objective: whose cost is compared.
+        per_connection: requests per connection so far; they share the wait of their connection in the accept queue.
     """
     r = window.readings
     cost, few = objective.cost(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
@@ -80,7 +83,8 @@ def measured(window: Window, objective: Objective) -> Measured:
     if cost is not None and cost != 0 and not few:
         log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
     elif objective.minimize and objective.metric.endswith("_s") and r.get("accept_queue_delay_s", 0.0) > 0:
-        log_cost, bound = math.log(r["accept_queue_delay_s"]), True
+        shared = max(1.0, per_connection) if objective.metric == "request_time_s" else 1.0
+        log_cost, bound = math.log(r["accept_queue_delay_s"] / shared), True
     rate = r.get("request_rate_hz", 0.0)
     return Measured(
         window.index,
@@ -93,6 +97,7 @@ def measured(window: Window, objective: Objective) -> Measured:
         r.get("cpu_ratio"),
         _inside(r),
         r.get("listen_overflow_rate_hz", 0.0) > 0,
+        r.get("idle_workers", 1.0) < 0.5 and r.get("accept_queue_length", 0.0) >= 1,
     )
 
 

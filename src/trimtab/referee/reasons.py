@@ -31,7 +31,7 @@ def backlog(lost: bool, idle: bool) -> str:
 
 def more_completed() -> str:
     """An overloaded server works off more than it did."""
-    return "the overloaded server completes more than before the change"
+    return "with work always waiting the server completes more than before the change"
 
 
 def new_here(reference: int) -> str:

@@ -11,11 +11,11 @@ they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
-    worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent,
+    worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
              or nothing was measured in two windows while the queue grows
     better:  effect + 2 error < 0 and effect < -ln 1.1
     same:    |effect| + 2 error < ln 1.25
-    neither: after 12 windows with an effect above 0, after 36 with any
+    neither: after 12 windows with an effect above 0, after 36 with one less than an error below it
 
 | constant          | why                                                                                       |
 |-------------------|-------------------------------------------------------------------------------------------|
@@ -82,7 +82,8 @@ class Referee:
             The new state, with what is to be said in `judgement`; and what has to be put back at once, empty when
             nothing has.
         """
-        now, was_behind = measured(window, self.objective), state.overloaded
+        per_connection = Workload.of(state.reference).per_connection
+        now, was_behind = measured(window, self.objective, per_connection), state.overloaded
         held = {k.name: window.configuration[k.name] for k in state.knobs if k.name in window.configuration}
         state = state.followed(now)
         if state.incumbent is None:
@@ -109,7 +110,9 @@ class Referee:
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
         experiment = state.experiment or Experiment({}, state.reference, Workload.of(state.reference))
-        lost_s = experiment.excess_s(measured(partial, self.objective))
+        if state.overloaded:
+            return ""  # the backlog makes the cost: the window is worth its counts
+        lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))
         return "" if lost_s <= state.budget_s else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Mapping[str, int]:
@@ -128,9 +131,13 @@ class Referee:
             return self._returned(state, state.experiment, now, window)
         if state.judgement is not None:
             state = replace(state, judgement=None)
-        reference = (*state.reference, now)[-MOST_REFERENCE:] if now.log_cost is not None else state.reference
+        counts = now.log_cost is not None or state.overloaded
+        reference = (*state.reference, now)[-MOST_REFERENCE:] if counts else state.reference
         recent = reference[-AFTER:]
         known = len(reference) >= REFERENCE + AFTER and not state.overloaded
+        then = state.refuted_at if state.refuted else None
+        if then is not None and len(recent) == AFTER and not state.overloaded and then.moved(recent, MOVED):
+            state = replace(state, refuted=frozenset(), worse=0)
         if known and Workload.of(reference[:-AFTER]).moved(recent, MOVED):
             return replace(
                 state,
@@ -139,7 +146,6 @@ class Referee:
                 worse=0,
                 cooldown_s=0.0,
                 quiet_until_s=0.0,
-                workloads=state.workloads + 1,
                 since_s=window.start_s,
             )
         return replace(state, reference=reference)
@@ -178,16 +184,7 @@ class Referee:
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s)
-        if experiment.first is None:
-            experiment = replace(experiment, first=now, first_s=lost_s)
-        elif backlog:
-            gained = experiment.capacity(now) > 0
-            experiment = replace(experiment, gained=experiment.gained + gained, even=experiment.even + (not gained))
-        elif now.log_cost is None:
-            experiment = replace(experiment, unmeasured=experiment.unmeasured + 1)
-        elif not now.bound or lost_s > 0:
-            windows = (*experiment.windows, now)
-            experiment = replace(experiment, windows=windows, lost_s=experiment.lost_s + lost_s)
+        experiment = experiment.with_window(now, lost_s, backlog)
         state = replace(state, experiment=experiment)
         verdict, why = self._verdict(state, experiment, now, backlog)
         found = experiment.effect()
@@ -200,15 +197,18 @@ class Referee:
             why,
             verdict is not None,
         )
+        if judgement.verdict is Verdict.SAME and verdict is None:
+            refuted = state.refuted | _directions(judgement.against, experiment.configuration)
+            state = replace(state, refuted=refuted, refuted_at=experiment.workload)
         return self._concluded(replace(state, judgement=judgement), experiment, verdict, window)
 
     def _verdict(
         self, state: RefereeState, experiment: Experiment, now: Measured, backlog: bool
     ) -> tuple[Verdict | None, str]:
         """The verdict, None while there is none, and why."""
-        if state.budget_s < 0:
+        if state.budget_s < 0 and not backlog:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
-        if backlog and experiment.gained >= 2:
+        if experiment.gained >= 2:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
             less = experiment.capacity(now) < 0
@@ -227,7 +227,7 @@ class Referee:
         if abs(found.size) + 2 * found.error < SAME:
             return Verdict.SAME, said
         count = len(experiment.windows)
-        over = count >= LONGEST or (count >= UNDECIDED and found.size > 0)
+        over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
         return (Verdict.OPEN if over else None), said
 
     def _concluded(
@@ -253,7 +253,7 @@ class Referee:
                 {},
             )
         refuted = state.refuted | _directions(incumbent, experiment.configuration)
-        state = replace(state, refuted=refuted)
+        state = replace(state, refuted=refuted, refuted_at=experiment.workload)
         if verdict is Verdict.WORSE:
             cooldown_s = min(LONGEST_COOLDOWN_S, max(COOLDOWN_S, 2 * state.cooldown_s))
             until_s = window.start_s + window.duration_s + cooldown_s
@@ -267,7 +267,8 @@ class Referee:
         incumbent, count = state.incumbent or {}, len(state.reference)
         if state.experiment is not None and not (state.overloaded and state.experiment.idle):
             return "the last change is still being judged"
-        if _directions(incumbent, {**incumbent, **changes}) & state.refuted:
+        onward = state.overloaded and state.experiment is not None
+        if not onward and _directions(incumbent, {**incumbent, **changes}) & state.refuted:
             return "tried on this workload already, and not better"
         if state.worse >= 2:
             return "two changes in a row made things worse: nothing more is tried on this workload"
@@ -276,6 +277,8 @@ class Referee:
             return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
         if count < LEAST_REFERENCE:
             return reasons.short(count, LEAST_REFERENCE)
+        if state.behind == 1:
+            return "one more window tells whether the server falls behind"
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.last, state.reference, live, move.capacity)

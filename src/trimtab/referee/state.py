@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.core import Configuration, Judgement, Knob
 from trimtab.referee.experiment import Experiment
-from trimtab.referee.measure import Measured
+from trimtab.referee.measure import Measured, Workload
 
 BUDGET_S = 30.0
 Direction = tuple[str, int]
@@ -30,7 +30,7 @@ class RefereeState:
         quiet_until_s: until when, on the run's clock.
         worse: harmful changes in a row.
         refuted: knob and direction that were tried in vain on this workload.
-        workloads: how often the workload has changed.
+        refuted_at: the workload when the last of them was.
         since_s: when the present one began.
         behind: windows in which the server fell behind, until it has caught up.
         calm: how many were inside before it fell behind.
@@ -48,7 +48,7 @@ class RefereeState:
     quiet_until_s: float = 0.0
     worse: int = 0
     refuted: frozenset[Direction] = frozenset()
-    workloads: int = 0
+    refuted_at: Workload | None = None
     since_s: float = 0.0
     behind: int = 0
     calm: float = 0.0
@@ -68,7 +68,9 @@ class RefereeState:
         """This state with a window in the count of those in which the server falls behind."""
         if now.behind(self.last):
             calm = self.calm if self.behind or self.last is None else self.last.inside or 0.0
-            return replace(self, behind=self.behind + 1, calm=calm, last=now)
+            # Under overload it is capacity that counts, and what was tried for the cost says nothing of that.
+            refuted = frozenset() if self.behind == 1 and self.experiment is None else self.refuted
+            return replace(self, behind=self.behind + 1, calm=calm, last=now, refuted=refuted)
         if not self.overloaded:
             return replace(self, behind=0, last=now)
         most = self.calm + 2 * math.sqrt(max(1.0, self.calm))
