@@ -25,6 +25,7 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
+from trimtab.sensors.pages import Pages
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
@@ -75,7 +76,7 @@ class Apache(OwnFilePlant):
             Connections(attached.listeners, clock, self.pid, Worker.of(attached.limits.mpm), shared),
             status,
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock),)),
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
         self._settings = _apache_edits.settings(attached.config)
 
