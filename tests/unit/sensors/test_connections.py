@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests._memory_plant import FakeClock
 
@@ -47,6 +47,7 @@ ADDRESSES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(ADDRESSES, min_size=1, max_size=6, unique=True), ADDRESSES)
 def test_the_kernel_lists_connections_to_these_addresses_and_no_others(there: list[Address], one: Address) -> None:
     program = bytes(question(socket.AF_INET, there)[PROGRAM_AT:])

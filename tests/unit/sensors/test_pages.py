@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.errors import NotMeasured
@@ -64,6 +64,7 @@ def test_a_histogram_without_a_valley_does_not_tell_pages_apart(intervals_s: lis
     assert theta_s(intervals_s) is None
 
 
+@settings(deadline=None)
 @given(st.integers(100, 350), st.integers(20, 200), st.integers(20, 10_000), st.integers(20, 10_000))
 def test_the_threshold_lies_between_two_hills_wherever_they_are(at: int, apart: int, left: int, right: int) -> None:
     counts = [0] * BINS
