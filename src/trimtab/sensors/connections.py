@@ -28,8 +28,9 @@ within a tick of a reply of several segments counts as idle. A reply that pauses
 TLS handshake as a request. N has none of these doubts. A gate holds connections to the same port, which are then not
 the server's, so nothing is measured under one.
 
-What it costs: the kernel walks its whole table of connections (1.5 ms for 262,144 slots, however few are used), once
-for each address family in which the server listens. Samples are as far apart as keeps that below `_SHARE` of a core.
+What it costs: the kernel walks its whole table of connections (1.6 ms for 262,144 slots, however few are used), once
+for each address family in which the server listens. Between the ends of a window, samples are as far apart as keeps
+that below `_SHARE` of a core.
 """
 
 from __future__ import annotations
