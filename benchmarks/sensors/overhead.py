@@ -27,6 +27,7 @@ from typing import Any
 from trimtab.clock import SystemClock
 from trimtab.core.plant import Sensor
 from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.connections import Connections, Worker
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
@@ -93,7 +94,8 @@ def measure() -> dict[str, Any]:
         status = ServerStatus(apache.status_url.partition("?")[0], clock)
         queue = AcceptQueue([("127.0.0.1", apache.port)], clock, apache.pid, status)
         resources = Resources(apache.pid, clock)
-        sensors: list[Sensor] = [queue, resources, status]
+        held = Connections([("127.0.0.1", apache.port)], clock, apache.pid, Worker.CONNECTION)
+        sensors: list[Sensor] = [queue, resources, held, status]
         calls = {}
         for sensor in sensors:
             sensor.begin()

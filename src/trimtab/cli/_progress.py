@@ -15,8 +15,14 @@ from trimtab.core.window import Configuration, Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.observer import Stop
 
-SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
-_TITLES = {"cpu_ratio": "CPU", "memory_ratio": "memory", "busy_workers": "busy"}
+SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
+_TITLES = {
+    "request_time_s": "request",
+    "page_time_s": "page",
+    "cpu_ratio": "CPU",
+    "memory_ratio": "memory",
+    "busy_workers": "busy",
+}
 
 
 @contextlib.contextmanager

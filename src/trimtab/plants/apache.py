@@ -24,6 +24,8 @@ from trimtab.plants._apache_undo import script
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.connections import Connections, Worker
+from trimtab.sensors.pages import Pages
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
@@ -71,9 +73,10 @@ class Apache(OwnFilePlant):
         self._sensors = (
             AcceptQueue(attached.listeners, clock, self.pid, status),
             Resources(self.pid, clock, attached.limits.threads_per_child),
+            Connections(attached.listeners, clock, self.pid, Worker.of(attached.limits.mpm), shared),
             status,
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock),)),
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
         self._settings = _apache_edits.settings(attached.config)
 

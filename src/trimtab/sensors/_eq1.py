@@ -33,7 +33,7 @@ def eq1(readings: Readings) -> dict[str, float]:
     """The readings that follow, each absent when one of its terms is.
 
     `burst_length`, `response_time_s`, and `request_time_s`: what a client has of it, RT / BL, the time of a request
-    with its share of its connection's wait.
+    with its share of its connection's wait. And `residence_s`, how long a connection is held, W = N / lambda.
 
     Args:
         readings: those of the accept queue and of the status page, by metric name.
@@ -52,4 +52,7 @@ def eq1(readings: Readings) -> dict[str, float]:
             derived["request_time_s"] = service_s + delay_s / derived["burst_length"]
     elif service_s is not None and connections_hz == 0:
         derived["request_time_s"] = service_s  # all came on kept connections: nobody waited to be accepted
+    held, accepted_hz = readings.get("open_connections"), readings.get("accept_rate_hz")
+    if held is not None and accepted_hz is not None and accepted_hz > 0:
+        derived["residence_s"] = held / accepted_hz  # Little's law, W = N / lambda
     return derived

@@ -12,6 +12,7 @@ import ipaddress
 import os
 import socket
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,10 +35,12 @@ _QUEUE = struct.Struct("=II")
 _ATTRIBUTE = struct.Struct("=HH")
 _SEQUENCE = struct.Struct("=I")
 _AT_SEQUENCE = 8
-_COOKIE_ANY = 0xFFFF_FFFF_FFFF_FFFF
+ANY_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 _AT_ID = _HEADER.size + _MESSAGE.size
 _AT_QUEUE = _AT_ID + 48 + 4
 _AT_ATTRIBUTES = _AT_QUEUE + 16
+_ANYWHERE = {"", "*", "0.0.0.0", "::"}
+_FAMILIES = ((socket.AF_INET, bytes(4)), (socket.AF_INET6, bytes(16)))
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def request(address: Address, sequence: int, dump: bool) -> bytes:
     flags = NLM_F_REQUEST | (NLM_F_DUMP if dump else 0)
     body = _REQUEST.pack(address.family, socket.IPPROTO_TCP, 1 << (INET_DIAG_SKMEMINFO - 1), 1 << TCP_LISTEN)
     identity = _PORTS.pack(address.port, 0) + address.packed.ljust(16, b"\0") + bytes(16)
-    body += identity + _TAIL.pack(0, _COOKIE_ANY)
+    body += identity + _TAIL.pack(0, ANY_COOKIE)
     return _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, flags, sequence, 0) + body
 
 
@@ -131,7 +134,7 @@ class InetDiag:
         Raises:
             NotMeasured: none listens there.
         """
-        for message in self._ask(address, dump=False):
+        for message in self.ask(bytearray(request(address, 0, dump=False)), str(address)):
             return listening(message)
         raise NotMeasured(f"nothing listens on {address}")
 
@@ -153,7 +156,7 @@ class InetDiag:
         except OSError as error:
             raise NotMeasured(f"netlink sock_diag for {address}: {error}") from None
         if kind == NLMSG_ERROR:
-            raise _refused(memoryview(self._reply), address)
+            raise _refused(memoryview(self._reply), str(address))
         length: int = _QUEUE.unpack_from(self._reply, _AT_QUEUE)[0]
         return length
 
@@ -163,17 +166,48 @@ class InetDiag:
         Raises:
             NotMeasured: the kernel refuses to say.
         """
-        return [listening(message) for message in self._ask(address, dump=True)]
+        return [listening(message) for message in self.ask(bytearray(request(address, 0, dump=True)), str(address))]
+
+    def matching(self, host: str, port: int) -> Counter[Address]:
+        """How many sockets listen at each address that takes connections to this one.
+
+        Args:
+            host: an address; "", "*", "0.0.0.0" and "::" stand for every address.
+            port: the port.
+
+        Raises:
+            NotMeasured: none does, or the kernel refuses to say.
+        """
+        there = Counter(
+            s.address for family, anywhere in _FAMILIES for s in self.on_port(Address(family, anywhere, port))
+        )
+        if host not in _ANYWHERE:
+            wanted = ipaddress.ip_address(host).packed
+            exact = {a: n for a, n in there.items() if a.packed == wanted}
+            there = Counter(exact or {a: n for a, n in there.items() if a.wildcard()})
+        if not there:
+            raise NotMeasured(f"nothing listens on {host or '*'}:{port} in the server's network namespace")
+        return there
 
     def close(self) -> None:
         """Closes the socket; may be called twice."""
         self._socket.close()
 
-    def _ask(self, address: Address, dump: bool) -> Iterator[memoryview]:
-        """The messages that answer one question."""
+    def ask(self, question: bytearray, about: str) -> Iterator[memoryview]:
+        """The messages that answer one question, each good until the next is taken.
+
+        Args:
+            question: the whole netlink message; its sequence number is set here.
+            about: what it asks about, in words.
+
+        Raises:
+            NotMeasured: the kernel refuses to say, or there is no such socket.
+        """
         self._sequence = self._sequence % 0x7FFF_FFFF + 1
+        _SEQUENCE.pack_into(question, _AT_SEQUENCE, self._sequence)
+        many = _HEADER.unpack_from(question)[2] & NLM_F_DUMP
         try:
-            self._socket.send(request(address, self._sequence, dump))
+            self._socket.send(question)
             while True:
                 data = memoryview(self._socket.recv(1 << 16))
                 while len(data) >= _HEADER.size:
@@ -184,16 +218,16 @@ class InetDiag:
                     if kind == NLMSG_DONE:
                         return
                     if kind == NLMSG_ERROR:
-                        raise _refused(message, address)
+                        raise _refused(message, about)
                     yield message
-                    if not dump:
+                    if not many:
                         return
         except OSError as error:
-            raise NotMeasured(f"netlink sock_diag for {address}: {error}") from None
+            raise NotMeasured(f"netlink sock_diag for {about}: {error}") from None
 
 
-def _refused(message: memoryview, address: Address) -> NotMeasured:
+def _refused(message: memoryview, about: str) -> NotMeasured:
     (code,) = struct.unpack_from("=i", message, _HEADER.size)
     if -code == errno.ENOENT:
-        return NotMeasured(f"nothing listens on {address}")
-    return NotMeasured(f"netlink sock_diag for {address}: {os.strerror(-code)}")
+        return NotMeasured(f"nothing listens on {about}")
+    return NotMeasured(f"netlink sock_diag for {about}: {os.strerror(-code)}")

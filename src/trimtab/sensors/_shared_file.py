@@ -244,6 +244,10 @@ class SharedFile:
         """Whether the shim was asked to count."""
         return bool(self._read(_IDENTITY, _IDENTITY_AT)[4] & FLAG_SENSE)
 
+    def gated(self) -> bool:
+        """Whether a gate is, or has been, in front of the server."""
+        return bool(self._read(_IDENTITY, _IDENTITY_AT)[1])
+
     def close(self) -> None:
         """Closes it; may be called twice."""
         if self._fd >= 0:

@@ -11,6 +11,7 @@ time; the mean delay follows from Little's law, which holds for any arrival and 
 | L      | accept_queue_length  | connections | time average of q, by the trapezoidal rule        |
 | lambda | connection_rate_hz   | Hz          | connections that entered the queue (`_arrivals`)  |
 | W, AQT | accept_queue_delay_s | s           | mean time from entering the queue to being accepted |
+| A      | accept_rate_hz       | Hz          | accepted: those that entered, less what q grew by |
 
 How often to sample: a sample is as likely to see the queue long as the queue is long, however far apart samples
 are, so a longer period makes the mean noisier and never wrong on average. Measured over windows of 1 s
@@ -26,8 +27,6 @@ trimtab makes to read the status page are subtracted. When connections wait and 
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,8 +41,6 @@ from trimtab.sensors._kernel_file import KernelFile, counter
 from trimtab.sensors._namespace import in_network_of
 
 _PROC = Path("/proc")
-_ANYWHERE = {"", "*", "0.0.0.0", "::"}
-_FAMILIES = ((socket.AF_INET, bytes(4)), (socket.AF_INET6, bytes(16)))
 
 
 class AcceptQueue:
@@ -81,7 +78,7 @@ class AcceptQueue:
         self._arrivals: Arrivals | None = None
         self._netstat: KernelFile | None = None
         self._began_s = self._last_s = 0.0
-        self._length = self._peak = 0
+        self._length = self._peak = self._before = 0
         self._area = 0.0
         self._overflows = 0
         self._drops: dict[int, int] = {}
@@ -97,7 +94,7 @@ class AcceptQueue:
         self._overflows = _overflows(netstat)
         sockets = self._ask(queues)
         self._drops = {s.cookie: s.drops for s in sockets if s.drops is not None}
-        self._length = self._peak = sum(s.length for s in sockets)
+        self._length = self._peak = self._before = sum(s.length for s in sockets)
         self._began_s = self._last_s = self._clock.now_s()
         self._area = 0.0
 
@@ -129,6 +126,7 @@ class AcceptQueue:
         readings = {
             "accept_queue_length": self._area / elapsed_s,
             "connection_rate_hz": came / elapsed_s,
+            "accept_rate_hz": max(0, came - (self._length - self._before)) / elapsed_s,
             "listen_overflow_rate_hz": self._refused(sockets, netstat, came) / elapsed_s,
         }
         if came > 0:
@@ -221,7 +219,7 @@ class _Queues:
         try:
             found: Counter[Address] = Counter()
             for host, port in listeners:
-                found |= self._matching(host, port)
+                found |= self._diag.matching(host, port)
         except NotMeasured:
             self._diag.close()
             raise
@@ -255,19 +253,6 @@ class _Queues:
     def close(self) -> None:
         """Closes the netlink socket; may be called twice."""
         self._diag.close()
-
-    def _matching(self, host: str, port: int) -> Counter[Address]:
-        """How many sockets listen at each address that takes connections to this one."""
-        there = Counter(
-            s.address for family, anywhere in _FAMILIES for s in self._diag.on_port(Address(family, anywhere, port))
-        )
-        if host not in _ANYWHERE:
-            wanted = ipaddress.ip_address(host).packed
-            exact = {a: n for a, n in there.items() if a.packed == wanted}
-            there = Counter(exact or {a: n for a, n in there.items() if a.wildcard()})
-        if not there:
-            raise NotMeasured(f"nothing listens on {host or '*'}:{port} in the server's network namespace")
-        return there
 
 
 def _overflows(netstat: KernelFile) -> int:

@@ -25,6 +25,8 @@ from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.connections import Connections
+from trimtab.sensors.pages import Pages
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
 
@@ -58,9 +60,10 @@ class Nginx(Plant):
         self._sensors: tuple[Sensor, ...] = (
             AcceptQueue(attached.listeners, clock, self.pid, stub),
             Resources(self.pid, clock),
+            Connections(attached.listeners, clock, self.pid, None, shared),
             *(() if stub is None else (stub,)),
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock),)),
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
 
     @staticmethod

@@ -1,0 +1,292 @@
+"""Sensor: the connections that a server holds, and those with a request under way, asked of the kernel.
+
+A status page is served by the workers that it reports on, so in an overload it waits behind the very queue that it
+should report. The kernel answers at once: it lists the connections to a port, filtered there, and tells of each
+
+- whether the server has accepted it: only then does an inode belong to it;
+- whether a request is under way on it: there are bytes that the server has not read, or that are not sent yet, or
+  data has come in since the server last sent any.
+
+Averaged over time by the trapezoidal rule:
+
+| symbol | here                | unit        | meaning                                                           |
+|--------|---------------------|-------------|-------------------------------------------------------------------|
+| N      | open_connections    | connections | accepted and not closed                                           |
+| R      | requests_under_way  | requests    | those of N with a request under way                               |
+| N - R  | idle_connections    | connections | the others: nothing was asked yet, or all is answered             |
+| N      | busy_workers        | workers     | where a worker serves one connection to its end (prefork, worker) |
+| N - R  | idle_held_workers   | workers     | likewise: these wait for an idle connection                       |
+| R      | busy_workers        | workers     | where a worker serves one request (event)                         |
+| W      | residence_s         | s           | N / accept_rate_hz, by Little's law (`_eq1`)                      |
+
+Where a status page answers, its count of workers comes later in the plant's sensors and stands in place of this one.
+
+How far R can be trusted. Times are in ticks of the kernel (4 ms at 250 Hz). Where the last data came in and went out
+in the same tick, an acknowledgement that came later, or is missing, tells that the reply was last. Where neither
+does (the client is nearer than a tick), more data segments in than out mean a request: a client that asks again
+within a tick of a reply of several segments counts as idle. A reply that pauses before its end counts as answered, a
+TLS handshake as a request. N has none of these doubts. A gate holds connections to the same port, which are then not
+the server's, so nothing is measured under one.
+
+What it costs: the kernel walks its whole table of connections (1.6 ms for 262,144 slots, however few are used), once
+for each address family in which the server listens. Between the ends of a window, samples are as far apart as keeps
+that below `_SHARE` of a core.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from trimtab.core.plant import Clock
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured
+from trimtab.sensors import _inet_diag
+from trimtab.sensors._inet_diag import Address, InetDiag
+from trimtab.sensors._namespace import in_network_of
+from trimtab.sensors._shared_file import SharedFile
+
+_SHARE = 0.005
+"""Of one core: the accept queue, the status page and the resources together take as much."""
+_FRESH_S = 0.01
+_INFO = 2
+"""INET_DIAG_INFO."""
+_BYTECODE = 1
+_JUMP, _LOCAL_ADDRESS = 1, 7
+_ESTABLISHED, _CLOSE_WAIT = 1, 8
+_STATES = sum(1 << state for state in (_ESTABLISHED, 4, 5, _CLOSE_WAIT, 9, 11))
+"""ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: the states in which a server holds a socket."""
+_QUEUES = struct.Struct("=IIII")
+_ATTRIBUTE = struct.Struct("=HH")
+_AT_STATE, _AT_QUEUES, _AT_ATTRIBUTES = 17, 72, 88
+_TCP_INFO = struct.Struct("=24xI16xI4xII84xI4xII")
+"""Of tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
+
+
+class Worker(Enum):
+    """What a worker of the server is bound to."""
+
+    CONNECTION = "a connection to its end"
+    REQUEST = "one request"
+
+    @staticmethod
+    def of(mpm: str) -> Worker:
+        """What it is with this MPM of Apache; the event MPM needs none for a connection that is idle."""
+        return Worker.REQUEST if mpm == "event" else Worker.CONNECTION
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection that the server has accepted and not closed, as the kernel sees it.
+
+    Args:
+        closing: whether the server has said that it sends no more, and only waits for the client's end.
+        unread_bytes: received and not read by the server.
+        unacked_segments: sent and not acknowledged.
+        unsent_bytes: written by the server and not sent.
+        sent_ms: how long ago data was last sent, in ms; since it began where none was.
+        received_ms: the same of data received.
+        acknowledged_ms: the same of any segment that acknowledges.
+        segments_in: segments with data so far, from the client.
+        segments_out: the same from the server.
+    """
+
+    closing: bool
+    unread_bytes: int
+    unacked_segments: int
+    unsent_bytes: int
+    sent_ms: int
+    received_ms: int
+    acknowledged_ms: int
+    segments_in: int
+    segments_out: int
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a request has come, in part or whole, and its reply has not been sent."""
+        if self.unsent_bytes or (self.unread_bytes and not self.closing):
+            return True
+        if self.segments_in == 0 or self.closing:
+            return False
+        if self.received_ms != self.sent_ms:
+            return self.received_ms < self.sent_ms
+        if self.unacked_segments or self.acknowledged_ms < self.received_ms:
+            return False
+        return self.segments_in > self.segments_out
+
+
+def question(family: int, addresses: Iterable[Address]) -> bytearray:
+    """A dump of the connections of one family whose local end is one of these addresses.
+
+    The filter is the kernel's bytecode (inet_diag.h): of each operation the second number says how far to go on where
+    it holds, the third where it does not; who ends just at the end is listed.
+    """
+    blocks = [
+        struct.pack("=BBxxi", socket.AF_UNSPEC, 0, address.port)
+        if address.wildcard()
+        else struct.pack("=BBxxi", family, 8 * len(address.packed), address.port) + address.packed
+        for address in addresses
+    ]
+    program = bytearray()
+    left = sum(8 + len(block) for block in blocks)
+    for block in blocks:
+        size = 8 + len(block)
+        left -= size
+        # Where it fails the next address is tried; past the last one is past the end by 4: not listed.
+        program += struct.pack("=BBH", _LOCAL_ADDRESS, size - 4, size + (0 if left else 4)) + block
+        program += struct.pack("=BBH", _JUMP, 4, 4 + left)
+    body = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 1 << (_INFO - 1), _STATES) + bytes(36)
+    body += struct.pack("=IQ", 0, _inet_diag.ANY_COOKIE) + _ATTRIBUTE.pack(4 + len(program), _BYTECODE) + program
+    flags = _inet_diag.NLM_F_REQUEST | _inet_diag.NLM_F_DUMP
+    return bytearray(struct.pack("=IHHII", 16 + len(body), _inet_diag.SOCK_DIAG_BY_FAMILY, flags, 0, 0) + body)
+
+
+def connection(message: bytes | memoryview) -> Connection | None:
+    """One connection from the message about it, header included; None where the server does not have it.
+
+    Raises:
+        NotMeasured: this kernel does not tell enough of it.
+    """
+    state = message[_AT_STATE]
+    unread, _, _, inode = _QUEUES.unpack_from(message, _AT_QUEUES)
+    if inode == 0:
+        return None
+    at = _AT_ATTRIBUTES
+    while at + _ATTRIBUTE.size <= len(message):
+        size, kind = _ATTRIBUTE.unpack_from(message, at)
+        if kind == _INFO and _ATTRIBUTE.size + _TCP_INFO.size <= size <= len(message) - at:
+            unacked, sent, received, acked, unsent, came, went = _TCP_INFO.unpack_from(message, at + _ATTRIBUTE.size)
+            if state == _CLOSE_WAIT:
+                unread = max(0, unread - 1)  # the client's FIN counts as a byte until the server has read the end
+            closing = state not in (_ESTABLISHED, _CLOSE_WAIT)
+            return Connection(closing, unread, unacked, unsent, sent, received, acked, came, went)
+        at += max(_ATTRIBUTE.size, (size + 3) & ~3)
+    raise NotMeasured("this kernel does not tell of the segments of a connection (tcp_info): Linux 4.6 does")
+
+
+class Connections:
+    """The connections of one server.
+
+    Args:
+        listeners: address and port of each listening socket, as for the accept queue.
+        clock: the loop's clock.
+        pid: a process of the server, for its network namespace.
+        worker: what a worker is bound to; None where there are none to count.
+        shared: the mapped file of the shim, which tells whether a gate is in front; None without one.
+    """
+
+    name = "connections"
+    sampling_period_s = 0.25
+    cheap = True
+
+    def __init__(
+        self,
+        listeners: Sequence[tuple[str, int]],
+        clock: Clock,
+        pid: int,
+        worker: Worker | None = None,
+        shared: Path | None = None,
+    ) -> None:
+        self._listeners = tuple(listeners)
+        self._clock = clock
+        self._pid = pid
+        self._worker = worker
+        self._shared = shared
+        self._diag: InetDiag | None = None
+        self._questions: list[bytearray] = []
+        self._began_s = self._last_s = 0.0
+        self._held = self._under_way = 0
+        self._held_area = self._under_way_area = 0.0
+        self._costs_s = (0.0, 0.0)
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the kernel does not say, nothing listens there, or a gate is in front.
+        """
+        if self._diag is None:
+            self._open()
+            self._take()
+        elif self._clock.now_s() - self._last_s > _FRESH_S:
+            self._take()
+        self._began_s = self._last_s
+        self._held_area = self._under_way_area = 0.0
+
+    def sample(self) -> None:
+        """Takes one sample, unless that would take more than its share of the CPU.
+
+        Raises:
+            NotMeasured: the kernel refuses to say.
+        """
+        # The smaller of two: a sample during which something else ran is no measure of its cost.
+        if self._clock.now_s() - self._last_s >= min(self._costs_s) / _SHARE:
+            self._take()
+
+    def read(self) -> Readings:
+        """The readings since `begin`.
+
+        Raises:
+            NotMeasured: no time has passed, or the kernel refuses to say.
+        """
+        self._take()
+        elapsed_s = self._last_s - self._began_s
+        if elapsed_s <= 0:
+            raise NotMeasured("no time has passed since the window began")
+        held, under_way = self._held_area / elapsed_s, self._under_way_area / elapsed_s
+        readings = {"open_connections": held, "requests_under_way": under_way, "idle_connections": held - under_way}
+        if self._worker is Worker.CONNECTION:
+            readings |= {"busy_workers": held, "idle_held_workers": held - under_way}
+        elif self._worker is Worker.REQUEST:
+            readings["busy_workers"] = under_way
+        return readings
+
+    def close(self) -> None:
+        """Closes the netlink socket; may be called twice."""
+        if self._diag is not None:
+            self._diag.close()
+            self._diag = None
+
+    def _open(self) -> None:
+        if self._shared is not None:
+            file = SharedFile(self._shared)
+            gated = file.gated()
+            file.close()
+            if gated:
+                raise NotMeasured("a gate holds connections of its own, which cannot be told from the server's")
+        diag = in_network_of(self._pid, InetDiag)
+        try:
+            there = {address for host, port in self._listeners for address in diag.matching(host, port)}
+        except NotMeasured:
+            diag.close()
+            raise
+        families = sorted({address.family for address in there})
+        self._questions = [question(f, sorted((a for a in there if a.family == f), key=str)) for f in families]
+        self._diag = diag
+
+    def _take(self) -> None:
+        """One sample; adds the time since the last to the integrals."""
+        assert self._diag is not None
+        start_s = self._clock.now_s()
+        held = under_way = 0
+        try:
+            for asked in self._questions:
+                for one in map(connection, self._diag.ask(asked, "connections")):
+                    if one is not None:
+                        held += 1
+                        under_way += one.under_way
+        except NotMeasured:
+            self.close()
+            raise
+        now_s = self._clock.now_s()
+        self._costs_s = (self._costs_s[1], now_s - start_s)
+        self._held_area += (self._held + held) / 2 * (now_s - self._last_s)
+        self._under_way_area += (self._under_way + under_way) / 2 * (now_s - self._last_s)
+        self._held, self._under_way, self._last_s = held, under_way, now_s
+
+
+SENSOR = Connections
