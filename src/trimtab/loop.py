@@ -177,7 +177,7 @@ class Loop:
         self._missing = 0 if measured else self._missing + 1
         if self._missing == self._settings.missing:
             why = "; ".join(window.problems) or "no traffic in them"
-            name = self._settings.objective.metric
+            name = self._settings.objective.missing(window)
             self._note(NoteKind.MISSING, f"{name} was not measured in the last {self._missing} windows: {why}")
 
     def _decide(self, window: Window) -> bool:

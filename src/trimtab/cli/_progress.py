@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
-from trimtab.core.metric import METRICS, metric
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
+from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 
 SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
@@ -92,11 +92,11 @@ class Lines:
 
     def readings(self, window: Window) -> None:
         """Prints every reading of a window, with its symbol and what it is."""
-        order = list(METRICS)
+        order = list(known())
         for name in sorted(window.readings, key=lambda name: order.index(name.partition("@")[0])):
-            known = metric(name)
-            symbol = f" ({known.symbol})" if known.symbol else ""
-            self._print(f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {known.description}")
+            what = metric(name)
+            symbol = f" ({what.symbol})" if what.symbol else ""
+            self._print(f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {what.description}")
 
     def _note(self, note: Note) -> None:
         if self._pending is not None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from trimtab import discovery
 from trimtab.cli._plant import (
     CONTROLLERS,
+    add_objective,
     add_plant,
     attached,
     chosen_controller,
@@ -48,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option of the controller; may be repeated",
     )
-    goal = parser.add_mutually_exclusive_group()
-    goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least (default {usual.minimize}{own})")
-    goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
+    add_objective(parser)
     parser.add_argument(
         "--knob",
         action="append",

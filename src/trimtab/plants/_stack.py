@@ -7,7 +7,7 @@ What cannot be rolled back is said by name; nothing is passed over in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
@@ -18,25 +18,29 @@ class Stack(Plant):
 
     Args:
         parts: the plants, in the order in which they change; they live by the first one's clock.
-        before: sensors whose readings the parts' own replace where both measure something.
-        after: sensors whose readings replace the parts'.
+        extra: more sensors, such as those of the clients' side.
 
     Raises:
         UsageError: two parts have a knob of the same name.
     """
 
-    def __init__(self, *parts: Plant, before: Iterable[Sensor] = (), after: Iterable[Sensor] = ()) -> None:
+    def __init__(self, *parts: Plant, extra: Iterable[Sensor] = ()) -> None:
         self.parts = parts
         self.name = "+".join(part.name for part in parts)
         self.clock = parts[0].clock
         self.lasting = any(part.lasting for part in parts)
+        self.node = parts[0].node
+        self.metrics = tuple(dict.fromkeys(one for part in parts for one in part.metrics))
         self._of: dict[str, Plant] = {}
         for part in parts:
             for knob in part.knobs():
                 if knob.name in self._of:
                     raise UsageError(f"{self._of[knob.name].name} and {part.name} both have a knob {knob.name}")
                 self._of[knob.name] = part
-        self._sensors = (*before, *(one for part in parts for one in part.sensors()), *after)
+        for part in parts if len(parts) > 1 else ():
+            for sensor in part.sensors():
+                sensor.plant = part.name
+        self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -48,8 +52,12 @@ class Stack(Plant):
         return tuple(knob for part in self.parts for knob in part.knobs())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """All sensors, in the order in which their readings replace one another's."""
+        """The sensors of all parts, and those of the stack itself."""
         return self._sensors
+
+    def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
+        """The sensor of the first part that has one: the first is what clients meet."""
+        return next((one for part in self.parts for one in sensors if one in part.sensors()), None)
 
     def configuration(self) -> Configuration:
         """What is in force in all parts.
@@ -61,10 +69,10 @@ class Stack(Plant):
         return {name: value for part in self.parts for name, value in part.configuration().items()}
 
     def derive(self, readings: Readings) -> Readings:
-        """What follows from the readings in each part, by its own rules."""
+        """What follows from the readings by the rules of each part; where two give the same, the first part's."""
         derived: dict[str, float] = {}
         for part in self.parts:
-            derived |= part.derive({**readings, **derived})
+            derived = {**part.derive({**readings, **derived}), **derived}
         return derived
 
     def objection(self, configuration: Configuration) -> str:

@@ -51,6 +51,7 @@ class Simulated(Plant):
     """
 
     name = "simulated"
+    own_sensors = (SimulatedSensor,)
     lasting = False
 
     def __init__(

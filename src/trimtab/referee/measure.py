@@ -7,13 +7,14 @@
 | demand_s    | cpu_ratio / request_rate_hz: seconds of all CPU that the server may use, for one request     |
 | inside      | connections that wait to be accepted, and workers with a request under way                  |
 | behind      | more are inside than before by more than chance, or connections are refused                 |
+| excess      | how far beyond the objective's limits, as a logarithm; 0 where they are kept                |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from trimtab.core import Objective, Readings, Window
@@ -39,6 +40,9 @@ class Measured:
         inside: time average of connections that wait to be accepted and of workers with a request under way, those
             that only an idle connection holds left out; None when the first was not measured.
         refused: whether connections were refused because the queue was full.
+        excess: how far it is beyond the limits, 0 where it keeps them; None when one was not measured.
+        broken: the limits that it breaks, as the user wrote them.
+        missing: names of what the objective needs and was not measured; empty when all was.
     """
 
     index: int
@@ -51,11 +55,18 @@ class Measured:
     cpu_ratio: float | None
     inside: float | None
     refused: bool
+    excess: float | None = 0.0
+    broken: tuple[str, ...] = ()
+    missing: str = ""
 
     @property
     def measured(self) -> bool:
         """Whether the objective itself was measured, over enough requests."""
         return self.log_cost is not None and not self.bound
+
+    def on_limits(self) -> Measured:
+        """This window with what it is beyond the limits in place of the objective."""
+        return replace(self, log_cost=self.excess, bound=False)
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
@@ -75,11 +86,17 @@ def measured(window: Window, objective: Objective) -> Measured:
         objective: whose cost is compared.
     """
     r = window.readings
-    cost, few = objective.cost(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
+    cost, few = objective.value(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
+    excess = objective.excess(window)
     log_cost, bound = None, False
-    if cost is not None and cost != 0 and not few:
+    if cost is not None and excess is not None and cost != 0 and not few:
         log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
-    elif objective.minimize and objective.metric.endswith("_s") and r.get("accept_queue_delay_s", 0.0) > 0:
+    elif (
+        excess is not None
+        and objective.minimize
+        and objective.metric.endswith("_s")
+        and r.get("accept_queue_delay_s", 0.0) > 0
+    ):
         log_cost, bound = math.log(r["accept_queue_delay_s"]), True
     rate = r.get("request_rate_hz", 0.0)
     return Measured(
@@ -93,6 +110,9 @@ def measured(window: Window, objective: Objective) -> Measured:
         r.get("cpu_ratio"),
         _inside(r),
         r.get("listen_overflow_rate_hz", 0.0) > 0,
+        excess,
+        tuple(map(str, objective.broken(window))),
+        objective.missing(window),
     )
 
 

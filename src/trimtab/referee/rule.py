@@ -14,6 +14,7 @@ they wait in E normal seconds came on top.
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent,
              or nothing was measured in two windows while the queue grows
     better:  effect + 2 error < 0 and effect < -ln 1.1
+    limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
     same:    |effect| + 2 error < ln 1.25
     neither: after 12 windows with an effect above 0, after 36 with any
 
@@ -41,7 +42,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Verdict, Window
-from trimtab.referee import reasons
+from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import Experiment, expected
 from trimtab.referee.measure import Measured, Workload, measured
@@ -91,7 +92,13 @@ class Referee:
             return self._at_rest(state, now, window), {}
         if state.experiment is None or state.experiment.configuration != held:
             reference = state.behind_reference if was_behind else state.reference
-            begun = Experiment(held, reference, Workload.of(reference), overloaded=was_behind)
+            begun = Experiment(
+                held,
+                reference,
+                Workload.of(reference),
+                overloaded=was_behind,
+                on_limits=limits.mostly_broken(reference),
+            )
             state = replace(state, experiment=begun, judgement=None)
         return self._judged(state, now, window, was_behind or state.overloaded)
 
@@ -214,14 +221,21 @@ class Referee:
             return (Verdict.WORSE if less else None), reasons.backlog(less)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0
-            return (Verdict.WORSE if grows else Verdict.UNMEASURED), reasons.unmeasured(experiment.unmeasured, grows)
+            said = reasons.unmeasured(experiment.unmeasured, now.missing, grows)
+            return (Verdict.WORSE if grows else Verdict.UNMEASURED), said
+        before, after = experiment.reference, experiment.windows
+        if limits.newly_broken(before, after):
+            return Verdict.WORSE, reasons.broken(limits.names(after))
+        if limits.mended(before, after):
+            return Verdict.BETTER, reasons.mended(limits.names(before))
         found = experiment.effect()
         if found is None:
             return None, reasons.new_here(len(experiment.reference))
-        said = reasons.estimated(found, len(experiment.windows))
+        said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
+        doubted = limits.newly_broken(before, after, least=1)
         if found.size - 2 * found.error > 0 and found.size > LEAST:
             return Verdict.WORSE, said
-        if found.size + 2 * found.error < 0 and found.size < -LEAST:
+        if found.size + 2 * found.error < 0 and found.size < -LEAST and not doubted:
             return Verdict.BETTER, said
         if abs(found.size) + 2 * found.error < SAME:
             return Verdict.SAME, said
@@ -275,7 +289,7 @@ class Referee:
             return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
         needed = REFERENCE_OVERLOADED if state.overloaded else REFERENCE
         if count < needed:
-            return f"window {count} of {needed} of a reference"
+            return reasons.too_few(count, needed, "" if state.last is None else state.last.missing)
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.last, state.reference, live, move.capacity)

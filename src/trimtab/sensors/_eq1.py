@@ -27,6 +27,10 @@ Departures from the paper:
 from __future__ import annotations
 
 from trimtab.core.window import Readings
+from trimtab.sensors._metrics import BURST_LENGTH, REQUEST_TIME, RESPONSE_TIME
+
+METRICS = (RESPONSE_TIME, REQUEST_TIME, BURST_LENGTH)
+"""What `eq1` gives."""
 
 
 def eq1(readings: Readings) -> dict[str, float]:

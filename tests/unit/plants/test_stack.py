@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests._memory_plant import FakeSensor, MemoryPlant
-from trimtab.core import Applied, Knob, Plant, Prepared
+from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.observer import Observer, Stop
 from trimtab.plants._stack import Stack
 
 
@@ -116,13 +117,25 @@ def test_two_parts_with_a_knob_of_one_name_are_refused() -> None:
         Stack(MemoryPlant(), MemoryPlant())
 
 
-def test_more_sensors_stand_before_and_after_the_plants_own() -> None:
-    def says(**readings: float) -> FakeSensor:
-        return FakeSensor(lambda: readings)
+def readings_of(plant: Plant) -> Window:
+    """One window of a plant."""
+    window = Observer(plant, Stop(), seed=0).window(0, 1.0, {}, 0.0, lambda partial: "")
+    assert window is not None
+    return window
 
-    own = says(busy_workers=2.0, service_time_s=0.2)
-    before, after = says(busy_workers=1.0, idle_workers=7.0), says(service_time_s=0.3)
-    whole: Plant = Stack(Part("bare", own), before=(before,), after=(after,))
-    readings = {name: value for sensor in whole.sensors() for name, value in sensor.read().items()}
-    assert readings == {"busy_workers": 2.0, "idle_workers": 7.0, "service_time_s": 0.3}
+
+def test_two_parts_that_measure_the_same_both_stand_in_measured_and_the_first_decides() -> None:
+    def part(name: str, value: float) -> Part:
+        return Part(name, FakeSensor(lambda: {"cpu_ratio": value}, "resources", gives="cpu_ratio"))
+
+    window = readings_of(Stack(part("web", 0.3), part("pool", 0.7)))
+    assert window.readings == {"cpu_ratio": 0.3}
+    assert [(one.source, one.value) for one in window.measured] == [("web/resources", 0.3), ("pool/resources", 0.7)]
+
+
+def test_more_sensors_stand_beside_those_of_the_parts() -> None:
+    own = FakeSensor(lambda: {"busy_workers": 2.0}, "page", gives="busy_workers", precedence=Precedence.STATUS_PAGE)
+    extra = FakeSensor(lambda: {"busy_workers": 1.0, "idle_workers": 7.0}, "gate", gives="busy_workers idle_workers")
+    whole = Stack(Part("bare", own), extra=(extra,))
+    assert readings_of(whole).readings == {"busy_workers": 1.0, "idle_workers": 7.0}
     assert whole.name == "bare"

@@ -39,8 +39,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trimtab.core import Clock, Finding, Readings
+from trimtab.core import Clock, Finding, Metric, Readings
 from trimtab.errors import NotMeasured
+from trimtab.sensors._metrics import IDLE_CONNECTIONS, REQUEST_RATE, SERVICE_TIME
 from trimtab.sensors._polled_page import PolledPage, Reply
 
 HOW_TO = (
@@ -109,9 +110,15 @@ class StubStatus(PolledPage[Counts]):
     """
 
     name = "stub-status"
+    metrics = (
+        Metric("open_connections", "connections", "time average of client connections that the server holds"),
+        IDLE_CONNECTIONS,
+        Metric("requests_under_way", "requests", "time average of requests begun and not yet answered"),
+        REQUEST_RATE,
+        SERVICE_TIME,
+    )
     sampling_period_s = 0.05
     period_s = 0.1
-    cheap = True
     most_open = 0
     """The most connections that were open at a time, as far as the page was seen."""
 
