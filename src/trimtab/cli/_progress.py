@@ -6,11 +6,13 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TextIO
 
+from trimtab.core.knob import Knob
+from trimtab.core.objective import Limit
 from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration, Window
+from trimtab.core.window import Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
@@ -59,11 +61,24 @@ class Lines:
         objective: the metric that counts; shown in any case.
         decides: True when a move follows each window.
         out: where to.
+        limits: what the objective is subject to; shown too, and said where one is broken.
+        described: the knobs themselves, for the names of choices.
     """
 
-    def __init__(self, knobs: Sequence[str], objective: str, decides: bool, out: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        knobs: Sequence[str],
+        objective: str,
+        decides: bool,
+        out: TextIO | None = None,
+        limits: Sequence[Limit] = (),
+        described: Sequence[Knob] = (),
+    ) -> None:
         self._knobs = tuple(knobs)
-        self._metrics = SHOWN if objective in SHOWN else (objective, *SHOWN)
+        self._limits = tuple(limits)
+        self._domains = {knob.name: knob.domain for knob in described}
+        own = dict.fromkeys((objective, *(limit.metric for limit in limits)))
+        self._metrics = (*(name for name in own if name not in SHOWN), *SHOWN)
         self._decides = decides
         self._out = out or sys.stdout
         self._pending: Window | None = None
@@ -83,9 +98,9 @@ class Lines:
                 self._window(event.window, "; ".join(event.window.problems))
         elif isinstance(event, MoveDone):
             if self._pending is None:
-                self._print(f"{'':>15} {_what(event)}")
+                self._print(f"{'':>15} {self._what(event)}")
             else:
-                self._window(event.window, _what(event))
+                self._window(event.window, self._what(event))
                 self._pending = None
         else:
             self._note(event)
@@ -107,11 +122,34 @@ class Lines:
         self._print(f"{'note':>6} {note.at_s:>7.1f}s {note.text}")
 
     def _window(self, window: Window, what: str) -> None:
-        cells = [f"{window.configuration.get(name, '-'):>{_width(name)}}" for name in self._knobs]
+        cells = [f"{self._value(window, name):>{_width(name)}}" for name in self._knobs]
         cells += [f"{shown(name, window.readings.get(name)):>{max(8, len(_title(name)))}}" for name in self._metrics]
         cut = f"cut short: {window.aborted}; " if window.aborted else ""
+        limits = () if cut else self._limits
+        broken = "".join(f"{limit} is broken; " for limit in limits if (limit.margin(window) or 0.0) < 0)
         end_s = window.start_s + window.duration_s
-        self._print(f"{window.index:>6} {end_s:>7.1f}s {' '.join(cells)}  {cut}{what}")
+        self._print(f"{window.index:>6} {end_s:>7.1f}s {' '.join(cells)}  {cut}{broken}{what}")
+
+    def _value(self, window: Window, knob: str) -> str:
+        """A knob's value in a window, a choice by its name."""
+        value, domain = window.configuration.get(knob), self._domains.get(knob)
+        if value is None:
+            return "-"
+        return str(value) if domain is None else domain.shown(value)
+
+    def _what(self, event: MoveDone) -> str:
+        """What was done after a window, and why."""
+        reason = event.move.reason
+        if event.state is MoveState.HELD:
+            return reason
+        after = {**event.window.configuration, **event.move.changes}
+        changed = replace(event.window, configuration=after)
+        changes = ", ".join(
+            f"{name} {self._value(event.window, name)} -> {self._value(changed, name)}" for name in event.move.changes
+        )
+        word = "" if event.state is MoveState.APPLIED else f" {event.state}"
+        failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
+        return f"{changes}{word}: {failed or reason}"
 
     def _print(self, line: str) -> None:
         print(line.rstrip(), file=self._out, flush=True)
@@ -129,24 +167,6 @@ def shown(name: str, value: float | None) -> str:
     if unit.startswith("bytes"):
         return f"{value / 2**20:.1f}MiB{unit.removeprefix('bytes')}"
     return f"{value:.1f}{unit if unit == 'Hz' else ''}"
-
-
-def configuration_text(configuration: Configuration) -> str:
-    """A configuration in words."""
-    return ", ".join(f"{name} {value}" for name, value in configuration.items())
-
-
-def _what(event: MoveDone) -> str:
-    """What was done after a window, and why."""
-    reason = event.move.reason
-    if event.state is MoveState.HELD:
-        return reason
-    changes = ", ".join(
-        f"{name} {event.window.configuration.get(name, '?')} -> {value}" for name, value in event.move.changes.items()
-    )
-    word = "" if event.state is MoveState.APPLIED else f" {event.state}"
-    failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
-    return f"{changes}{word}: {failed or reason}"
 
 
 def _title(name: str) -> str:

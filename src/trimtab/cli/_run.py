@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.cli._class_lines import ClassLines
@@ -16,6 +16,7 @@ from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
+from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
@@ -115,17 +116,27 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
     return past
 
 
-def lines_of(knobs: tuple[str, ...], objective: str, decides: bool, guarantee: DelayGuarantee | None) -> Lines:
-    """What shows the windows of a run to a person."""
+def lines_of(
+    knobs: Sequence[Knob], objective: Objective, decides: bool, guarantee: DelayGuarantee | None, names: Sequence[str]
+) -> Lines:
+    """What shows the windows of a run to a person.
+
+    Args:
+        knobs: those that may be moved.
+        objective: what is shown of each window beside the usual.
+        decides: True when a move follows each window.
+        guarantee: what it guarantees to classes of clients; None when it tunes.
+        names: of the knobs to show.
+    """
     if guarantee is not None:
         return ClassLines(guarantee, decides)
-    return Lines(knobs, objective, decides)
+    return Lines(names, objective.metric, decides, limits=objective.limits, described=knobs)
 
 
 def _teller(args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop) -> Callable[[Event], None]:
     """What shows the run, with its first lines shown."""
     settings, names = job.settings, tuple(knob.name for knob in job.knobs)
-    lines = lines_of(names, settings.objective.metric, settings.mode is not Mode.OBSERVE, job.guarantee)
+    lines = lines_of(job.knobs, settings.objective, settings.mode is not Mode.OBSERVE, job.guarantee, names)
     with reader_may_go(stop):
         if args.json:
             start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}

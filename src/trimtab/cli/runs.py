@@ -113,7 +113,8 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
     moves = {move.index: move for move in store.moves(run.id)}
     knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
-    lines = lines_of(tuple(knobs), run.plan.settings.objective.metric, bool(moves), run.plan.guarantee)
+    objective = run.plan.settings.objective
+    lines = lines_of(run.plan.knobs, objective, bool(moves), run.plan.guarantee, knobs)
     if as_json:
         print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
     else:

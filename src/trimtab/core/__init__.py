@@ -3,7 +3,7 @@
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
-from trimtab.core.knob import Domain, How, Knob, Role, of_role
+from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
@@ -39,6 +39,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "Window",
+    "in_words",
     "of_class",
     "of_role",
 ]

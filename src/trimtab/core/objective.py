@@ -99,7 +99,7 @@ class Objective:
 
     def said(self, cost: float) -> str:
         """A cost in words, for the reason of a move."""
-        return f"{abs(cost):.3g}" if cost < BROKEN else "beyond its limits"
+        return f"{abs(cost):.3g}" if cost < BROKEN else f"{math.exp(cost / BROKEN - 1):.2g} times its limits"
 
     def __str__(self) -> str:
         under = " subject to " + ", ".join(map(str, self.limits)) if self.limits else ""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Window, in_words
 from trimtab.core.objective import BROKEN
 
 DELAY = "accept_queue_delay_s"
@@ -81,8 +81,7 @@ class EarlyAbort:
                 back = {
                     name: value for name, value in good.configuration.items() if self._differs(window, name, value)
                 }
-                said = ", ".join(f"{name} {value}" for name, value in back.items())
-                return state, move.amended(back, f"{why}; back to {said}")
+                return state, move.amended(back, f"{why}; back to {in_words(back, state.knobs)}")
         return self._learned(state, window), move
 
     def _ours(self, state: EarlyAbortState, window: Window) -> bool:

@@ -10,10 +10,10 @@ if the change makes no difference (the mean of Jeffreys' posterior). After m win
 
     broken:  most were kept before, K >= 2 and P(at least K of m by chance q) < 0.025              (L2)
     mended:  most were broken before, most are kept now, m >= 2 and P(at most K by chance q) < 0.025 (L3)
-    doubted: as broken, with K >= 1: no change is better while this holds                          (L4)
+    doubted: most were kept before, and P(at least K of m by chance q) < 0.16: not yet better      (L4)
 
-0.025 is the chance beyond two standard errors on one side, as for the effect. Two windows, because in one alone a
-short event outside the server does the same.
+0.025 and 0.16 are the chances beyond two standard errors and beyond one, on one side. Two windows, because in one
+alone a short event outside the server does the same.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from trimtab.referee.measure import Measured
 
 CHANCE = 0.025
+DOUBT = 0.16
 
 
 def mostly_broken(windows: Sequence[Measured]) -> bool:
@@ -32,18 +33,14 @@ def mostly_broken(windows: Sequence[Measured]) -> bool:
     return 2 * broken > count
 
 
-def newly_broken(before: Sequence[Measured], after: Sequence[Measured], least: int = 2) -> bool:
-    """Whether a change broke a limit that was kept before it, Eq. (L2), and with `least` 1 Eq. (L4).
+def newly_broken(before: Sequence[Measured], after: Sequence[Measured]) -> bool:
+    """Whether a change broke a limit that was kept before it, Eq. (L2)."""
+    return _broken(after)[0] >= 2 and _by_chance(before, after) < CHANCE
 
-    Args:
-        before: windows without the change.
-        after: windows with it.
-        least: windows that must be broken.
-    """
-    broken, count = _broken(after)
-    if broken < least or mostly_broken(before):
-        return False
-    return _tail(broken, count, _chance(before)) < CHANCE
+
+def doubted(before: Sequence[Measured], after: Sequence[Measured]) -> bool:
+    """Whether a change may have broken a limit that was kept before it, Eq. (L4)."""
+    return _by_chance(before, after) < DOUBT
 
 
 def mended(before: Sequence[Measured], after: Sequence[Measured]) -> bool:
@@ -63,6 +60,11 @@ def _broken(windows: Sequence[Measured]) -> tuple[int, int]:
     """Windows that break a limit, and windows that can tell."""
     known = [one for one in windows if one.excess is not None]
     return sum(bool(one.broken) for one in known), len(known)
+
+
+def _by_chance(before: Sequence[Measured], after: Sequence[Measured]) -> float:
+    """Probability of so many broken windows if the change makes no difference; 1 where most were broken before."""
+    return 1.0 if mostly_broken(before) else _tail(*_broken(after), _chance(before))
 
 
 def _chance(before: Sequence[Measured]) -> float:

@@ -232,10 +232,9 @@ class Referee:
         if found is None:
             return None, reasons.new_here(len(experiment.reference))
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
-        doubted = limits.newly_broken(before, after, least=1)
         if found.size - 2 * found.error > 0 and found.size > LEAST:
             return Verdict.WORSE, said
-        if found.size + 2 * found.error < 0 and found.size < -LEAST and not doubted:
+        if found.size + 2 * found.error < 0 and found.size < -LEAST and not limits.doubted(before, after):
             return Verdict.BETTER, said
         if abs(found.size) + 2 * found.error < SAME:
             return Verdict.SAME, said
