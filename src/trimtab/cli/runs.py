@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli
+from trimtab.cli._costs import measured_costs
 from trimtab.cli._plant import attached, stored_controller, writable
 from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._run import lines_of
@@ -130,7 +131,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     for note in notes:
         _tell(note, lines, as_json)
     if not as_json:
-        print("\n".join(summary(run, store.windows(run.id))))
+        print("\n".join([*summary(run, store.windows(run.id)), *measured_costs(run, store.moves(run.id))]))
     return 0
 
 

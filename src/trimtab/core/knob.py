@@ -81,6 +81,25 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Which knob it is, among those of several plants and machines.
+
+    Args:
+        node: the machine; empty for the one that trimtab runs on.
+        plant: the plant's registered name.
+        name: the knob's name within that plant.
+    """
+
+    node: str
+    plant: str
+    name: str
+
+    def __str__(self) -> str:
+        """The name of the knob where several plants are one, such as `web2:nginx/worker_connections`."""
+        return f"{self.node + ':' if self.node else ''}{self.plant}/{self.name}"
+
+
+@dataclass(frozen=True)
 class Knob:
     """One tunable parameter.
 

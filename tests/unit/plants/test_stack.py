@@ -112,9 +112,50 @@ def test_all_parts_are_restored_also_when_one_cannot_be() -> None:
     assert one.restored == 1
 
 
-def test_two_parts_with_a_knob_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="memory and memory both have a knob workers"):
-        Stack(MemoryPlant(), MemoryPlant())
+def named(name: str, node: str = "") -> MemoryPlant:
+    """A plant in memory of that name, with the knobs `workers` and `timeout`."""
+    plant = MemoryPlant()
+    plant.name, plant.node = name, node
+    return plant
+
+
+def test_knobs_of_one_name_are_called_by_plant_and_name_and_each_change_reaches_its_own() -> None:
+    web, pool = named("web"), named("pool")
+    stack = Stack(web, pool)
+    assert [knob.name for knob in stack.knobs()] == ["web/workers", "web/timeout", "pool/workers", "pool/timeout"]
+    assert stack.apply({"pool/workers": 7}).configuration == {
+        "web/workers": 10,
+        "web/timeout": 100,
+        "pool/workers": 7,
+        "pool/timeout": 100,
+    }
+    assert (web.applied, pool.applied) == ([], [{"workers": 7}])
+    with pytest.raises(ApplyRefused, match="unknown knob 'workers': there are web/workers"):
+        stack.apply({"workers": 5})
+
+
+def test_like_plants_on_two_nodes_have_knobs_of_their_own() -> None:
+    stack = Stack(named("web"), named("web", "web2"))
+    assert [knob.name for knob in stack.knobs()][::2] == ["web/workers", "web2:web/workers"]
+    stack.apply({"web2:web/workers": 9, "web/workers": 8})
+    assert [part.configuration()["workers"] for part in stack.parts] == [8, 9]
+    stack.rollback(stack.prepare({"web2:web/workers": 9}))
+
+
+def test_two_parts_of_one_name_on_one_node_are_refused() -> None:
+    with pytest.raises(UsageError, match="two parts of one name have a knob of the same name"):
+        Stack(named("web"), named("web"))
+
+
+def test_an_operators_edit_names_the_knob_as_the_stack_calls_it_and_rules_hear_their_own_names() -> None:
+    web, pool = named("web"), named("pool")
+    stack = Stack(web, pool)
+    pool.objection = lambda configuration: f"sees {sorted(configuration)}"  # type: ignore[method-assign]
+    assert stack.objection(stack.configuration()) == "sees ['timeout', 'workers']"
+    pool.configuration_error = OperatorEdit("workers", "is 7 now")
+    with pytest.raises(OperatorEdit) as caught:
+        stack.configuration()
+    assert caught.value.knob == "pool/workers"
 
 
 def readings_of(plant: Plant) -> Window:
