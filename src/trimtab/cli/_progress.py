@@ -95,12 +95,12 @@ class Lines:
             if self._decides:
                 self._pending = event.window
             else:
-                self._window(event.window, "; ".join(event.window.problems))
+                self._window(event.window, "; ".join([*self._broken(event.window), *event.window.problems]))
         elif isinstance(event, MoveDone):
             if self._pending is None:
                 self._print(f"{'':>15} {self._what(event)}")
             else:
-                self._window(event.window, self._what(event))
+                self._window(event.window, "; ".join([*self._broken(event.window), self._what(event)]))
                 self._pending = None
         else:
             self._note(event)
@@ -125,10 +125,13 @@ class Lines:
         cells = [f"{self._value(window, name):>{_width(name)}}" for name in self._knobs]
         cells += [f"{shown(name, window.readings.get(name)):>{max(8, len(_title(name)))}}" for name in self._metrics]
         cut = f"cut short: {window.aborted}; " if window.aborted else ""
-        limits = () if cut else self._limits
-        broken = "".join(f"{limit} is broken; " for limit in limits if (limit.margin(window) or 0.0) < 0)
         end_s = window.start_s + window.duration_s
-        self._print(f"{window.index:>6} {end_s:>7.1f}s {' '.join(cells)}  {cut}{broken}{what}")
+        self._print(f"{window.index:>6} {end_s:>7.1f}s {' '.join(cells)}  {cut}{what}")
+
+    def _broken(self, window: Window) -> list[str]:
+        """The limits that a window breaks; of one that was cut short its reason says it."""
+        limits = () if window.aborted else self._limits
+        return [f"{limit} is broken" for limit in limits if (limit.margin(window) or 0.0) < 0]
 
     def _value(self, window: Window, knob: str) -> str:
         """A knob's value in a window, a choice by its name."""

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         names, knobs = sorted(plan.initial), plant.knobs()
         lines = Lines(names, objective.metric, decides=False, limits=objective.limits, described=knobs)
         if isinstance(plant, KeepAlive):
-            lines = KeepAliveView(plant)
+            lines = KeepAliveView(plant, limits=objective.limits)
 
         def tell(event: Event) -> None:
             if args.json:
