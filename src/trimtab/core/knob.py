@@ -95,7 +95,7 @@ class Identity:
     name: str
 
     def __str__(self) -> str:
-        """The name of the knob where several plants are one, such as `web2:nginx/worker_connections`."""
+        """The name of the knob where several plants are one, such as `web2:nginx/workers`."""
         return f"{self.node + ':' if self.node else ''}{self.plant}/{self.name}"
 
 

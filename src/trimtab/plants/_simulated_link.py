@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Readings, Sensor
+from trimtab.core import Precedence, Readings, Sensor
 from trimtab.errors import NativeError, NotMeasured, PlantError, PlantGone
 from trimtab.sensors import _eq1
 from trimtab.sensors._metrics import OF_CLASSES
@@ -77,6 +77,7 @@ class SimulatedSensor(Sensor):
     """Reads what the simulator measured since `begin`."""
 
     name = "simulated"
+    precedence = Precedence.COUNTED
     metrics = tuple(
         dict.fromkeys(
             (

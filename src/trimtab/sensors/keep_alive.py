@@ -65,7 +65,7 @@ class KeepAlive(MappedWindow[State]):
 
     def state(self, file: SharedFile) -> State:
         """The counters as they are now."""
-        return _state(file)
+        return file.idle(), file.counters(), file.histograms()
 
     def differences(self, elapsed_s: float, first: State, last: State) -> Readings:
         """The readings between two states; see `differences` below."""
@@ -124,11 +124,6 @@ def _setup_s(first: State, last: State) -> float | None:
     wait_ns = two.first_wait_ns - one.first_wait_ns
     later_ns = all_two.service_ns - all_one.service_ns - first_ns
     return ((wait_ns + first_ns) / firsts - later_ns / later) / _NS
-
-
-def _state(file: SharedFile) -> State:
-    """All that the file has counted so far."""
-    return file.idle(), file.counters(), file.histograms()
 
 
 SENSOR = KeepAlive
