@@ -122,6 +122,19 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
     return Objective(name, args.maximize is None, tuple(map(_limit, args.subject_to)))
 
 
+def require_measured(plant: Plant, objective: Objective) -> None:
+    """Makes sure that something here measures what the objective needs.
+
+    Raises:
+        UsageError: nothing does.
+    """
+    measured = {one.name for sensor in plant.sensors() for one in sensor.metrics}
+    there = measured | {one.name for one in plant.metrics}
+    for name in (objective.metric, *(limit.metric for limit in objective.limits)):
+        if name.partition("@")[0] not in there:
+            raise UsageError(f"nothing measures {name} on {plant.name} here: there are {', '.join(sorted(there))}")
+
+
 def _limit(text: str) -> Limit:
     """The limit that a user wrote.
 

@@ -15,7 +15,7 @@ import math
 import os
 
 from trimtab.cli._keep_alive_view import KeepAliveView
-from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine
+from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine, require_measured
 from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     objective = chosen_objective(args)
     settings = Settings(parse_duration_s(args.window), duration_s, objective, Mode.OBSERVE, seed=args.seed)
     with stopping() as stop, attached(args) as plant:
+        require_measured(plant, objective)
         store = Store(args.store)
         initial = dict(plant.configuration())
         plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, facts())

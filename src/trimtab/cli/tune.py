@@ -23,6 +23,7 @@ from trimtab.cli._plant import (
     chosen_objective,
     habits_of,
     refine,
+    require_measured,
     writable,
 )
 from trimtab.cli._run import Job, carried_out, concluded
@@ -99,6 +100,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     controller = chosen_controller(name, settings.objective, args.option)
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
+        require_measured(plant, settings.objective)
         knobs = chosen_knobs(plant, args.knob, habits_of(args.plant).roles)
         controller.start(knobs, args.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):

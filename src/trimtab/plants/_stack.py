@@ -69,8 +69,12 @@ class Stack(Plant):
         return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """The sensor of the first part that has one: the first is what clients meet."""
-        return next((one for part in self.parts for one in sensors if one in part.sensors()), None)
+        """The sensor of the first part that has one, as that part decides: the first is what clients meet."""
+        for part in self.parts:
+            own = [one for one in sensors if one in part.sensors()]
+            if own:
+                return own[0] if len(own) == 1 else part.decisive(metric, own)
+        return None
 
     def configuration(self) -> Configuration:
         """What is in force in all parts.

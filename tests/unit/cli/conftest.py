@@ -44,7 +44,7 @@ def from_arguments(args, clock):
         plant.readings = lambda: {"response_time_s": 1.0 + plant.values["pool"], "request_rate_hz": 20.0}
         domain = Domain.choice("static", "dynamic")
         plant.knobs = lambda: (Knob("pool", "pm", "", domain, 1, How.LIVE, "nothing", "How the pool grows."),)
-        plant._sensors = (FakeSensor(plant.readings),)
+        plant._sensors = (FakeSensor(plant.readings, gives="response_time_s request_rate_hz"),)
     if args.dies:
         gone = PlantGone("pid 7 has ended")
         plant.fake_clock.at.append((args.dies, lambda: setattr(plant, "configuration_error", gone)))

@@ -75,6 +75,16 @@ def test_a_limit_that_is_none_is_refused_in_one_line_and_nothing_is_done(
     assert not store.exists()
 
 
+@pytest.mark.parametrize("verb", ["tune", "observe"])
+def test_what_nothing_measures_here_is_refused_before_the_run(trimtab: Trimtab, store: Path, verb: str) -> None:
+    said = trimtab(verb, "memory", "--choice", "--subject-to", "client_page_time_p95_s<=2s", "--duration", "10s")
+    assert (said.code, store.exists()) == (2, False)
+    assert said.err == (
+        "trimtab: nothing measures client_page_time_p95_s on memory here: "
+        "there are burst_length, request_rate_hz, response_time_s\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("limit", "bound"),
     [

@@ -174,6 +174,12 @@ def test_two_parts_that_measure_the_same_both_stand_in_measured_and_the_first_de
     assert [(one.source, one.value) for one in window.measured] == [("web/resources", 0.3), ("pool/resources", 0.7)]
 
 
+def test_a_stack_does_not_hide_that_one_of_its_parts_cannot_say_which_of_two_sensors_decides() -> None:
+    two = (FakeSensor(dict, name, gives="cpu_ratio") for name in ("one", "other"))
+    with pytest.raises(TrimtabError, match="does not say by which decisions go"):
+        readings_of(Stack(Part("web", *two)))
+
+
 def test_more_sensors_stand_beside_those_of_the_parts() -> None:
     own = FakeSensor(lambda: {"busy_workers": 2.0}, "page", gives="busy_workers", precedence=Precedence.STATUS_PAGE)
     extra = FakeSensor(lambda: {"busy_workers": 1.0, "idle_workers": 7.0}, "gate", gives="busy_workers idle_workers")
