@@ -8,12 +8,13 @@ sample.
 `Window.measured` holds every reading of every source and node. `Window.readings`, by which decisions go, holds one
 value for each metric: of the plant's own node, that of the sensor of the greatest precedence that measured it in this
 window, and where none did, what the plant derives from the others. Readings of other nodes are in `measured` alone.
+Each part of a stack derives from its own sensors, and the first part that derives a metric is the one that counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 
 from trimtab.core.plant import Plant, Sensor
@@ -72,6 +73,25 @@ class _Due:
         self.problem = ""
 
 
+class _Deriving:
+    """A plant, or a part of one, that derives readings from those of its own sensors and of those that no part has.
+
+    Args:
+        part: the part.
+        plant: the whole.
+    """
+
+    __slots__ = ("heard", "part", "source")
+
+    def __init__(self, part: Plant, plant: Plant) -> None:
+        self.part = part
+        self.source = _Source(part.name, part, (one.name for one in part.metrics if part.node == plant.node))
+        others = {sensor for leaf in _leaves(plant) if leaf is not part for sensor in leaf.sensors()}
+        shared = [sensor for sensor in plant.sensors() if sensor not in others and sensor.node == part.node]
+        self.heard = {(one.node, one.source): {metric.name for metric in one.metrics} for one in shared}
+        self.heard |= {(one.node, one.source): metrics for one, metrics in _ranked(part)}
+
+
 class Observer:
     """Measures the windows of one run.
 
@@ -87,11 +107,10 @@ class Observer:
 
     def __init__(self, plant: Plant, stop: Stop, seed: int, elapsed_s: float = 0.0) -> None:
         self._clock = plant.clock
-        self._plant = plant
         self._stop = stop
         self._random = Random(seed)
         self._sensors = [_Due(sensor, chosen) for sensor, chosen in _ranked(plant)]
-        self._derived = _Source(plant.name, plant, (one.name for one in plant.metrics))
+        self._deriving = [_Deriving(part, plant) for part in _leaves(plant)]
         self._origin_s = plant.clock.now_s() - elapsed_s
 
     def now_s(self) -> float:
@@ -181,7 +200,8 @@ class Observer:
                     seen.problems.append(f"{due.source.name}: {error}")
             else:
                 seen.problems.append(due.problem)
-        seen.add(self._plant.derive(seen.readings), self._derived)
+        for one in self._deriving:
+            seen.add(one.part.derive(seen.of(one.heard)), one.source)
         rate_hz = seen.readings.get("request_rate_hz")
         samples = None if rate_hz is None else round(rate_hz * duration_s)
         problems, measured = tuple(seen.problems), tuple(seen.measured)
@@ -210,6 +230,23 @@ class _Seen:
                 self.measured.append(Reading(name, value, source.name, source.node))
                 if base in source.chosen:
                     self.readings.setdefault(name, value)
+
+    def of(self, heard: Mapping[tuple[str, str], Collection[str]]) -> dict[str, float]:
+        """The readings by which a part goes.
+
+        Args:
+            heard: for each sensor of it, by node and source, the names of the metrics for which it counts.
+        """
+        found: dict[str, float] = {}
+        for one in self.measured:
+            if one.metric.partition("@")[0] in heard.get((one.node, one.source), ()):
+                found.setdefault(one.metric, one.value)
+        return found
+
+
+def _leaves(plant: Plant) -> list[Plant]:
+    """The plants that a plant is made of in the end; itself where it is one."""
+    return [leaf for part in plant.parts for leaf in _leaves(part)] or [plant]
 
 
 def _ranked(plant: Plant) -> list[tuple[Sensor, set[str]]]:

@@ -152,9 +152,11 @@ class Plant:
         metrics: what `derive` may give.
         own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
         node: the machine that it is on; empty for the one that trimtab runs on.
+        parts: the plants that it is made of; none where it is one by itself.
     """
 
     name: str = ""
+    parts: tuple[Plant, ...] = ()
     lasting: bool = True
     metrics: tuple[Metric, ...] = ()
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
 from trimtab.core.knob import Identity
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 
@@ -44,7 +44,7 @@ class Stack(Plant):
             raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
         for part in parts if len(parts) > 1 else ():
             for sensor in part.sensors():
-                sensor.plant = part.name
+                sensor.plant = sensor.plant or part.name
         self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
 
     @property
@@ -88,13 +88,6 @@ class Stack(Plant):
             with self._called(part):
                 found |= self._outer(part, part.configuration())
         return found
-
-    def derive(self, readings: Readings) -> Readings:
-        """What follows from the readings by the rules of each part; where two give the same, the first part's."""
-        derived: dict[str, float] = {}
-        for part in self.parts:
-            derived = {**part.derive({**readings, **derived}), **derived}
-        return derived
 
     def objection(self, configuration: Configuration) -> str:
         """The first rule of a part that this configuration breaks."""

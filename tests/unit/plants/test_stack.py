@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests._memory_plant import FakeSensor, MemoryPlant
-from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Window
+from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Readings, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.observer import Observer, Stop
 from trimtab.plants._stack import Stack
+from trimtab.sensors._metrics import RESPONSE_TIME
 
 
 class Part(MemoryPlant):
@@ -172,6 +173,34 @@ def test_two_parts_that_measure_the_same_both_stand_in_measured_and_the_first_de
     window = readings_of(Stack(part("web", 0.3), part("pool", 0.7)))
     assert window.readings == {"cpu_ratio": 0.3}
     assert [(one.source, one.value) for one in window.measured] == [("web/resources", 0.3), ("pool/resources", 0.7)]
+
+
+def test_each_part_derives_from_its_own_sensors_and_both_figures_are_kept() -> None:
+    class Web(Part):
+        metrics = (RESPONSE_TIME,)
+
+        def derive(self, readings: Readings) -> Readings:
+            return {"response_time_s": readings["busy_workers"] / readings["request_rate_hz"]}
+
+    def web(name: str, busy: float, rate_hz: float) -> Web:
+        values = {"busy_workers": busy, "request_rate_hz": rate_hz}
+        return Web(name, FakeSensor(lambda: values, "page", gives="busy_workers request_rate_hz"))
+
+    tiers = Stack(web("web", 2.0, 20.0), web("pool", 8.0, 4.0))
+    window = readings_of(Stack(tiers, Part("idle", FakeSensor(dict, "page", gives=""))))
+    assert window.readings == {"busy_workers": 2.0, "request_rate_hz": 20.0, "response_time_s": 0.1}
+    derived = {one.source: one.value for one in window.measured if one.metric == "response_time_s"}
+    assert derived == {"web": 0.1, "pool": 2.0}
+
+
+def test_a_part_derives_also_from_sensors_that_stand_beside_the_parts() -> None:
+    class Web(Part):
+        def derive(self, readings: Readings) -> Readings:
+            return {"burst_length": readings["request_rate_hz"]}
+
+    extra = FakeSensor(lambda: {"request_rate_hz": 5.0}, "gate", gives="request_rate_hz")
+    quiet = FakeSensor(dict, "page", gives="")
+    assert readings_of(Stack(Web("web", quiet), extra=(extra,))).readings["burst_length"] == 5.0
 
 
 def test_a_stack_does_not_hide_that_one_of_its_parts_cannot_say_which_of_two_sensors_decides() -> None:
