@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._memory_plant import FakeSensor, MemoryPlant
@@ -88,6 +88,7 @@ def test_two_sensors_of_one_name_are_an_error() -> None:
         seen(says("shim", Precedence.COUNTED, 1.0), says("shim", Precedence.SAMPLED, 2.0))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["", "web2", "web3"]), st.sampled_from(list(Precedence))), unique=True))
 def test_nothing_that_was_measured_is_lost_and_readings_are_chosen_from_it(
     where: list[tuple[str, Precedence]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.core import Limit, Objective, Window
@@ -22,6 +22,7 @@ def of(rate: float, late_s: float, idle: float) -> Window:
     return window(client_page_rate_hz=rate, client_page_time_p95_s=late_s, idle_workers=idle)
 
 
+@settings(deadline=None)
 @given(values, values, values, values, values, values)
 def test_whatever_breaks_a_limit_costs_more_than_whatever_keeps_them(
     rate: float, late_s: float, idle: float, other_rate: float, other_late_s: float, other_idle: float
@@ -62,6 +63,7 @@ def test_an_objective_reads_as_it_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("at_most", [True, False])
+@settings(deadline=None)
 @given(value=values, bound=values)
 def test_the_excess_is_above_0_exactly_where_a_limit_is_broken(at_most: bool, value: float, bound: float) -> None:
     limit, seen = Limit("idle_workers", bound, at_most), window(idle_workers=value)
