@@ -15,12 +15,15 @@ from trimtab.core import (
     Move,
     Objective,
     Plant,
+    Precedence,
     Prepared,
     Readings,
     Sensor,
     Trial,
 )
 from trimtab.errors import NotMeasured, TrimtabError
+from trimtab.metrics import known, metric
+from trimtab.sensors._metrics import BURST_LENGTH
 
 WORKERS = Knob("workers", "Workers", "workers", Domain(1, 100), 10, How.LIVE, "nothing", "Workers of the plant.")
 TIMEOUT = Knob("timeout", "Timeout", "ms", Domain(0, 5000), 100, How.LIVE, "nothing", "Timeout of the plant.")
@@ -46,13 +49,22 @@ class FakeClock:
             due[1]()
 
 
-class FakeSensor:
-    """Reads what a function gives, and counts its samples."""
+class FakeSensor(Sensor):
+    """Reads what a function gives, and counts its samples; it declares these metrics, or all that there are."""
 
     def __init__(
-        self, read: Callable[[], Readings], name: str = "fake", period_s: float = 0.0, cheap: bool = True
+        self,
+        read: Callable[[], Readings],
+        name: str = "fake",
+        period_s: float = 0.0,
+        cheap: bool = True,
+        gives: str | None = None,
+        precedence: Precedence = Precedence.COUNTED,
+        node: str = "",
     ) -> None:
         self.name, self.sampling_period_s, self.cheap = name, period_s, cheap
+        self.precedence, self.node = precedence, node
+        self.metrics = tuple(known().values()) if gives is None else tuple(map(metric, gives.split()))
         self._read = read
         self.samples = self.reads = self.begun = 0
         self.refuses_to_begin = ""
@@ -78,6 +90,7 @@ class MemoryPlant(Plant):
     """Response time is (workers - 40)^2 / 1000 + 0.1 s; every error can be put in its way."""
 
     name = "memory"
+    metrics = (BURST_LENGTH,)
 
     def __init__(self, *sensors: FakeSensor) -> None:
         self.fake_clock = FakeClock()

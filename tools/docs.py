@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import cli, discovery
-from trimtab.core import METRICS
+from trimtab.metrics import known
 from trimtab.options import documented
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,7 +78,7 @@ def text() -> str:
         parts.append(f"## {title}\n\n" + "\n".join(described(package)) + "\n")
     rows = "\n".join(
         f"| `{m.name}{'@CLASS' if m.per_class else ''}` | {m.unit} | {m.symbol or '-'} | {m.description} |"
-        for m in METRICS.values()
+        for m in known().values()
     )
     parts.append(f"## Metrics\n\n| name | unit | symbol | what it is |\n|---|---|---|---|\n{rows}\n")
     return "\n".join(parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.core import Controller, Fate, Guard, Knob, Move, Objective, Trial, Window
+from trimtab.core import Controller, Fate, Guard, Knob, Move, Objective, Trial, Window, in_words
 from trimtab.guard import of_knobs, review_all
 from trimtab.referee import Judge, of_run
 
@@ -92,7 +92,7 @@ def decide(standing: Standing, window: Window, controller: Controller, oversight
     state, proposed = controller.step(standing.state, Trial(window, standing.fate, judgement, refuted))
     guard_states, move = review_all(oversight.guards, standing.guard_states, window, proposed)
     if back:
-        said = ", ".join(f"{name} {value}" for name, value in back.items())
+        said = in_words(back, judge_state.knobs)
         move = Move(back, f"{judgement.why if judgement else 'not better'}: back to {said}", phase="return")
     elif judge is not None:
         move = judge.review(judge_state, window, move)

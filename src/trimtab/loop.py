@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob
+from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
 from trimtab.core.trial import Fate, MoveState
@@ -177,7 +177,7 @@ class Loop:
         self._missing = 0 if measured else self._missing + 1
         if self._missing == self._settings.missing:
             why = "; ".join(window.problems) or "no traffic in them"
-            name = self._settings.objective.metric
+            name = self._settings.objective.missing(window)
             self._note(NoteKind.MISSING, f"{name} was not measured in the last {self._missing} windows: {why}")
 
     def _decide(self, window: Window) -> bool:
@@ -285,7 +285,7 @@ class Loop:
         back = judge.final(self._judge_state)
         if not back:
             return False
-        said = ", ".join(f"{name} {value}" for name, value in back.items())
+        said = in_words(back, self._knobs)
         self._note(NoteKind.RESTORE, f"nothing shows that the last setting is better than {said}, which comes back")
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))

@@ -4,18 +4,22 @@ A part of the loop: together they are the only code that waits. The samples of d
 their own; each period is drawn within 5 % of its length, so that sampling does not beat with a periodic load. To wake
 costs more than to sample, so a sensor that is nearly due is sampled with the others. Nothing is allocated per
 sample.
+
+`Window.measured` holds every reading of every source and node. `Window.readings`, by which decisions go, holds one
+value for each metric: of the plant's own node, that of the sensor of the greatest precedence that measured it in this
+window, and where none did, what the plant derives from the others. Readings of other nodes are in `measured` alone.
+Each part of a stack derives from its own sensors, and the first part that derives a metric is the one that counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 
-from trimtab.core.metric import metric
 from trimtab.core.plant import Plant, Sensor
-from trimtab.core.window import Configuration, Readings, Window
-from trimtab.errors import NotMeasured, TrimtabError, UsageError
+from trimtab.core.window import Configuration, Reading, Readings, Window
+from trimtab.errors import NotMeasured, TrimtabError
 
 LONGEST_SLEEP_S = 0.5
 """A request to stop is heeded after this time at the latest."""
@@ -37,17 +41,55 @@ class Stop:
         return self.reason != ""
 
 
+class _Source:
+    """A sensor or a plant as a source of readings.
+
+    Args:
+        name: what its readings are said to be from.
+        owner: the sensor, or the plant with what it derives.
+        chosen: names of the metrics for which decisions may go by it.
+    """
+
+    __slots__ = ("chosen", "declared", "name", "node")
+
+    def __init__(self, name: str, owner: Sensor | Plant, chosen: Iterable[str]) -> None:
+        self.name = name
+        self.node = owner.node
+        self.declared = {one.name: one.per_class for one in owner.metrics}
+        self.chosen = frozenset(chosen)
+
+
 class _Due:
     """A sensor in the window under way."""
 
-    __slots__ = ("next_s", "period_s", "problem", "sensor", "slack_s")
+    __slots__ = ("next_s", "period_s", "problem", "sensor", "slack_s", "source")
 
-    def __init__(self, sensor: Sensor) -> None:
+    def __init__(self, sensor: Sensor, chosen: Iterable[str]) -> None:
         self.sensor = sensor
+        self.source = _Source(sensor.source, sensor, chosen)
         self.period_s = sensor.sampling_period_s
         self.slack_s = min(_NEARLY * self.period_s, _NEARLY_S)
         self.next_s = math.inf
         self.problem = ""
+
+
+class _Deriving:
+    """A plant, or a part of one, that derives readings from those of its own sensors and of those that no part has.
+
+    Args:
+        part: the part.
+        plant: the whole.
+    """
+
+    __slots__ = ("heard", "part", "source")
+
+    def __init__(self, part: Plant, plant: Plant) -> None:
+        self.part = part
+        self.source = _Source(part.name, part, (one.name for one in part.metrics if part.node == plant.node))
+        others = {sensor for leaf in _leaves(plant) if leaf is not part for sensor in leaf.sensors()}
+        shared = [sensor for sensor in plant.sensors() if sensor not in others and sensor.node == part.node]
+        self.heard = {(one.node, one.source): {metric.name for metric in one.metrics} for one in shared}
+        self.heard |= {(one.node, one.source): metrics for one, metrics in _ranked(part)}
 
 
 class Observer:
@@ -58,14 +100,17 @@ class Observer:
         stop: ends a wait.
         seed: source of the jitter of the sampling times.
         elapsed_s: what the run's clock shows now, in seconds.
+
+    Raises:
+        TrimtabError: two sensors have one name, or one precedence for a metric and the plant names none.
     """
 
     def __init__(self, plant: Plant, stop: Stop, seed: int, elapsed_s: float = 0.0) -> None:
         self._clock = plant.clock
-        self._plant = plant
         self._stop = stop
         self._random = Random(seed)
-        self._sensors = [_Due(sensor) for sensor in plant.sensors()]
+        self._sensors = [_Due(sensor, chosen) for sensor, chosen in _ranked(plant)]
+        self._deriving = [_Deriving(part, plant) for part in _leaves(plant)]
         self._origin_s = plant.clock.now_s() - elapsed_s
 
     def now_s(self) -> float:
@@ -125,7 +170,7 @@ class Observer:
             try:
                 due.sensor.begin()
             except NotMeasured as error:
-                due.problem = f"{due.sensor.name}: {error}"
+                due.problem = f"{due.source.name}: {error}"
                 continue
             if due.period_s > 0:
                 due.next_s = self._clock.now_s()
@@ -137,7 +182,7 @@ class Observer:
         try:
             due.sensor.sample()
         except NotMeasured as error:
-            due.problem = f"{due.sensor.name}: {error}"
+            due.problem = f"{due.source.name}: {error}"
             due.next_s = math.inf
 
     def _assemble(
@@ -145,35 +190,86 @@ class Observer:
     ) -> Window:
         """The window from its start until now, out of the given sensors."""
         duration_s = self.now_s() - start_s
-        readings: dict[str, float] = {}
-        problems: list[str] = []
+        seen = _Seen()
         for due in sensors:
             if not due.problem:
                 try:
-                    _merge(readings, due.sensor.read(), due.sensor.name, problems)
+                    seen.add(due.sensor.read(), due.source)
                     continue
                 except NotMeasured as error:
-                    problems.append(f"{due.sensor.name}: {error}")
+                    seen.problems.append(f"{due.source.name}: {error}")
             else:
-                problems.append(due.problem)
-        _merge(readings, self._plant.derive(readings), self._plant.name, problems)
-        rate_hz = readings.get("request_rate_hz")
+                seen.problems.append(due.problem)
+        for one in self._deriving:
+            seen.add(one.part.derive(seen.of(one.heard)), one.source)
+        rate_hz = seen.readings.get("request_rate_hz")
         samples = None if rate_hz is None else round(rate_hz * duration_s)
-        return Window(index, start_s, duration_s, configuration, readings, samples, tuple(problems), aborted)
+        problems, measured = tuple(seen.problems), tuple(seen.measured)
+        return Window(index, start_s, duration_s, configuration, seen.readings, samples, problems, aborted, measured)
 
 
-def _merge(readings: dict[str, float], new: Readings, source: str, problems: list[str]) -> None:
-    """Adds `new` to `readings`.
+class _Seen:
+    """What the sources of one window have given so far, those of the greatest precedence first."""
+
+    __slots__ = ("measured", "problems", "readings")
+
+    def __init__(self) -> None:
+        self.readings: dict[str, float] = {}
+        self.measured: list[Reading] = []
+        self.problems: list[str] = []
+
+    def add(self, new: Readings, source: _Source) -> None:
+        """Adds the readings of one source, of which decisions go by those that are chosen and not there yet."""
+        for name, value in new.items():
+            base, at, _ = name.partition("@")
+            if source.declared.get(base) is not bool(at):
+                self.problems.append(f"{source.name} gave {name}, which it does not declare")
+            elif not math.isfinite(value):
+                self.problems.append(f"{source.name}: {name} came out as {value}")
+            else:
+                self.measured.append(Reading(name, value, source.name, source.node))
+                if base in source.chosen:
+                    self.readings.setdefault(name, value)
+
+    def of(self, heard: Mapping[tuple[str, str], Collection[str]]) -> dict[str, float]:
+        """The readings by which a part goes.
+
+        Args:
+            heard: for each sensor of it, by node and source, the names of the metrics for which it counts.
+        """
+        found: dict[str, float] = {}
+        for one in self.measured:
+            if one.metric.partition("@")[0] in heard.get((one.node, one.source), ()):
+                found.setdefault(one.metric, one.value)
+        return found
+
+
+def _leaves(plant: Plant) -> list[Plant]:
+    """The plants that a plant is made of in the end; itself where it is one."""
+    return [leaf for part in plant.parts for leaf in _leaves(part)] or [plant]
+
+
+def _ranked(plant: Plant) -> list[tuple[Sensor, set[str]]]:
+    """The sensors of a plant with the metrics for which decisions may go by each, the greatest precedence first.
 
     Raises:
-        TrimtabError: a reading's name is not a metric.
+        TrimtabError: two sensors have one name, or one precedence for a metric and the plant names none.
     """
-    for name, value in new.items():
-        try:
-            metric(name)
-        except UsageError as error:
-            raise TrimtabError(f"{source} gave a reading that is no metric of trimtab: {error}") from None
-        if math.isfinite(value):
-            readings[name] = value
-        else:
-            problems.append(f"{source}: {name} came out as {value}")
+    ranked = sorted(plant.sensors(), key=lambda sensor: -sensor.precedence)
+    names = [(sensor.node, sensor.source) for sensor in ranked]
+    if twice := next((source for node, source in names if names.count((node, source)) > 1), None):
+        raise TrimtabError(f"two sensors of {plant.name} are called {twice}")
+    equal: dict[tuple[int, str], list[Sensor]] = {}
+    for sensor in ranked:
+        for metric in sensor.metrics if sensor.node == plant.node else ():
+            equal.setdefault((sensor.precedence, metric.name), []).append(sensor)
+    chosen: dict[Sensor, set[str]] = {sensor: set() for sensor in ranked}
+    for (_, name), sensors in equal.items():
+        decisive = sensors[0] if len(sensors) == 1 else plant.decisive(name, sensors)
+        if decisive is None:
+            raise TrimtabError(
+                f"{' and '.join(one.source for one in sensors)} measure {name} with the same precedence, "
+                f"and {plant.name} does not say by which decisions go"
+            )
+        chosen[decisive].add(name)
+    return list(chosen.items())

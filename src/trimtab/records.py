@@ -9,7 +9,7 @@ from typing import Any
 
 from trimtab.core.knob import Domain, How, Knob, Role
 from trimtab.core.move import Move
-from trimtab.core.objective import Objective
+from trimtab.core.objective import Limit, Objective
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.events import Status
@@ -134,7 +134,9 @@ def plan_from(text: str) -> Plan:
     raw = json.loads(text)
     raw.pop("undo", None)  # a script that older versions stored
     settings = raw["settings"]
-    settings |= {"objective": Objective(**settings["objective"]), "mode": Mode(settings["mode"])}
+    objective = settings["objective"]
+    limits = tuple(Limit(**one) for one in objective.pop("limits", ()))
+    settings |= {"objective": Objective(**objective, limits=limits), "mode": Mode(settings["mode"])}
     knobs = tuple(knob_from(k) for k in raw["knobs"])
     promised: dict[str, Any] | None = raw.get("guarantee")
     if promised is not None:

@@ -1,4 +1,4 @@
-"""Durations as a user writes them: `400ms`, `90s`, `5m`, `1h30m`."""
+"""Durations, sizes and shares as a user writes them: `400ms`, `1h30m`, `300MiB`, `80%`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from trimtab.errors import UsageError
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/%]*)")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -36,3 +38,31 @@ def format_duration(duration_s: float) -> str:
     hours, minutes = divmod(minutes, 60)
     text = (f"{hours}h" if hours else "") + (f"{minutes}m" if minutes else "")
     return text + (f"{rest / 1000:g}s" if rest or not text else "")
+
+
+def parse_quantity(text: str, unit: str) -> float:
+    """A value of a metric: a duration, a size, a share such as `80%` or `0.8`, or a number.
+
+    Args:
+        text: what the user wrote.
+        unit: the metric's unit.
+
+    Returns:
+        The value in that unit.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    if unit == "s":
+        return parse_duration_s(text)
+    if unit.startswith("bytes"):
+        suffixes: dict[str, float] = {name + unit.removeprefix("bytes"): factor for name, factor in _BYTES.items()}
+        allowed = f"a number with {', '.join(suffixes)}, such as 300{list(suffixes)[2]}"
+    elif unit == "ratio":
+        suffixes, allowed = {"": 1.0, "%": 0.01}, "a number or a percentage, such as 0.8 or 80%"
+    else:
+        suffixes, allowed = {"": 1.0, unit: 1.0}, f"a number of {unit}"
+    found = _NUMBER.fullmatch(text)
+    if found is None or found[2] not in suffixes:
+        raise UsageError(f"{text!r} is not a value in {unit}: write {allowed}")
+    return float(found[1]) * suffixes[found[2]]

@@ -14,7 +14,8 @@ from tests._classes import TWO, budget_knobs, class_window
 from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
 from tests.conformance.test_keep_alive_controllers import on_keep_alive
 from trimtab.cli._plant import chosen_controller, stored_controller
-from trimtab.core import METRICS, Move, Objective, Trial, Window, of_class
+from trimtab.core import Move, Objective, Trial, Window, of_class
+from trimtab.metrics import known
 from trimtab.options import options_in_force
 from trimtab.records import dumps
 
@@ -35,7 +36,7 @@ guarantees = pytest.mark.parametrize(
 )
 values = st.floats(0, 1e9, allow_subnormal=False)
 readings = st.dictionaries(
-    st.builds(of_class, st.sampled_from(sorted(n for n, m in METRICS.items() if m.per_class)), st.sampled_from(TWO)),
+    st.builds(of_class, st.sampled_from(sorted(n for n, m in known().items() if m.per_class)), st.sampled_from(TWO)),
     values,
     max_size=12,
 )

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests._curve import NAME, Curve, Drive, window_of, worker_knob
 from trimtab import discovery
-from trimtab.core import METRICS, Objective, Trial
+from trimtab.core import Objective, Trial
 from trimtab.errors import UsageError
+from trimtab.metrics import known
 from trimtab.options import documented
 
 ROOM = "trimtab.controllers"
@@ -135,7 +136,7 @@ def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) 
     for index in range(12):
         readings = data.draw(
             st.dictionaries(
-                st.sampled_from(sorted(n for n, m in METRICS.items() if not m.per_class)), values, max_size=8
+                st.sampled_from(sorted(n for n, m in known().items() if not m.per_class)), values, max_size=8
             )
         )
         readings["response_time_s"] = data.draw(values)

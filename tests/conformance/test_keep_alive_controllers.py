@@ -13,8 +13,9 @@ from tests._curve import worker_knob
 from tests._idle_periods import NAME, Loop, Mixture, time_knob, window_at
 from tests.conformance.test_controllers import NAMES, STILL, module
 from trimtab.cli._plant import stored_controller
-from trimtab.core import METRICS, Objective, Trial
+from trimtab.core import Objective, Trial
 from trimtab.errors import UsageError
+from trimtab.metrics import known
 from trimtab.options import options_in_force
 from trimtab.records import dumps
 
@@ -46,7 +47,7 @@ TIMES = [name for name in NAMES if name != STILL and on_keep_alive(name)]
 every = pytest.mark.parametrize("name", TIMES)
 values = st.floats(0, 1e9, allow_subnormal=False)
 keys = st.one_of(
-    st.sampled_from(sorted(name for name, m in METRICS.items() if not m.per_class)),
+    st.sampled_from(sorted(name for name, m in known().items() if not m.per_class)),
     st.builds(
         "{}@{}".format,
         st.sampled_from(["intervals", "intervals_ended", "intervals_left", "intervals_50ms"]),

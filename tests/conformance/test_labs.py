@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trimtab import discovery
-from trimtab.core.metric import metric
 from trimtab.errors import UsageError
 from trimtab.lab import Context, Lab
+from trimtab.metrics import metric
 from trimtab.store import Store
 
 ROOM = "trimtab.lab"

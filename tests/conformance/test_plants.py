@@ -11,9 +11,11 @@ import pytest
 
 from trimtab import discovery
 from trimtab.clock import SystemClock
-from trimtab.core import Knob, Plant, metric
-from trimtab.errors import ApplyRefused, NotMeasured
+from trimtab.core import Knob, Plant
+from trimtab.errors import ApplyRefused
 from trimtab.gate import place as places
+from trimtab.metrics import known
+from trimtab.observer import Observer, Stop
 
 ROOM = "trimtab.plants"
 
@@ -133,22 +135,15 @@ def test_no_change_is_allowed(subject: Plant) -> None:
     assert subject.apply(start).configuration == start
 
 
-def test_its_sensors_give_only_known_metrics(subject: Plant) -> None:
+def test_its_sensors_give_what_they_declare_and_leave_no_doubt_which_decides(subject: Plant) -> None:
     sensors = subject.sensors()
     assert sensors and [s.name for s in subject.sensors()] == [s.name for s in sensors]
-    for sensor in sensors:
-        sensor.begin()
-    subject.clock.sleep(0.3)
-    readings: dict[str, float] = {}
-    for sensor in sensors:
-        if sensor.sampling_period_s:
-            sensor.sample()
-        try:
-            readings |= sensor.read()
-        except NotMeasured as why:
-            assert str(why)
-    assert readings
-    assert all(metric(name) for name in {*readings, *subject.derive(readings)})
+    declared = {*subject.metrics, *(one for sensor in sensors for one in sensor.metrics)}
+    assert all(known().get(one.name) == one for one in declared)
+    window = Observer(subject, Stop(), seed=0).window(0, 0.5, {}, 0.0, lambda partial: "")
+    assert window is not None
+    assert window.readings
+    assert [text for text in window.problems if "does not declare" in text] == []
 
 
 def test_its_undo_script_is_one_that_a_shell_can_read(subject: Plant) -> None:

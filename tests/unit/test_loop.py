@@ -19,7 +19,6 @@ from trimtab.errors import (
     PlantError,
     PlantGone,
     StoreError,
-    TrimtabError,
     UsageError,
 )
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
@@ -142,8 +141,8 @@ def test_sampling_follows_each_sensor_s_own_period() -> None:
     samples: list[tuple[int, int]] = []
     plant = MemoryPlant()
     fast = FakeSensor(plant.readings, "fast", 0.02, cheap=False)
-    slow = FakeSensor(dict, "slow", 1.0, cheap=False)
-    never = FakeSensor(dict, "never", 0.0, cheap=False)
+    slow = FakeSensor(dict, "slow", 1.0, cheap=False, gives="")
+    never = FakeSensor(dict, "never", 0.0, cheap=False, gives="")
     plant._sensors = (fast, slow, never)
     run = Run(plant, duration_s=30.0, mode=Mode.OBSERVE)
     run.loop._on_event = lambda event: samples.append((fast.samples, slow.samples))
@@ -156,7 +155,7 @@ def test_sampling_follows_each_sensor_s_own_period() -> None:
 
 def test_sensors_of_one_period_share_their_wake_ups() -> None:
     plant = MemoryPlant()
-    plant._sensors = (FakeSensor(dict, "one", 0.02), FakeSensor(dict, "other", 0.02))
+    plant._sensors = (FakeSensor(dict, "one", 0.02, gives=""), FakeSensor(dict, "other", 0.02, gives=""))
     run = Run(plant, duration_s=10.0, mode=Mode.OBSERVE)
     before = plant.fake_clock.sleeps
     run.go()
@@ -167,7 +166,7 @@ def test_same_seed_gives_the_same_sampling_times() -> None:
     def times(seed: int) -> list[float]:
         plant = MemoryPlant()
         taken: list[float] = []
-        sensor = FakeSensor(dict, "timed", 0.5)
+        sensor = FakeSensor(dict, "timed", 0.5, gives="")
         sensor.sample = lambda: taken.append(plant.fake_clock.now)  # type: ignore[method-assign]
         plant._sensors = (sensor,)
         Run(plant, duration_s=20.0, seed=seed).go()
@@ -181,20 +180,22 @@ def test_a_sensor_that_cannot_read_leaves_a_reason_not_a_zero() -> None:
         raise NotMeasured("status page answered 403")
 
     plant = MemoryPlant()
-    deaf = FakeSensor(dict, "deaf")
+    deaf = FakeSensor(dict, "deaf", gives="")
     deaf.refuses_to_begin = "no such file"
-    plant._sensors = (FakeSensor(plant.readings, "good"), FakeSensor(fail, "status"), deaf)
+    plant._sensors = (FakeSensor(plant.readings, "good"), FakeSensor(fail, "status", gives=""), deaf)
     run = Run(plant, duration_s=10.0)
     run.go()
     assert run.windows[0].problems == ("status: status page answered 403", "deaf: no such file")
     assert "cpu_ratio" not in run.windows[0].readings
 
 
-def test_an_unknown_reading_is_refused() -> None:
-    run = Run(MemoryPlant(FakeSensor(lambda: {"speed": 1.0})), duration_s=10.0)
-    with pytest.raises(TrimtabError, match="'speed'"):
-        run.go()
-    assert run.store.run(run.recorder.run_id).status is Status.FAILED
+@pytest.mark.parametrize("name", ["speed", "idle_workers", "busy_workers@premium"])
+def test_a_reading_that_is_not_declared_is_a_problem_and_the_run_goes_on(name: str) -> None:
+    sensor = FakeSensor(lambda: {name: 1.0, "busy_workers": 3.0}, gives="busy_workers")
+    run = Run(MemoryPlant(sensor), duration_s=10.0)
+    assert run.go().status is Status.DONE
+    assert run.windows[0].problems == (f"fake gave {name}, which it does not declare",)
+    assert run.windows[0].readings == {"busy_workers": 3.0}
 
 
 def test_a_reading_that_is_not_finite_becomes_a_problem() -> None:
@@ -215,8 +216,8 @@ def test_the_guards_amend_a_move_and_both_are_stored() -> None:
 
 def test_a_bad_window_is_cut_short_by_what_the_cheap_sensors_say() -> None:
     plant = MemoryPlant()
-    dear = FakeSensor(lambda: {"busy_workers": 3.0}, "dear", cheap=False)
-    plant._sensors = (FakeSensor(plant.readings), dear)
+    dear = FakeSensor(lambda: {"busy_workers": 3.0}, "dear", cheap=False, gives="busy_workers")
+    plant._sensors = (FakeSensor(plant.readings, gives="response_time_s request_rate_hz"), dear)
     run = Run(plant, guards=(Cap(100, "response time is 9 times the best"),), duration_s=10.0, early=0.25)
     run.go()
     window = run.windows[0]

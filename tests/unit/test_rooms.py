@@ -26,9 +26,12 @@ def test_no_knob_is_known_by_its_name_outside_the_plants_and_the_lab() -> None:
     assert found == []
 
 
-def test_identification_knows_nothing_of_the_lab_and_the_store_of_no_plant() -> None:
+def test_core_knows_no_server_identification_nothing_of_the_lab_and_the_store_no_plant() -> None:
     for room, forbidden in (
         ("identification", "trimtab.lab"),
+        ("core", "trimtab.metrics"),
+        ("core", "trimtab.plants"),
+        ("core", "trimtab.sensors"),
         ("store.py", "trimtab.plants"),
         ("records.py", "trimtab.plants"),
     ):

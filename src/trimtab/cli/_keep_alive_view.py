@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import TextIO
 
 from trimtab.cli._progress import Lines, shown
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
+from trimtab.core.objective import Limit
 from trimtab.core.window import Window
 from trimtab.gate.keep_alive import TRIAL_EVERY, trial_ms
 from trimtab.plants._names import KEEP_ALIVE
@@ -33,10 +35,11 @@ class KeepAliveView(Lines):
     Args:
         plant: the keep-alive time.
         out: where to.
+        limits: said of each window that breaks one.
     """
 
-    def __init__(self, plant: KeepAlive, out: TextIO | None = None) -> None:
-        super().__init__((), "request_interval_s", decides=False, out=out)
+    def __init__(self, plant: KeepAlive, out: TextIO | None = None, limits: Sequence[Limit] = ()) -> None:
+        super().__init__((), "request_interval_s", decides=False, out=out, limits=limits)
         self._plant = plant
         self._windows: deque[Window] = deque(maxlen=REMEMBERED)
         self._cut = self._burst = self._known = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, Role, of_role
-from trimtab.core.metric import metric
-from trimtab.core.objective import Objective
+from trimtab.core.objective import Limit, Objective
 from trimtab.core.plant import Habits, Plant
 from trimtab.errors import UsageError
+from trimtab.metrics import metric
 from trimtab.options import options_of, values
+from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
 CONTROLLERS = "trimtab.controllers"
+_LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=)\s*([^<>=\s]+)\s*")
 
 
 def habits_of(plant: str | None) -> Habits:
@@ -93,14 +96,59 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
     return usual or (next(iter(there.values())),)
 
 
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments that say what to make best, and under which limits."""
+    goal = parser.add_mutually_exclusive_group()
+    usual = f"default {Habits().minimize} where the plant has no other"
+    goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least ({usual})")
+    goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
+    parser.add_argument(
+        "--subject-to",
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help="a limit that comes first, such as 'client_page_time_p95_s<=2s' or 'cpu_ratio<=80%%'; may be repeated",
+    )
+
+
 def chosen_objective(args: argparse.Namespace) -> Objective:
-    """What `--minimize` or `--maximize` asks for.
+    """What `--minimize` or `--maximize` asks for, under the limits of `--subject-to`.
 
     Raises:
-        UsageError: there is no such metric.
+        UsageError: there is no such metric, or a limit is not one.
     """
     name = args.maximize or args.minimize or habits_of(args.plant).minimize
-    return Objective(metric(name).name, args.maximize is None)
+    metric(name)
+    return Objective(name, args.maximize is None, tuple(map(_limit, args.subject_to)))
+
+
+def require_measured(plant: Plant, objective: Objective) -> None:
+    """Makes sure that something here measures what the objective needs.
+
+    Raises:
+        UsageError: nothing does.
+    """
+    measured = {one.name for sensor in plant.sensors() for one in sensor.metrics}
+    there = measured | {one.name for one in plant.metrics}
+    for name in (objective.metric, *(limit.metric for limit in objective.limits)):
+        if name.partition("@")[0] not in there:
+            raise UsageError(f"nothing measures {name} on {plant.name} here: there are {', '.join(sorted(there))}")
+
+
+def _limit(text: str) -> Limit:
+    """The limit that a user wrote.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--subject-to {text!r}: write METRIC<=VALUE or METRIC>=VALUE")
+    name, sign, value = found.groups()
+    try:
+        return Limit(name, parse_quantity(value, metric(name).unit), sign == "<=", value)
+    except UsageError as error:
+        raise UsageError(f"--subject-to {text!r}: {error}") from None
 
 
 def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> Controller:

@@ -7,15 +7,17 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.cli._class_lines import ClassLines
+from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
+from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
@@ -93,7 +95,7 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     else:
         past = past_of(store, killed, job)
         writer = store.resume(killed.id, job.keep_windows)
-    tell = _teller(args, writer.run_id, plant, job, stop)
+    tell = _teller(args, writer.run_id, plant, job, stop, cost_lines(job.knobs, store.moves(writer.run_id)))
     loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
     outcome = loop.run()
     lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
@@ -115,17 +117,29 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
     return past
 
 
-def lines_of(knobs: tuple[str, ...], objective: str, decides: bool, guarantee: DelayGuarantee | None) -> Lines:
-    """What shows the windows of a run to a person."""
+def lines_of(
+    knobs: Sequence[Knob], objective: Objective, decides: bool, guarantee: DelayGuarantee | None, names: Sequence[str]
+) -> Lines:
+    """What shows the windows of a run to a person.
+
+    Args:
+        knobs: those that may be moved.
+        objective: what is shown of each window beside the usual.
+        decides: True when a move follows each window.
+        guarantee: what it guarantees to classes of clients; None when it tunes.
+        names: of the knobs to show.
+    """
     if guarantee is not None:
         return ClassLines(guarantee, decides)
-    return Lines(knobs, objective, decides)
+    return Lines(names, objective.metric, decides, limits=objective.limits, described=knobs)
 
 
-def _teller(args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop) -> Callable[[Event], None]:
+def _teller(
+    args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, costs: Sequence[str]
+) -> Callable[[Event], None]:
     """What shows the run, with its first lines shown."""
     settings, names = job.settings, tuple(knob.name for knob in job.knobs)
-    lines = lines_of(names, settings.objective.metric, settings.mode is not Mode.OBSERVE, job.guarantee)
+    lines = lines_of(job.knobs, settings.objective, settings.mode is not Mode.OBSERVE, job.guarantee, names)
     with reader_may_go(stop):
         if args.json:
             start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
@@ -133,6 +147,8 @@ def _teller(args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop:
         else:
             kind = job.guarantee and f"{job.guarantee.kind} delay guarantee"
             print(f"run {run_id}: {job.name} on {plant.name}, {kind or settings.objective}, {settings.mode}")
+            if job.guarantee is None:
+                print("\n".join(costs))
             lines.header()
     return quietly(json_lines if args.json else lines, stop)
 
@@ -154,7 +170,8 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
         end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
         print(json.dumps(end), flush=True)
     else:
-        print("\n".join(summary(store.run(run_id), store.windows(run_id))))
+        run = store.run(run_id)
+        print("\n".join([*summary(run, store.windows(run_id)), *measured_costs(run, store.moves(run_id))]))
         if ended.undoable:
             print(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}")
         if report is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from trimtab.cli._class_summary import class_summary
-from trimtab.cli._progress import configuration_text, shown
-from trimtab.core.objective import Objective
+from trimtab.cli._progress import shown
+from trimtab.core.knob import in_words
+from trimtab.core.objective import Limit, Objective
 from trimtab.core.window import Configuration, Window
 from trimtab.records import Run
 
@@ -39,13 +41,14 @@ class Stretch:
 
 def stretch(windows: Sequence[Window], objective: Objective) -> Stretch:
     """The leading windows that share the first one's configuration."""
-    same: list[float] = []
-    for window in windows:
-        if window.configuration != windows[0].configuration or len(same) == MOST:
-            break
-        if objective.metric in window.readings:
-            same.append(window.readings[objective.metric])
-    return Stretch(windows[0].configuration, tuple(same))
+    values = (one.readings[objective.metric] for one in _same(windows, objective.metric))
+    return Stretch(windows[0].configuration, tuple(values))
+
+
+def _same(windows: Sequence[Window], metric: str = "") -> list[Window]:
+    """The leading windows, at most five, of the first one's configuration and with that reading."""
+    alike = itertools.takewhile(lambda one: one.configuration == windows[0].configuration, windows)
+    return list(itertools.islice((one for one in alike if not metric or metric in one.readings), MOST))
 
 
 def verdict(first: Stretch, last: Stretch, minimize: bool) -> str:
@@ -75,7 +78,30 @@ def summary(run: Run, windows: Sequence[Window]) -> list[str]:
     if windows:
         metric = settings.objective.metric
         first, last = stretch(windows, settings.objective), stretch(windows[::-1], settings.objective)
-        lines.append(f"start: {configuration_text(first.configuration)}: {metric} {first.text(metric)}")
-        lines.append(f"end:   {configuration_text(last.configuration)}: {metric} {last.text(metric)}")
-        lines.append(f"so:    {verdict(first, last, settings.objective.minimize)}")
+        lines.append(f"start: {in_words(first.configuration, run.plan.knobs)}: {metric} {first.text(metric)}")
+        lines.append(f"end:   {in_words(last.configuration, run.plan.knobs)}: {metric} {last.text(metric)}")
+        broken = broken_at_end(windows, settings.objective)
+        lines.append(f"so:    {broken or verdict(first, last, settings.objective.minimize)}")
+        lines += [f"limit: {kept(limit, windows)}" for limit in settings.objective.limits]
     return lines
+
+
+def broken_at_end(windows: Sequence[Window], objective: Objective) -> str:
+    """That the last setting breaks limits in most of its last windows, so that nothing else counts; empty if not."""
+    last = _same(windows[::-1])
+    broken = [limit for limit in objective.limits if 2 * sum(_breaks(limit, one) for one in last) > len(last)]
+    return f"no improvement is claimed: {' and '.join(map(str, broken))} is broken at the end" if broken else ""
+
+
+def kept(limit: Limit, windows: Sequence[Window]) -> str:
+    """In how many windows a limit was kept."""
+    known = [one for one in windows if limit.margin(one) is not None]
+    if not known:
+        return f"{limit} was not measured"
+    good = sum(not _breaks(limit, one) for one in known)
+    silent = f", not measured in {len(windows) - len(known)}" if len(known) < len(windows) else ""
+    return f"{limit} was kept in {good} of {len(known)} windows{silent}"
+
+
+def _breaks(limit: Limit, window: Window) -> bool:
+    return (limit.margin(window) or 0.0) < 0

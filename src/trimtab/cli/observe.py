@@ -15,11 +15,10 @@ import math
 import os
 
 from trimtab.cli._keep_alive_view import KeepAliveView
-from trimtab.cli._plant import add_plant, attached, refine
+from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine, require_measured
 from trimtab.cli._progress import Lines, json_lines, quietly
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
-from trimtab.core.objective import Objective
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Status, WindowDone
@@ -37,6 +36,7 @@ __all__ = ["add_arguments", "refine", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb; `refine` adds those of the plant."""
     add_plant(parser)
+    add_objective(parser)
     parser.add_argument("--window", default="5s", help="length of a window (default 5s)")
     parser.add_argument("--duration", help="when to end (default: when stopped)")
     parser.add_argument("--all", action="store_true", help="below each window, every reading on a line of its own")
@@ -50,14 +50,17 @@ def run(args: argparse.Namespace) -> int:
         TrimtabError: the server ended.
     """
     duration_s = math.inf if args.duration is None else parse_duration_s(args.duration)
-    settings = Settings(parse_duration_s(args.window), duration_s, mode=Mode.OBSERVE, seed=args.seed)
+    objective = chosen_objective(args)
+    settings = Settings(parse_duration_s(args.window), duration_s, objective, Mode.OBSERVE, seed=args.seed)
     with stopping() as stop, attached(args) as plant:
+        require_measured(plant, objective)
         store = Store(args.store)
         initial = dict(plant.configuration())
         plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, facts())
-        lines = Lines(sorted(plan.initial), settings.objective.metric, decides=False)
+        names, knobs = sorted(plan.initial), plant.knobs()
+        lines = Lines(names, objective.metric, decides=False, limits=objective.limits, described=knobs)
         if isinstance(plant, KeepAlive):
-            lines = KeepAliveView(plant)
+            lines = KeepAliveView(plant, limits=objective.limits)
 
         def tell(event: Event) -> None:
             if args.json:
@@ -71,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             lines.header()
         # What is kept in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
-        loop = Loop(plant, (), Static(Objective()), Oversight(()), writer, settings, stop, quietly(tell, stop))
+        loop = Loop(plant, (), Static(objective), Oversight(()), writer, settings, stop, quietly(tell, stop))
         outcome = loop.run()
         store.close()
     if stop.reason == "SIGPIPE":

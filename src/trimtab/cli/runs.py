@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli
+from trimtab.cli._costs import measured_costs
 from trimtab.cli._plant import attached, stored_controller, writable
 from trimtab.cli._progress import Lines, json_lines
 from trimtab.cli._run import lines_of
@@ -113,7 +114,8 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
     moves = {move.index: move for move in store.moves(run.id)}
     knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
-    lines = lines_of(tuple(knobs), run.plan.settings.objective.metric, bool(moves), run.plan.guarantee)
+    objective = run.plan.settings.objective
+    lines = lines_of(run.plan.knobs, objective, bool(moves), run.plan.guarantee, knobs)
     if as_json:
         print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
     else:
@@ -129,7 +131,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     for note in notes:
         _tell(note, lines, as_json)
     if not as_json:
-        print("\n".join(summary(run, store.windows(run.id))))
+        print("\n".join([*summary(run, store.windows(run.id)), *measured_costs(run, store.moves(run.id))]))
     return 0
 
 

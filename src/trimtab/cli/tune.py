@@ -15,6 +15,7 @@ from pathlib import Path
 from trimtab import discovery
 from trimtab.cli._plant import (
     CONTROLLERS,
+    add_objective,
     add_plant,
     attached,
     chosen_controller,
@@ -22,6 +23,7 @@ from trimtab.cli._plant import (
     chosen_objective,
     habits_of,
     refine,
+    require_measured,
     writable,
 )
 from trimtab.cli._run import Job, carried_out, concluded
@@ -48,9 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option of the controller; may be repeated",
     )
-    goal = parser.add_mutually_exclusive_group()
-    goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least (default {usual.minimize}{own})")
-    goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
+    add_objective(parser)
     parser.add_argument(
         "--knob",
         action="append",
@@ -100,6 +100,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     controller = chosen_controller(name, settings.objective, args.option)
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
+        require_measured(plant, settings.objective)
         knobs = chosen_knobs(plant, args.knob, habits_of(args.plant).roles)
         controller.start(knobs, args.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):

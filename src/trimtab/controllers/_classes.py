@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trimtab.controllers._knob import require
-from trimtab.core import Knob, Objective, Role, Window, metric, of_class
+from trimtab.core import Knob, Objective, Role, Window, of_class
 from trimtab.errors import UsageError
+from trimtab.metrics import metric
 from trimtab.units import parse_duration_s
 
 T = TypeVar("T")

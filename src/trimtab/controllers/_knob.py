@@ -35,8 +35,8 @@ def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int)
     """
     if knob.name not in window.configuration:
         return f"the value of {knob.name} in force is not known"
-    if objective.cost(window) is None:
-        return f"{objective.metric} was not measured"
+    if missing := objective.missing(window):
+        return f"{missing} was not measured"
     if window.samples is not None and window.samples < min_samples:
         return f"only {window.samples} requests completed, {min_samples} are needed to judge the window"
     return ""

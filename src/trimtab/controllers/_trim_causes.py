@@ -119,7 +119,8 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
     """
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
-    if cpu is None or cpu >= CPU_FULL or busy < ALL_BUSY * m or waiting < LEAST_WAITING:
+    all_busy = min(ALL_BUSY * m, m - 1.0)  # a status page does not count the worker that serves it
+    if cpu is None or cpu >= CPU_FULL or busy < all_busy or waiting < LEAST_WAITING:
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
     share, step = queue_share(r), min(grown, ratio * m)

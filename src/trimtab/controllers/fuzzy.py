@@ -165,9 +165,10 @@ class Fuzzy:
         length = self._adapted(state.step_ratio, rule, min(1.0, abs(dy)))
         state = replace(state, step_ratio=length)
         evidence = {"dx": dx, "dy": dy, "output": output, "step_ratio": length, "cost": cost}
+        was, now = self.objective.said(state.cost), self.objective.said(cost)
         reason = (
-            f"fuzzy: rule {rule}: {state.last} to {x} changed {self.objective.metric} from "
-            f"{abs(state.cost):.3g} to {abs(cost):.3g}, so {'go on' if rule in (1, 3) else 'turn back'}"
+            f"fuzzy: rule {rule}: {state.last} to {x} changed {self.objective.metric} from {was} to {now}, "
+            f"so {'go on' if rule in (1, 3) else 'turn back'}"
         )
         return self._to(state, x, cost, output, reason, evidence, "climb")
 

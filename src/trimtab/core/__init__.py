@@ -3,16 +3,15 @@
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
-from trimtab.core.knob import Domain, How, Knob, Role, of_role
-from trimtab.core.metric import METRICS, Metric, metric, of_class
+from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
+from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
-from trimtab.core.objective import Objective
-from trimtab.core.plant import Applied, Clock, Habits, Plant, Prepared, Sensor
+from trimtab.core.objective import Limit, Objective
+from trimtab.core.plant import Applied, Clock, Habits, Plant, Precedence, Prepared, Sensor
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
 __all__ = [
-    "METRICS",
     "Applied",
     "Clock",
     "Configuration",
@@ -25,11 +24,13 @@ __all__ = [
     "How",
     "Judgement",
     "Knob",
+    "Limit",
     "Metric",
     "Move",
     "MoveState",
     "Objective",
     "Plant",
+    "Precedence",
     "Prepared",
     "Reading",
     "Readings",
@@ -38,7 +39,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "Window",
-    "metric",
+    "in_words",
     "of_class",
     "of_role",
 ]

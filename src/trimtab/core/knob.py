@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,6 +81,25 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Which knob it is, among those of several plants and machines.
+
+    Args:
+        node: the machine; empty for the one that trimtab runs on.
+        plant: the plant's registered name.
+        name: the knob's name within that plant.
+    """
+
+    node: str
+    plant: str
+    name: str
+
+    def __str__(self) -> str:
+        """The name of the knob where several plants are one, such as `web2:nginx/workers`."""
+        return f"{self.node + ':' if self.node else ''}{self.plant}/{self.name}"
+
+
+@dataclass(frozen=True)
 class Knob:
     """One tunable parameter.
 
@@ -123,6 +142,17 @@ class Knob:
             allowed = " or ".join(d.choices) if d.choices else f"{d.minimum}..{d.maximum}{by}"
             raise UsageError(f"{self.name} {value:g} is outside {allowed}{why}")
         return int(value)
+
+
+def in_words(values: Mapping[str, int], knobs: Iterable[Knob]) -> str:
+    """Values of knobs as the operator reads them, a choice by its name.
+
+    Args:
+        values: knob name to value.
+        knobs: those whose domains are known; the value of another is shown as a number.
+    """
+    domains = {knob.name: knob.domain for knob in knobs}
+    return ", ".join(f"{name} {domains[name].shown(v) if name in domains else v}" for name, v in values.items())
 
 
 def of_role(knobs: Iterable[Knob], role: Role) -> Knob | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import IntEnum
+from typing import Any, ClassVar, Protocol
 
 from trimtab.core.knob import Knob, Role
+from trimtab.core.metric import Metric
 from trimtab.core.window import Configuration, Readings
 from trimtab.errors import ApplyRefused, UsageError
 
@@ -23,17 +25,50 @@ class Clock(Protocol):
         ...
 
 
-class Sensor(Protocol):
-    """Turns a running thing into named readings.
+class Precedence(IntEnum):
+    """Which value of a metric decisions go by where several sensors of a node measure it: that of the greatest.
+
+    What is counted exactly where the work is done goes before what is sampled from outside, this before what a server
+    says of itself on a page, which comes late when it is busy. That goes before what is inferred of it from outside,
+    and this before what clients report, who see the network and their own delays too. A gate counts exactly as well,
+    but only up to the worker.
+    """
+
+    CLIENTS = 1
+    INFERRED = 2
+    STATUS_PAGE = 3
+    SAMPLED = 4
+    GATE = 5
+    COUNTED = 6
+
+
+class Sensor:
+    """Turns a running thing into named readings: the base of every sensor. Its module names the class in `SENSOR`.
 
     The loop calls `begin`, then `sample` every `sampling_period_s` (never, when that is 0), then `read`, which
     may be called in mid-window too: it gives the readings since `begin` and does not end anything.
+
+    Attributes:
+        name: its registered name.
+        metrics: what it may give; what else it gives is not believed.
+        precedence: whose value counts where another sensor measures the same.
+        cheap: True when `read` costs, and touches the server, so little that it may be called in mid-window.
+        plant: the part of a stack that it is of; empty where there is only one plant.
+        node: the machine that it measures; empty for the one that trimtab runs on.
     """
 
-    name: str
-    sampling_period_s: float
-    cheap: bool
-    """True when `read` costs so little, and touches the server so little, that it may be called in mid-window."""
+    name: str = ""
+    metrics: tuple[Metric, ...] = ()
+    precedence: Precedence = Precedence.COUNTED
+    sampling_period_s: float = 0.0
+    cheap: bool = True
+    plant: str = ""
+    node: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where its readings come from: its name, after that of its plant where several plants are stacked."""
+        return f"{self.plant}/{self.name}" if self.plant else self.name
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -41,11 +76,10 @@ class Sensor(Protocol):
         Raises:
             NotMeasured: the source cannot be read; the window goes on without this sensor.
         """
-        ...
+        raise NotImplementedError
 
     def sample(self) -> None:
-        """Takes one sample of a quantity that has to be averaged over time."""
-        ...
+        """Takes one sample of a quantity that has to be averaged over time; nothing where the source counts."""
 
     def read(self) -> Readings:
         """The readings since `begin`, by metric name.
@@ -53,11 +87,10 @@ class Sensor(Protocol):
         Raises:
             NotMeasured: the source cannot be read, with the reason in one line.
         """
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Gives back descriptors; may be called twice."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -118,10 +151,18 @@ class Plant:
         name: its registered name.
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
+        metrics: what `derive` may give.
+        own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
+        node: the machine that it is on; empty for the one that trimtab runs on.
+        parts: the plants that it is made of; none where it is one by itself.
     """
 
     name: str = ""
+    parts: tuple[Plant, ...] = ()
     lasting: bool = True
+    metrics: tuple[Metric, ...] = ()
+    own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
+    node: str = ""
     clock: Clock
 
     @property
@@ -136,6 +177,15 @@ class Plant:
     def sensors(self) -> tuple[Sensor, ...]:
         """The sensors that work here."""
         raise NotImplementedError
+
+    def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
+        """By which of several sensors of the same precedence decisions go; None where the plant cannot say.
+
+        Args:
+            metric: name of what all of them measure.
+            sensors: two of this plant's own, or more.
+        """
+        return None
 
     def configuration(self) -> Configuration:
         """What is in force now, read from the running system.

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from trimtab.core.metric import METRICS
 from trimtab.errors import UsageError
+from trimtab.sensors._metrics import OF_CLASSES
 from trimtab.units import parse_duration_s
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -87,7 +87,7 @@ class Table:
     def percentile(self, key: str) -> int | None:
         """A percentile of the delay that is measured; None when not given."""
         value: int | None = self._take(key, None)
-        measured = [int(found[1]) for name in METRICS if (found := _PERCENTILE.fullmatch(name))]
+        measured = [int(found[1]) for one in OF_CLASSES if (found := _PERCENTILE.fullmatch(one.name))]
         if value is not None and (not _whole(value) or value not in measured):
             raise UsageError(
                 f"{key} {value!r} is not measured: write {', '.join(map(str, measured))}, or leave it out"

@@ -1,8 +1,9 @@
 """Cuts a window short that is far worse than the last good one, and returns to its configuration.
 
-Promises that a bad change costs a part of one window. A window is bad when the objective is worse than in the last
-good one by the factor, over enough requests to be believed, or when connections wait longer to be accepted than the
-factor allows: where the server stops answering there are no response times, but there is a queue.
+Promises that a bad change costs a part of one window. A window is bad when over enough requests to be believed the
+objective is worse than in the last good one by the factor, or a limit is broken that it kept; or when connections
+wait longer to be accepted than the factor allows: where the server stops answering there are no response times, but
+there is a queue.
 
 It judges only what trimtab has done: with the configuration of the last good window in force a bad window is a
 changed workload, and becomes the new measure. A window in which memory demand was over its limit is never good,
@@ -16,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Knob, Move, Objective, Window
+from trimtab.core import Knob, Move, Objective, Window, in_words
+from trimtab.core.objective import BROKEN
 
 DELAY = "accept_queue_delay_s"
 
@@ -79,8 +81,7 @@ class EarlyAbort:
                 back = {
                     name: value for name, value in good.configuration.items() if self._differs(window, name, value)
                 }
-                said = ", ".join(f"{name} {value}" for name, value in back.items())
-                return state, move.amended(back, f"{why}; back to {said}")
+                return state, move.amended(back, f"{why}; back to {in_words(back, state.knobs)}")
         return self._learned(state, window), move
 
     def _ours(self, state: EarlyAbortState, window: Window) -> bool:
@@ -96,9 +97,11 @@ class EarlyAbort:
         """Why the window is bad compared with a good one, or an empty string."""
         cost = self.objective.cost(window)
         believed = window.samples is None or window.samples >= self.min_samples
+        if cost is not None and believed and good.cost < BROKEN <= cost:
+            return f"{' and '.join(map(str, self.objective.broken(window)))} is broken, and was kept before"
         if cost is not None and believed and _worse(cost, good.cost, self.factor):
-            far = f"more than {self.factor:g} times worse than {abs(good.cost):.3g}"
-            return f"{self.objective.metric} {abs(cost):.3g} is {far}"
+            far = f"more than {self.factor:g} times worse than {self.objective.said(good.cost)}"
+            return f"{self.objective.metric} {self.objective.said(cost)} is {far}"
         delay = window.readings.get(DELAY)
         if delay is None or good.wait_s is None:
             return ""

@@ -114,13 +114,13 @@ def under_load(
         times: (load before it is warm, length of the load), in seconds.
         seed: source of the load's randomness.
         cpu: the CPU for the load generator; None for any.
-        before: more sensors, whose readings the plant's own replace.
+        before: more sensors.
     """
     clock = SystemClock()
     warm_s, length_s = times
     with LoadRun(f"127.0.0.1:{port}", populations, length_s, clock, seed=seed, cpu=cpu) as load:
         warm(load, warm_s)
-        whole = Stack(plant, before=before, after=(LoadGenerator(load, clock),))
+        whole = Stack(plant, extra=(*before, LoadGenerator(load, clock)))
         try:
             yield whole
         finally:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from trimtab.core import metric
 from trimtab.errors import UsageError
+from trimtab.metrics import metric
 from trimtab.report.track import Track
 
 

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Readings
+from trimtab.core import Precedence, Readings, Sensor
 from trimtab.errors import NativeError, NotMeasured, PlantError, PlantGone
+from trimtab.sensors import _eq1
+from trimtab.sensors._metrics import OF_CLASSES
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.load_generator import LoadGenerator
+from trimtab.sensors.resources import Resources
+from trimtab.sensors.server_status import ServerStatus
 
 
 class Refused(PlantError):
@@ -67,12 +73,23 @@ class VirtualClock:
             raise PlantGone(f"the simulation cannot go on: {refused}") from None
 
 
-class SimulatedSensor:
+class SimulatedSensor(Sensor):
     """Reads what the simulator measured since `begin`."""
 
     name = "simulated"
-    sampling_period_s = 0.0
-    cheap = True
+    precedence = Precedence.COUNTED
+    metrics = tuple(
+        dict.fromkeys(
+            (
+                *_eq1.METRICS,
+                *AcceptQueue.metrics,
+                *ServerStatus.metrics,
+                *Resources.metrics,
+                *OF_CLASSES,
+                *LoadGenerator.metrics,
+            )
+        )
+    )
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -80,9 +97,6 @@ class SimulatedSensor:
     def begin(self) -> None:
         """Starts a new measuring interval."""
         self._link.ask({"type": "begin"})
-
-    def sample(self) -> None:
-        """Nothing: the simulator averages over time by itself."""
 
     def read(self) -> Readings:
         """The readings since `begin`.
@@ -96,6 +110,3 @@ class SimulatedSensor:
         if not readings:
             raise NotMeasured("no virtual time has passed since the window began")
         return readings
-
-    def close(self) -> None:
-        """Nothing: the plant ends the simulator."""

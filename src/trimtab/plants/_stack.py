@@ -3,13 +3,20 @@
 A change is prepared on every plant before it is committed on any, so that what one of them refuses touches none.
 If a commit fails, the plant that failed has put itself back, and those before it are rolled back, the last first.
 What cannot be rolled back is said by name; nothing is passed over in silence.
+
+A knob has the name that its part gives it. Where several parts have one of that name, each is called by its identity:
+`nginx/keep_alive`, `web2:nginx/keep_alive`. Parts hear only their own names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
+from trimtab.core.knob import Identity
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 
 
@@ -18,25 +25,27 @@ class Stack(Plant):
 
     Args:
         parts: the plants, in the order in which they change; they live by the first one's clock.
-        before: sensors whose readings the parts' own replace where both measure something.
-        after: sensors whose readings replace the parts'.
+        extra: more sensors, such as those of the clients' side.
 
     Raises:
-        UsageError: two parts have a knob of the same name.
+        UsageError: two parts of one name on one node have a knob of the same name.
     """
 
-    def __init__(self, *parts: Plant, before: Iterable[Sensor] = (), after: Iterable[Sensor] = ()) -> None:
+    def __init__(self, *parts: Plant, extra: Iterable[Sensor] = ()) -> None:
         self.parts = parts
         self.name = "+".join(part.name for part in parts)
         self.clock = parts[0].clock
         self.lasting = any(part.lasting for part in parts)
-        self._of: dict[str, Plant] = {}
-        for part in parts:
-            for knob in part.knobs():
-                if knob.name in self._of:
-                    raise UsageError(f"{self._of[knob.name].name} and {part.name} both have a knob {knob.name}")
-                self._of[knob.name] = part
-        self._sensors = (*before, *(one for part in parts for one in part.sensors()), *after)
+        self.node = parts[0].node
+        self.metrics = tuple(dict.fromkeys(one for part in parts for one in part.metrics))
+        self._names = _named(parts)
+        self._of = {name: (part, own) for part, names in self._names.items() for own, name in names.items()}
+        if len(self._of) < sum(map(len, self._names.values())):
+            raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
+        for part in parts if len(parts) > 1 else ():
+            for sensor in part.sensors():
+                sensor.plant = sensor.plant or part.name
+        self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -45,11 +54,27 @@ class Stack(Plant):
 
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs of all parts, in their order."""
-        return tuple(knob for part in self.parts for knob in part.knobs())
+        return tuple(
+            replace(
+                knob,
+                name=self._names[part].get(knob.name, knob.name),
+                shares=self._names[part].get(knob.shares, knob.shares),
+            )
+            for part in self.parts
+            for knob in part.knobs()
+        )
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """All sensors, in the order in which their readings replace one another's."""
+        """The sensors of all parts, and those of the stack itself."""
         return self._sensors
+
+    def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
+        """The sensor of the first part that has one, as that part decides: the first is what clients meet."""
+        for part in self.parts:
+            own = [one for one in sensors if one in part.sensors()]
+            if own:
+                return own[0] if len(own) == 1 else part.decisive(metric, own)
+        return None
 
     def configuration(self) -> Configuration:
         """What is in force in all parts.
@@ -58,18 +83,15 @@ class Stack(Plant):
             OperatorEdit: somebody else has set a knob of ours.
             PlantGone: one of them has ended.
         """
-        return {name: value for part in self.parts for name, value in part.configuration().items()}
-
-    def derive(self, readings: Readings) -> Readings:
-        """What follows from the readings in each part, by its own rules."""
-        derived: dict[str, float] = {}
+        found: dict[str, int] = {}
         for part in self.parts:
-            derived |= part.derive({**readings, **derived})
-        return derived
+            with self._called(part):
+                found |= self._outer(part, part.configuration())
+        return found
 
     def objection(self, configuration: Configuration) -> str:
         """The first rule of a part that this configuration breaks."""
-        return next((why for part in self.parts if (why := part.objection(configuration))), "")
+        return next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
 
     def check_permissions(self) -> None:
         """Makes sure that every part could be changed.
@@ -97,13 +119,13 @@ class Stack(Plant):
         prepared: list[tuple[Plant, Prepared]] = []
         try:
             for part in self.parts:
-                own = {name: value for name, value in wanted.items() if self._of[name] is part}
-                if own:
-                    prepared.append((part, part.prepare(own)))
+                if own := self._inner(part, wanted):
+                    with self._called(part):
+                        prepared.append((part, part.prepare(own)))
         except BaseException:
             _take_back(prepared)
             raise
-        before = {name: value for _, one in prepared for name, value in one.before.items()}
+        before = {name: value for part, one in prepared for name, value in self._outer(part, one.before).items()}
         return Prepared(wanted, before, tuple(prepared))
 
     def commit(self, prepared: Prepared) -> Applied:
@@ -124,7 +146,7 @@ class Stack(Plant):
                 if isinstance(error, PlantGone):
                     raise PlantGone(said) from error
                 if isinstance(error, OperatorEdit):
-                    raise OperatorEdit(error.knob, said) from error
+                    raise OperatorEdit(self._names[part].get(error.knob, error.knob), said) from error
                 if index == 0 and isinstance(error, ApplyRefused):
                     raise ApplyRefused(said) from error
                 raise ApplyFailed(f"{said}; no part is changed" if not left else said) from error
@@ -172,6 +194,33 @@ class Stack(Plant):
         """The scripts of the parts, the last first, each in a shell of its own."""
         scripts = [part.undo_script().partition("\n")[2] for part in reversed(self.parts)]
         return "#!/bin/sh\n" + "".join(f"(\n{script}\n)\n" for script in scripts)
+
+    def _inner(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
+        """What of the values is of a part, by its own names; what is no knob of any stays as it is called."""
+        found = ((*self._of.get(name, (part, name)), value) for name, value in values.items())
+        return {own: value for whose, own, value in found if whose is part}
+
+    def _outer(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
+        """The values of a part by the names that they have here; what is no knob of it stays as it is called."""
+        return {self._names[part].get(name, name): value for name, value in values.items()}
+
+    @contextlib.contextmanager
+    def _called(self, part: Plant) -> Iterator[None]:
+        """Says which knob of this stack the operator has edited."""
+        try:
+            yield
+        except OperatorEdit as error:
+            raise OperatorEdit(self._names[part].get(error.knob, error.knob), str(error)) from error
+
+
+def _named(parts: Sequence[Plant]) -> dict[Plant, dict[str, str]]:
+    """For each part the name that each of its knobs has in the stack, by its own name."""
+    own = {part: [knob.name for knob in part.knobs()] for part in parts}
+    shared = Counter(name for names in own.values() for name in names)
+    return {
+        part: {name: str(Identity(part.node, part.name, name)) if shared[name] > 1 else name for name in names}
+        for part, names in own.items()
+    }
 
 
 def _take_back(prepared: list[tuple[Plant, Prepared]]) -> list[str]:

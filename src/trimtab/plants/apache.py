@@ -22,7 +22,7 @@ from trimtab.plants._apache_place import place
 from trimtab.plants._apache_reload import Patience
 from trimtab.plants._apache_undo import script
 from trimtab.plants._own_file_plant import OwnFilePlant
-from trimtab.sensors._eq1 import eq1
+from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
 from trimtab.sensors.pages import Pages
@@ -51,6 +51,7 @@ class Apache(OwnFilePlant):
     """
 
     name = "apache"
+    metrics = _eq1.METRICS
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class Apache(OwnFilePlant):
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
-        return eq1(readings)
+        return _eq1.eq1(readings)
 
     def place(self) -> Path:
         """Where our file is, or is to be.

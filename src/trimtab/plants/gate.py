@@ -28,8 +28,7 @@ from trimtab.gate.server import server_of, threads_of
 from trimtab.plants import _gate_testbed
 from trimtab.plants._gate_knobs import at_start, knobs
 from trimtab.plants._gate_undo import script
-from trimtab.sensors import shim
-from trimtab.sensors._eq1 import eq1
+from trimtab.sensors import _eq1, shim
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
@@ -54,6 +53,7 @@ class Gate(Plant):
     """
 
     name = "gate"
+    metrics = _eq1.METRICS
 
     def __init__(self, clock: Clock, place: Place) -> None:
         self.clock = clock
@@ -83,7 +83,7 @@ class Gate(Plant):
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
-        return eq1(readings)
+        return _eq1.eq1(readings)
 
     def configuration(self) -> Configuration:
         """What is in force now.

@@ -37,7 +37,7 @@ from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, steerable
 from trimtab.plants import _gate_testbed
 from trimtab.plants._names import KEEP_ALIVE
-from trimtab.sensors._eq1 import eq1
+from trimtab.sensors import _eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
 from trimtab.sensors.shim import Shim
@@ -78,6 +78,7 @@ class KeepAlive(Plant):
     """
 
     name = "keep-alive"
+    metrics = _eq1.METRICS
 
     def __init__(self, clock: Clock, place: Place, appointed: bool = False) -> None:
         self.clock = clock
@@ -100,7 +101,7 @@ class KeepAlive(Plant):
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
-        return eq1(readings)
+        return _eq1.eq1(readings)
 
     def configuration(self) -> Configuration:
         """The time in force; of the server's own where that was not seen, the usual one.

@@ -54,6 +54,7 @@ class Simulated(Plant):
     """
 
     name = "simulated"
+    own_sensors = (SimulatedSensor,)
     lasting = False
 
     def __init__(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from trimtab.core import Configuration, Judgement, Knob, Move, Objective, Window
+from trimtab.referee import limits
 from trimtab.referee.experiment import Experiment
 from trimtab.referee.measure import Measured, Workload, measured
 
@@ -75,12 +76,15 @@ class Afterwards:
         return ""
 
     def final(self, state: AfterwardsState) -> Mapping[str, int]:
-        """The first configuration where the last one is worse, or left nothing to measure; else empty."""
+        """The first configuration where the last is worse, breaks a limit or left nothing to measure; else empty."""
         if state.last == state.first or not state.before:
             return {}
         known = tuple(w for w in state.after if w.log_cost is not None)
         silent = len(state.after) >= 2 and not any(w.measured for w in state.after)
-        found = Experiment(state.last, state.before, Workload.of(state.before), known).effect() if known else None
-        if silent or (found is not None and found.size - 2 * found.error > 0):
+        on_limits = limits.mostly_broken(state.before)
+        whole = Experiment(state.last, state.before, Workload.of(state.before), known, on_limits=on_limits)
+        found = whole.effect() if known else None
+        worse = found is not None and found.size - 2 * found.error > 0
+        if silent or worse or limits.newly_broken(state.before, known):
             return {name: value for name, value in state.first.items() if state.last.get(name) != value}
         return {}

@@ -36,6 +36,8 @@ class Experiment:
         unmeasured: windows after it in which nothing bounded the cost.
         overloaded: whether the server was, when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
+        on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
+            each is beyond the limits.
     """
 
     configuration: Mapping[str, int]
@@ -50,6 +52,7 @@ class Experiment:
     unmeasured: int = 0
     overloaded: bool = False
     returned: tuple[Measured, ...] | None = None
+    on_limits: bool = False
 
     @property
     def saturated(self) -> bool:
@@ -61,10 +64,9 @@ class Experiment:
         """Whether an overloaded server has completed no more with the change, for as long as it takes to tell."""
         return self.overloaded and not self.gained and self.even >= EVEN
 
-    @property
-    def expected(self) -> float:
-        """Log cost of the reference: the mean of its windows."""
-        return expected(self.reference)
+    def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        """Windows by what this experiment compares."""
+        return tuple(one.on_limits() for one in windows) if self.on_limits else windows
 
     def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:
         """This experiment with one more window; the first pays for the change.
@@ -94,21 +96,24 @@ class Experiment:
         """
         if not self.reference:
             return 0.0
-        last = self.reference[-1].log_cost
-        usually = self.expected if last is None else max(self.expected, last)
         work, ratio = self.workload, 0.0
         usual, rho = (min(0.95, value) for value in (work.arrivals_hz * work.demand_s, work.utilisation(now)))
-        if now.log_cost is not None:
-            at_this_load = usually + math.log1p(-usual) - math.log1p(-rho)
-            ratio = math.exp(min(50.0, now.log_cost - at_this_load)) - 1
+        reference, (seen,) = self.compared(self.reference), self.compared((now,))
+        usual_cost, last = expected(reference), reference[-1].log_cost
+        usual_cost = usual_cost if last is None else max(usual_cost, last)
+        if seen.log_cost is not None:
+            at_this_load = usual_cost + math.log1p(-usual) - math.log1p(-rho)
+            ratio = math.exp(min(50.0, seen.log_cost - at_this_load)) - 1
         inside = [w.inside for w in self.reference if w.inside is not None]
         if inside and now.inside is not None and work.arrivals_hz > 0:
-            ratio = max(ratio, (now.inside - max(inside)) / max(1.0, work.arrivals_hz * math.exp(self.expected)))
+            ratio = max(
+                ratio, (now.inside - max(inside)) / max(1.0, work.arrivals_hz * math.exp(expected(self.reference)))
+            )
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:
         """What the change did, compared with the windows before it; None before that can be told."""
-        before = tuple(w for w in self.reference if w.log_cost is not None)
+        before = tuple(w for w in self.compared(self.reference) if w.log_cost is not None)
         return self._compared(before, self.windows, ()) if len(before) >= 2 else None
 
     def effect_by_return(self, after: tuple[Measured, ...]) -> Effect | None:
@@ -121,7 +126,7 @@ class Experiment:
     ) -> Effect | None:
         if not under:
             return None
-        windows = [*before, *under, *after]
+        windows = [*before, *self.compared(under), *self.compared(after)]
         changed = [False] * len(before) + [True] * len(under) + [False] * len(after)
         noise = self.workload.noise(under[0].duration_s)
         return effect([self.workload.seen(w) for w in windows], changed, noise)

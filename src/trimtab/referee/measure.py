@@ -7,13 +7,14 @@
 | demand_s    | cpu_ratio / request_rate_hz: seconds of all CPU that the server may use, for one request     |
 | inside      | connections that wait to be accepted, and workers with a request under way                  |
 | behind      | more are inside than before by more than chance, or connections are refused                 |
+| excess      | how far beyond the objective's limits, as a logarithm; 0 where they are kept                |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from trimtab.core import Objective, Readings, Window
@@ -40,6 +41,9 @@ class Measured:
             that only an idle connection holds left out; None when the first was not measured.
         refused: whether connections were refused because the queue was full.
         saturated: whether work was always waiting: connections wait, and no worker was idle.
+        excess: how far it is beyond the limits, 0 where it keeps them; None when one was not measured.
+        broken: the limits that it breaks, as the user wrote them.
+        missing: names of what the objective needs and was not measured; empty when all was.
     """
 
     index: int
@@ -53,11 +57,18 @@ class Measured:
     inside: float | None
     refused: bool
     saturated: bool = False
+    excess: float | None = 0.0
+    broken: tuple[str, ...] = ()
+    missing: str = ""
 
     @property
     def measured(self) -> bool:
         """Whether the objective itself was measured, over enough requests."""
         return self.log_cost is not None and not self.bound
+
+    def on_limits(self) -> Measured:
+        """This window with what it is beyond the limits in place of the objective."""
+        return replace(self, log_cost=self.excess, bound=False)
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
@@ -78,11 +89,17 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         per_connection: requests per connection so far; they share the wait of their connection in the accept queue.
     """
     r = window.readings
-    cost, few = objective.cost(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
+    cost, few = objective.value(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
+    excess = objective.excess(window)
     log_cost, bound = None, False
-    if cost is not None and cost != 0 and not few:
+    if cost is not None and excess is not None and cost != 0 and not few:
         log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
-    elif objective.minimize and objective.metric.endswith("_s") and r.get("accept_queue_delay_s", 0.0) > 0:
+    elif (
+        excess is not None
+        and objective.minimize
+        and objective.metric.endswith("_s")
+        and r.get("accept_queue_delay_s", 0.0) > 0
+    ):
         shared = max(1.0, per_connection) if objective.metric == "request_time_s" else 1.0
         log_cost, bound = math.log(r["accept_queue_delay_s"] / shared), True
     rate = r.get("request_rate_hz", 0.0)
@@ -98,15 +115,17 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         _inside(r),
         r.get("listen_overflow_rate_hz", 0.0) > 0,
         r.get("idle_workers", 1.0) < 0.5 and r.get("accept_queue_length", 0.0) >= 1,
+        excess,
+        tuple(map(str, objective.broken(window))),
+        objective.missing(window),
     )
 
 
 def _inside(r: Readings) -> float | None:
     """Connections that wait, and workers with a request under way as far as that is measured."""
     waiting = r.get("accept_queue_length")
-    return (
-        None if waiting is None else waiting + max(0.0, r.get("busy_workers", 0.0) - r.get("idle_held_workers", 0.0))
-    )
+    held = max(0.0, r.get("busy_workers", 0.0) - r.get("idle_held_workers", 0.0))
+    return None if waiting is None else waiting + r.get("requests_under_way", held)
 
 
 @dataclass(frozen=True)

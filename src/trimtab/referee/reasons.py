@@ -14,10 +14,39 @@ def spent(lost_s: float) -> str:
     return f"the change has cost clients as much as {lost_s:.0f} s of normal operation, more than may be risked"
 
 
-def unmeasured(windows: int, grows: bool) -> str:
-    """Nothing was measured since a change."""
+def too_few(count: int, needed: int, missing: str) -> str:
+    """The reference is too short yet.
+
+    Args:
+        count: its windows.
+        needed: how many there must be.
+        missing: what the objective needs and was not measured of late.
+    """
+    why = f": {missing} was not measured" if missing else ""
+    return f"window {count} of {needed} of a reference{why}"
+
+
+def broken(names: str) -> str:
+    """A limit that was kept is broken."""
+    return f"{names} was kept before the change and is broken now"
+
+
+def mended(names: str) -> str:
+    """A limit that was broken is kept."""
+    return f"{names} was broken before the change and is kept now"
+
+
+def unmeasured(windows: int, missing: str, grows: bool) -> str:
+    """Nothing that counts was measured since a change.
+
+    Args:
+        windows: in how many.
+        missing: what the objective needs and was not there; empty when too few requests were.
+        grows: whether connections pile up.
+    """
     grown = "and connections pile up" if grows else "though no connections pile up"
-    return f"nothing could be measured in {windows} windows after the change, {grown}"
+    what = f"{missing} was not measured" if missing else "nothing could be measured"
+    return f"{what} in {windows} windows after the change, {grown}"
 
 
 def backlog(lost: bool, idle: bool) -> str:
@@ -39,17 +68,13 @@ def new_here(reference: int) -> str:
     return "the change is new" if reference >= 2 else "there is no reference to compare the change with"
 
 
-def short(windows: int, needed: int) -> str:
-    """Too few windows were measured at the setting in force."""
-    return f"window {windows} of {needed} of a reference"
-
-
-def estimated(found: Effect, windows: int) -> str:
+def estimated(found: Effect, windows: int, on_limits: bool) -> str:
     """An effect, as an operator reads it: a factor and its range of two standard errors."""
     low, high = math.exp(found.size - 2 * found.error), math.exp(found.size + 2 * found.error)
     counted = f"{windows} window{'s' if windows > 1 else ''}"
+    what = "what is beyond the limits" if on_limits else "the cost"
     return (
-        f"at equal load the cost is {math.exp(found.size):.2f} times what it was ({low:.2f} to {high:.2f}, {counted})"
+        f"at equal load {what} is {math.exp(found.size):.2f} times what it was ({low:.2f} to {high:.2f}, {counted})"
     )
 
 

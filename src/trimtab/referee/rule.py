@@ -14,6 +14,7 @@ they wait in E normal seconds came on top.
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
              or nothing was measured in two windows while the queue grows
     better:  effect + 2 error < 0 and effect < -ln 1.1
+    limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
     same:    |effect| + 2 error < ln 1.25
     neither: after 12 windows with an effect above 0, after 36 with one less than an error below it
 
@@ -42,7 +43,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Verdict, Window
-from trimtab.referee import reasons
+from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import Experiment, expected
 from trimtab.referee.measure import Measured, Workload, measured
@@ -92,7 +93,13 @@ class Referee:
             return self._at_rest(state, now, window), {}
         if state.experiment is None or state.experiment.configuration != held:
             reference = state.behind_reference if was_behind else state.reference
-            begun = Experiment(held, reference, Workload.of(reference), overloaded=was_behind)
+            begun = Experiment(
+                held,
+                reference,
+                Workload.of(reference),
+                overloaded=was_behind,
+                on_limits=limits.mostly_broken(reference),
+            )
             state = replace(state, experiment=begun, judgement=None)
         return self._judged(state, now, window, was_behind or state.overloaded)
 
@@ -215,14 +222,20 @@ class Referee:
             return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0
-            return (Verdict.WORSE if grows else Verdict.UNMEASURED), reasons.unmeasured(experiment.unmeasured, grows)
+            said = reasons.unmeasured(experiment.unmeasured, now.missing, grows)
+            return (Verdict.WORSE if grows else Verdict.UNMEASURED), said
+        before, after = experiment.reference, experiment.windows
+        if limits.newly_broken(before, after):
+            return Verdict.WORSE, reasons.broken(limits.names(after))
+        if limits.mended(before, after):
+            return Verdict.BETTER, reasons.mended(limits.names(before))
         found = experiment.effect()
         if found is None:
             return None, reasons.new_here(len(experiment.reference))
-        said = reasons.estimated(found, len(experiment.windows))
+        said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
         if found.size - 2 * found.error > 0 and found.size > LEAST:
             return Verdict.WORSE, said
-        if found.size + 2 * found.error < 0 and found.size < -LEAST:
+        if found.size + 2 * found.error < 0 and found.size < -LEAST and not limits.doubted(before, after):
             return Verdict.BETTER, said
         if abs(found.size) + 2 * found.error < SAME:
             return Verdict.SAME, said
@@ -275,8 +288,9 @@ class Referee:
         end_s = window.start_s + window.duration_s
         if end_s < state.quiet_until_s:
             return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
+        missing = "" if state.last is None else state.last.missing
         if count < LEAST_REFERENCE:
-            return reasons.short(count, LEAST_REFERENCE)
+            return reasons.too_few(count, LEAST_REFERENCE, missing)
         if state.behind == 1:
             return "one more window tells whether the server falls behind"
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
@@ -294,7 +308,7 @@ class Referee:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
         reference = min(REFERENCE, math.ceil(needed))
         if len(state.reference) < reference:
-            return reasons.short(len(state.reference), reference)
+            return reasons.too_few(len(state.reference), reference, "")
         usual_s = math.exp(expected(state.reference))
         stop_s = 0.0 if live else RELOAD_S
         prior_s = stop_s * (1 + stop_s / (2 * usual_s)) / (1 - rho) if self._in_seconds() else stop_s  # Eq. (R8)

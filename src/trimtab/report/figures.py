@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trimtab.core import metric as metric_of
 from trimtab.drawing import Figure, FuncFormatter, LogLocator, NullFormatter, rc_context
+from trimtab.metrics import metric as metric_of
 from trimtab.report.track import Track
 
 INK, GRID = "#1f2933", "#d9dee4"

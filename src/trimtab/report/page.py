@@ -11,11 +11,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from trimtab import __version__
-from trimtab.core import metric as metric_of
 from trimtab.core import of_class
 from trimtab.core.trial import MoveState
 from trimtab.gate.keep_alive import TRIAL_EVERY
 from trimtab.guarantee import DelayGuarantee
+from trimtab.metrics import metric as metric_of
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.records import StoredMove
 from trimtab.report import class_figures, figures, keep_alive_figures

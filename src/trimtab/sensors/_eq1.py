@@ -26,7 +26,17 @@ Departures from the paper:
 
 from __future__ import annotations
 
+from trimtab.core.metric import Metric
 from trimtab.core.window import Readings
+from trimtab.sensors._metrics import BURST_LENGTH, REQUEST_TIME, RESPONSE_TIME
+
+METRICS = (
+    RESPONSE_TIME,
+    REQUEST_TIME,
+    BURST_LENGTH,
+    Metric("residence_s", "s", "mean time that the server holds a connection, open connections / accepted", "W"),
+)
+"""What `eq1` gives."""
 
 
 def eq1(readings: Readings) -> dict[str, float]:

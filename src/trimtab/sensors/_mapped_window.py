@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from trimtab.core.plant import Clock
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._shared_file import SharedFile
@@ -16,7 +16,7 @@ _FRESH_S = 0.01
 State = TypeVar("State")
 
 
-class MappedWindow(ABC, Generic[State]):
+class MappedWindow(Sensor, ABC, Generic[State]):
     """Differences of cumulative counters in one server's mapped file.
 
     Args:
@@ -24,8 +24,7 @@ class MappedWindow(ABC, Generic[State]):
         clock: the loop's clock.
     """
 
-    sampling_period_s = 0.0
-    cheap = True
+    precedence = Precedence.COUNTED
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -58,9 +57,6 @@ class MappedWindow(ABC, Generic[State]):
             self._mark = self._last
         else:
             self._mark = self._clock.now_s(), self.state(self._file)
-
-    def sample(self) -> None:
-        """Takes nothing: the shim counts by itself."""
 
     def read(self) -> Readings:
         """The readings since `begin`; a mean over nothing is absent.

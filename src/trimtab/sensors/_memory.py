@@ -149,6 +149,34 @@ def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | Mach
     return GroupMemory(limiting), limit
 
 
+def swap_free_bytes(group: Group | None, swapped_bytes: int, root: Path) -> int | None:
+    """Swap that a server may still fill: what the machine has left, or what the limits of its group leave.
+
+    Args:
+        group: its memory group; None where it has none.
+        swapped_bytes: what it has swapped out.
+        root: where /proc is, "/" but in tests.
+
+    Returns:
+        None when the machine does not say.
+    """
+    try:
+        left = int(KernelFile(root / "proc" / "meminfo").table()[b"SwapFree"])
+    except (NotMeasured, KeyError):
+        return None
+    for one in group.upward() if group else []:
+        # Version 1 limits memory and swap together, beside memory alone.
+        names = ("memory.swap.max",) if one.version == 2 else ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes")
+        try:
+            limits = [(one.path / name).read_text(encoding="ascii").strip() for name in names]
+        except OSError:
+            continue
+        if limits[0] != "max":
+            most = int(limits[0]) - (int(limits[1]) if len(limits) > 1 else 0)
+            left = min(left, max(0, most - swapped_bytes))
+    return left
+
+
 def own_memory(groups: Mapping[str, Group]) -> GroupMemory | None:
     """The memory of the server's own group; None when it is in none but the top."""
     group = groups.get("memory")

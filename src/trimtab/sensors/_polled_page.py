@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
-from trimtab.core.plant import Clock
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._status_page import Endpoint, Fetch
 
@@ -40,7 +40,7 @@ class Reply(Generic[P]):
     page: P
 
 
-class Polled(Generic[P]):
+class Polled(Sensor, Generic[P]):
     """A page of one server: the part of a sensor that asks for it and collects.
 
     Args:
@@ -53,6 +53,7 @@ class Polled(Generic[P]):
         connections: connections made so far.
     """
 
+    precedence = Precedence.STATUS_PAGE
     period_s = 0.35
     """Distance of the requests within a window, in seconds."""
 

@@ -32,18 +32,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trimtab.core.finding import Finding
-from trimtab.core.plant import Clock
+from trimtab.core.metric import Metric
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import Arrivals, Visitor
 from trimtab.sensors._inet_diag import Address, InetDiag, Listening, request
 from trimtab.sensors._kernel_file import KernelFile, counter
+from trimtab.sensors._metrics import ACCEPT_QUEUE_DELAY, ACCEPT_QUEUE_LENGTH, CONNECTION_RATE
 from trimtab.sensors._namespace import in_network_of
 
 _PROC = Path("/proc")
 
 
-class AcceptQueue:
+class AcceptQueue(Sensor):
     """The accept queues of one server, taken together.
 
     Args:
@@ -56,8 +58,15 @@ class AcceptQueue:
     """
 
     name = "accept-queue"
+    metrics = (
+        ACCEPT_QUEUE_DELAY,
+        ACCEPT_QUEUE_LENGTH,
+        CONNECTION_RATE,
+        Metric("accept_rate_hz", "Hz", "connections that the server accepted, per second"),
+        Metric("listen_overflow_rate_hz", "Hz", "connections refused per second because the accept queue was full"),
+    )
+    precedence = Precedence.SAMPLED
     sampling_period_s = 0.04
-    cheap = True
 
     def __init__(
         self,

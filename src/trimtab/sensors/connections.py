@@ -19,7 +19,7 @@ Averaged over time by the trapezoidal rule:
 | R      | busy_workers        | workers     | where a worker serves one request (event)                         |
 | W      | residence_s         | s           | N / accept_rate_hz, by Little's law (`_eq1`)                      |
 
-Where a status page answers, its count of workers comes later in the plant's sensors and stands in place of this one.
+Where a status page answers, its count of workers goes before these.
 
 How far R can be trusted. Times are in ticks of the kernel (4 ms at 250 Hz). Where the last data came in and went out
 in the same tick, an acknowledgement that came later, or is missing, tells that the reply was last. Where neither
@@ -42,11 +42,18 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from trimtab.core.plant import Clock
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors import _inet_diag
 from trimtab.sensors._inet_diag import Address, InetDiag
+from trimtab.sensors._metrics import (
+    BUSY_WORKERS,
+    IDLE_CONNECTIONS,
+    IDLE_HELD_WORKERS,
+    OPEN_CONNECTIONS,
+    REQUESTS_UNDER_WAY,
+)
 from trimtab.sensors._namespace import in_network_of
 from trimtab.sensors._shared_file import SharedFile
 
@@ -168,7 +175,7 @@ def connection(message: bytes | memoryview) -> Connection | None:
     raise NotMeasured("this kernel does not tell of the segments of a connection (tcp_info): Linux 4.6 does")
 
 
-class Connections:
+class Connections(Sensor):
     """The connections of one server.
 
     Args:
@@ -180,6 +187,8 @@ class Connections:
     """
 
     name = "connections"
+    metrics = (OPEN_CONNECTIONS, REQUESTS_UNDER_WAY, IDLE_CONNECTIONS, BUSY_WORKERS, IDLE_HELD_WORKERS)
+    precedence = Precedence.INFERRED
     sampling_period_s = 0.25
     cheap = True
 

@@ -27,9 +27,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab.core.metric import of_class
+from trimtab.core.plant import Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, PlantGone
 from trimtab.gate.link import Link
+from trimtab.sensors._metrics import (
+    ACCEPT_QUEUE_DELAY,
+    ACCEPT_QUEUE_LENGTH,
+    BUSY_WORKERS,
+    CONNECTION_RATE,
+    OF_CLASSES,
+)
 
 _FRESH_S = 0.01
 """A window that begins this soon after the last was read begins with what was read."""
@@ -44,7 +52,7 @@ _CUMULATIVE = (*_RATES.values(), *_MEANS.values(), "delay_sum_s")
 P95 = 0.95
 
 
-class Gate:
+class Gate(Sensor):
     """The classes of one gate.
 
     Args:
@@ -52,8 +60,8 @@ class Gate:
     """
 
     name = "gate"
-    sampling_period_s = 0.0
-    cheap = True
+    metrics = (*OF_CLASSES, ACCEPT_QUEUE_DELAY, ACCEPT_QUEUE_LENGTH, BUSY_WORKERS, CONNECTION_RATE)
+    precedence = Precedence.GATE
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -71,9 +79,6 @@ class Gate:
         fresh = last is not None and 0 <= now["now_s"] - last["now_s"] < _FRESH_S
         self._mark = last if fresh else now
 
-    def sample(self) -> None:
-        """Takes nothing: the gate counts by itself."""
-
     def read(self) -> Readings:
         """The readings since `begin`.
 
@@ -88,9 +93,6 @@ class Gate:
             return differences(self._mark, self._last)
         except (KeyError, TypeError, ValueError) as error:
             raise PlantGone(f"the gate sent readings that are not its protocol: {error!r}") from None
-
-    def close(self) -> None:
-        """Nothing: the plant ends the conversation."""
 
 
 def differences(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, float]:

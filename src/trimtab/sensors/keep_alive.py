@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from dataclasses import astuple, replace
 
-from trimtab.core.metric import of_class
+from trimtab.core.metric import Metric, of_class
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
+from trimtab.sensors._metrics import IDLE_CONNECTIONS, IDLE_HELD_WORKERS
 from trimtab.sensors._shared_file import Counters, Histograms, Idle, SharedFile, must_grow
 
 _NS = 1e9
@@ -47,10 +48,24 @@ class KeepAlive(MappedWindow[State]):
     """The idle periods of one server."""
 
     name = "keep-alive"
+    metrics = (
+        Metric("request_interval_s", "s", "mean time from a reply's last byte to the next request on its connection"),
+        Metric("interval_rate_hz", "Hz", "request intervals seen per second"),
+        IDLE_CONNECTIONS,
+        IDLE_HELD_WORKERS,
+        Metric("connections_cut_rate_hz", "Hz", "idle connections ended per second at the keep-alive time"),
+        Metric("connections_expired_rate_hz", "Hz", "idle connections ended per second by the server itself"),
+        Metric("connections_left_rate_hz", "Hz", "idle connections ended per second by the client"),
+        Metric("connection_setup_s", "s", "mean worker time that a new connection costs more than a further request"),
+        Metric("intervals_50ms", "intervals", "request intervals by bins of 50 ms, from 0", "hist", True),
+        Metric("intervals", "intervals", "request intervals by logarithmic bins, eight to the octave", "", True),
+        Metric("intervals_ended", "intervals", "idle periods that the server ended, by the same bins", "", True),
+        Metric("intervals_left", "intervals", "idle periods that the client ended, by the same bins", "", True),
+    )
 
     def state(self, file: SharedFile) -> State:
         """The counters as they are now."""
-        return _state(file)
+        return file.idle(), file.counters(), file.histograms()
 
     def differences(self, elapsed_s: float, first: State, last: State) -> Readings:
         """The readings between two states; see `differences` below."""
@@ -109,11 +124,6 @@ def _setup_s(first: State, last: State) -> float | None:
     wait_ns = two.first_wait_ns - one.first_wait_ns
     later_ns = all_two.service_ns - all_one.service_ns - first_ns
     return ((wait_ns + first_ns) / firsts - later_ns / later) / _NS
-
-
-def _state(file: SharedFile) -> State:
-    """All that the file has counted so far."""
-    return file.idle(), file.counters(), file.histograms()
 
 
 SENSOR = KeepAlive

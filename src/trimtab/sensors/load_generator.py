@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from trimtab.core.plant import Clock
+from trimtab.core.metric import Metric
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NativeError, NotMeasured
 from trimtab.load import LoadRun
@@ -31,7 +32,7 @@ _MEANS: dict[str, Callable[[Class], Latency]] = {
 }
 
 
-class LoadGenerator:
+class LoadGenerator(Sensor):
     """The client's side of a window.
 
     Args:
@@ -40,8 +41,23 @@ class LoadGenerator:
     """
 
     name = "load-generator"
-    sampling_period_s = 0.0
-    cheap = True
+    precedence = Precedence.CLIENTS
+    metrics = (
+        Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
+        Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
+        Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),
+        Metric(
+            "client_response_time_s", "s", "mean time per request seen by the client, from when it wants the object"
+        ),
+        Metric("client_connect_time_s", "s", "mean time to connect seen by the client"),
+        Metric("client_request_rate_hz", "Hz", "responses received per second by the client"),
+        Metric("client_page_rate_hz", "Hz", "pages completed per second by the client"),
+        Metric("client_error_rate_hz", "Hz", "failed requests per second seen by the client"),
+        Metric("client_byte_rate_bytes_hz", "bytes/s", "body bytes received per second by the client"),
+        Metric("client_connection_rate_hz", "Hz", "connections established per second by the client"),
+        Metric("client_outstanding_requests", "requests", "time average of requests due and without a reply"),
+        Metric("client_unsent_requests", "requests", "requests due and not yet sent: censored samples"),
+    )
 
     def __init__(self, run: LoadRun, clock: Clock) -> None:
         self._run = run
@@ -51,9 +67,6 @@ class LoadGenerator:
     def begin(self) -> None:
         """Marks the start of a window."""
         self._began_s = self._clock.now_s()
-
-    def sample(self) -> None:
-        """Takes nothing: the generator counts by itself."""
 
     def read(self) -> Readings:
         """The client's readings since `begin`; a time without a sample is absent.
@@ -68,9 +81,6 @@ class LoadGenerator:
         if not intervals:
             raise NotMeasured("load generator: no interval has ended in this window")
         return aggregated(intervals)
-
-    def close(self) -> None:
-        """Gives back nothing: the run belongs to who started it."""
 
 
 SENSOR = LoadGenerator

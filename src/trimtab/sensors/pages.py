@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple
 
+from trimtab.core.metric import Metric
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
@@ -46,6 +47,10 @@ class Pages(MappedWindow[State]):
     """The pages of one server."""
 
     name = "pages"
+    metrics = (
+        Metric("page_time_s", "s", "mean server-side time per page, pages told apart by the pauses between requests"),
+        Metric("page_rate_hz", "Hz", "pages begun per second, told apart by the pauses between requests"),
+    )
 
     def state(self, file: SharedFile) -> State:
         """The counters and the histogram as they are now."""

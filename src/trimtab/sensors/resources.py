@@ -22,13 +22,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.core.finding import Finding
-from trimtab.core.plant import Clock
+from trimtab.core.metric import Metric
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group, groups
 from trimtab.sensors._cpu import Cpu
 from trimtab.sensors._kernel_file import KernelFile
-from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited
+from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited, swap_free_bytes
 from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
@@ -37,7 +38,7 @@ _FRESH_S = 0.01
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 
-class Resources:
+class Resources(Sensor):
     """CPU and memory of one server.
 
     Args:
@@ -48,8 +49,19 @@ class Resources:
     """
 
     name = "resources"
-    sampling_period_s = 0.0
-    cheap = True
+    precedence = Precedence.SAMPLED
+    metrics = (
+        Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
+        Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
+        Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),
+        Metric("memory_limit_bytes", "bytes", "memory the server may use"),
+        Metric("swap_bytes", "bytes", "swapped-out part of the memory demand"),
+        Metric("swap_free_bytes", "bytes", "swap that the server may still fill"),
+        Metric("swap_in_rate_hz", "Hz", "major page faults per second"),
+        Metric("cpu_pressure_ratio", "ratio", "share of time in which some task waited for CPU"),
+        Metric("memory_pressure_ratio", "ratio", "share of time in which some task waited for memory"),
+        Metric("worker_memory_bytes", "bytes", "memory demand that one more worker adds"),
+    )
 
     def __init__(self, pid: int, clock: Clock, threads_per_process: int = 1, root: Path = _ROOT) -> None:
         self._pid = pid
@@ -76,9 +88,6 @@ class Resources:
         else:
             self._marks, _ = self._totals(self._sources)
 
-    def sample(self) -> None:
-        """Takes nothing: the kernel counts by itself."""
-
     def read(self) -> Readings:
         """The readings since `begin`.
 
@@ -100,6 +109,9 @@ class Resources:
             readings["memory_limit_bytes"] = float(sources.limit_bytes)
             readings["memory_ratio"] = demand.bytes / sources.limit_bytes
             readings["swap_bytes"] = float(demand.swap_bytes)
+            free = swap_free_bytes(sources.group, demand.swap_bytes, self._root)
+            if free is not None:
+                readings["swap_free_bytes"] = float(free)
         if self._worker is None or now_s - self._worker[0] >= sources.worker_period_s:
             self._worker = now_s, sources.worker.read_bytes()
         if self._worker[1] is not None:
@@ -148,6 +160,7 @@ class _Sources:
         self.cpu: Cpu | None = None
         self.memory: GroupMemory | MachineMemory | None = None
         self.limit_bytes = 0
+        self.group = found.get("memory")
         try:
             self.cpu = Cpu(found, root)
         except NotMeasured as error:

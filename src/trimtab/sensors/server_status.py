@@ -26,6 +26,14 @@ from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
+from trimtab.sensors._metrics import (
+    BUSY_WORKERS,
+    BYTE_RATE,
+    IDLE_HELD_WORKERS,
+    IDLE_WORKERS,
+    REQUEST_RATE,
+    SERVICE_TIME,
+)
 from trimtab.sensors._polled_page import PolledPage, Reply
 from trimtab.sensors._status_page import Page, parse
 
@@ -46,8 +54,8 @@ class ServerStatus(PolledPage[Page]):
     """
 
     name = "server-status"
+    metrics = (BUSY_WORKERS, IDLE_WORKERS, IDLE_HELD_WORKERS, REQUEST_RATE, BYTE_RATE, SERVICE_TIME)
     sampling_period_s = 0.04
-    cheap = True
 
     def __init__(self, url: str, clock: Clock, patience_s: float = 0.02, allow_remote: bool = False) -> None:
         super().__init__(url, clock, patience_s, allow_remote, "?auto")

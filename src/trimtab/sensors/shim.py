@@ -28,6 +28,14 @@ from trimtab.core.finding import Finding
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
+from trimtab.sensors._metrics import (
+    ACCEPT_QUEUE_DELAY,
+    BURST_LENGTH,
+    BYTE_RATE,
+    CONNECTION_RATE,
+    REQUEST_RATE,
+    SERVICE_TIME,
+)
 from trimtab.sensors._shared_file import Counters, SharedFile, must_grow
 
 _MOST_CLIPPED_RATIO = 0.01
@@ -38,6 +46,7 @@ class Shim(MappedWindow[Counters]):
     """The counters of the shim in one server."""
 
     name = "shim"
+    metrics = (ACCEPT_QUEUE_DELAY, SERVICE_TIME, BURST_LENGTH, CONNECTION_RATE, REQUEST_RATE, BYTE_RATE)
 
     def state(self, file: SharedFile) -> Counters:
         """The counters as they are now."""

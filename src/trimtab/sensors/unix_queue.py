@@ -16,10 +16,11 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab.core.plant import Clock
+from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._inet_diag import NETLINK_SOCK_DIAG, NLM_F_REQUEST, NLMSG_ERROR, SOCK_DIAG_BY_FAMILY
+from trimtab.sensors._metrics import ACCEPT_QUEUE_LENGTH
 from trimtab.sensors._namespace import in_network_of
 
 _PROC = Path("/proc")
@@ -36,7 +37,7 @@ _ACCEPTS = "00010000"
 _ANY = 0xFFFF_FFFF
 
 
-class UnixQueue:
+class UnixQueue(Sensor):
     """The queue of one listening Unix socket.
 
     Args:
@@ -48,8 +49,9 @@ class UnixQueue:
     """
 
     name = "unix-queue"
+    metrics = (ACCEPT_QUEUE_LENGTH,)
+    precedence = Precedence.SAMPLED
     sampling_period_s = 0.04
-    cheap = True
 
     def __init__(
         self, path: str, clock: Clock, pid: int, ours: Callable[[], int] = lambda: 0, proc: Path = _PROC

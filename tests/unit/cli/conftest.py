@@ -13,8 +13,8 @@ from trimtab import plants as trimtab_plants
 from trimtab.cli import main
 
 MEMORY = '''"""The plant in memory, as a member of the room."""
-from tests._memory_plant import MemoryPlant
-from trimtab.core import Finding
+from tests._memory_plant import FakeSensor, MemoryPlant
+from trimtab.core import Domain, Finding, How, Knob
 from trimtab.errors import PlantGone, UsageError
 
 class Memory(MemoryPlant):
@@ -33,11 +33,18 @@ class Memory(MemoryPlant):
 
 def add_arguments(parser):
     parser.add_argument("--forbid", action="store_true", help="no permission")
+    parser.add_argument("--choice", action="store_true", help="a knob that is a choice in place of the others")
     parser.add_argument("--dies", type=float, help="seconds after which it ends")
 
 def from_arguments(args, clock):
     plant = Memory()
     plant.permitted = not args.forbid
+    if args.choice:
+        plant.values = {"pool": 1}
+        plant.readings = lambda: {"response_time_s": 1.0 + plant.values["pool"], "request_rate_hz": 20.0}
+        domain = Domain.choice("static", "dynamic")
+        plant.knobs = lambda: (Knob("pool", "pm", "", domain, 1, How.LIVE, "nothing", "How the pool grows."),)
+        plant._sensors = (FakeSensor(plant.readings, gives="response_time_s request_rate_hz"),)
     if args.dies:
         gone = PlantGone("pid 7 has ended")
         plant.fake_clock.at.append((args.dies, lambda: setattr(plant, "configuration_error", gone)))

@@ -152,6 +152,8 @@ def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, pl
     said = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms")
     assert (said.code, said.err) == (0, "")
     drawings = said.out.count("keep-alive time: fixed, 500ms; ")
+    limited = ("--window", "10ms", "--duration", "20ms", "--subject-to", "idle_connections>=1")
+    assert "idle_connections >= 1 is broken" in trimtab("observe", "keep-alive", *limited).out
     assert drawings == said.out.count("   500ms  ----------------------------------------") >= 1
     lines = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms", "--json").out.splitlines()
     assert lines and all(json.loads(line)["configuration"] == {KEEP_ALIVE: 500} for line in lines)

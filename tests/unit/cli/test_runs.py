@@ -56,7 +56,7 @@ def test_list_tells_a_killed_run_from_one_that_ended(tuned: Trimtab, store: Path
 def test_show_is_the_run_as_it_looked_while_it_went(trimtab: Trimtab) -> None:
     live = trimtab(*TUNE).out.splitlines()
     shown = trimtab("runs", "show", 1).out.splitlines()
-    assert shown == live[1:-1]
+    assert shown == live[2:-1]
 
 
 def test_show_as_json_starts_with_the_plan(tuned: Trimtab) -> None:

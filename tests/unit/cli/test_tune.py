@@ -24,13 +24,24 @@ def test_a_run_shows_a_line_for_each_window_and_ends_with_what_came_of_it(trimta
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
     assert lines[0] == "run 1: fuzzy on memory, minimize response_time_s, autonomous"
-    assert [line.split()[0] for line in lines[2:7]] == ["0", "1", "2", "3", "4"]
-    assert "workers 10 -> " in lines[2]
-    assert [line.split(":")[0] for line in lines[-4:]] == ["start", "end", "so", "undo"]
+    assert lines[1] == "cost:  workers: nothing"
+    assert [line.split()[0] for line in lines[3:8]] == ["0", "1", "2", "3", "4"]
+    assert "workers 10 -> " in lines[3]
+    assert [line.split(":")[0] for line in lines[-5:]] == ["start", "end", "so", "cost", "undo"]
+    assert lines[-2] == "cost:  workers: a change took 0.01 s the last 5 times"
     assert lines[-1].endswith("trimtab runs undo 1")
     run = Store(store).run(1)
     assert (run.status, run.plan.controller, run.plan.command) == (Status.DONE, "fuzzy", TUNE)
     assert [knob.name for knob in run.plan.knobs] == ["workers"]
+
+
+def test_a_choice_is_shown_by_its_name(trimtab: Trimtab) -> None:
+    said = trimtab("tune", "memory", "--choice", "--controller", "fuzzy", "--duration", "40s", "--on-exit", "restore")
+    assert "pool dynamic -> static: fuzzy" in said.out
+    assert {line.split()[2] for line in said.out.splitlines()[3:6]} == {"static", "dynamic"}
+    assert "start: pool dynamic: " in said.out
+    observed = trimtab("observe", "memory", "--choice", "--duration", "10s").out
+    assert observed.splitlines()[1].split()[2] == "dynamic"
 
 
 def test_json_is_one_object_per_line(trimtab: Trimtab) -> None:

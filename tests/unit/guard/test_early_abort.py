@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests._curve import NAME, seen, window_of, worker_knob
-from trimtab.core import Move, Objective, Window
+from trimtab.core import Limit, Move, Objective, Window
 from trimtab.guard.early_abort import EarlyAbort
 
 GOOD = seen(20, response_time_s=0.1, accept_queue_delay_s=0.02, memory_ratio=0.7)
@@ -83,3 +83,18 @@ def test_knobs_that_may_not_be_moved_are_not_returned() -> None:
     before = Window(0, 0.0, 1.0, {NAME: 20, "keep_alive": 5}, {"response_time_s": 0.1}, 200)
     now = Window(1, 1.0, 1.0, {NAME: 40, "keep_alive": 9}, {"response_time_s": 3.0}, 200)
     assert after(before, now)[2].changes == {NAME: 20}
+
+
+def test_a_window_that_breaks_a_limit_kept_before_is_cut_and_left_however_good_the_rest() -> None:
+    limited = EarlyAbort(Objective(limits=(Limit("memory_ratio", 0.9, text="90%"),)))
+    guard, state, _ = after(GOOD, guard=limited)
+    bad = window_of(40, {"response_time_s": 0.01, "memory_ratio": 0.95}, samples=20)
+    assert guard.abort(state, bad) == "memory_ratio <= 90% is broken, and was kept before"
+    assert guard.review(state, bad, ON)[1].changes == {NAME: 20}
+    assert not guard.abort(state, window_of(40, {"response_time_s": 0.01, "memory_ratio": 0.95}, samples=19))
+
+
+def test_a_limit_that_was_broken_before_cuts_no_window_that_is_nearer_to_it() -> None:
+    limited = EarlyAbort(Objective(limits=(Limit("busy_workers", 5.0),)))
+    guard, state, _ = after(seen(20, response_time_s=0.1, busy_workers=20.0), guard=limited)
+    assert not guard.abort(state, seen(40, response_time_s=0.9, busy_workers=10.0))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from trimtab import native
-from trimtab.core import METRICS, Readings
+from trimtab.core import Readings
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, NotMeasured, PlantGone, UsageError
+from trimtab.metrics import known
 from trimtab.plants import simulated
 from trimtab.plants.simulated import PLANT, Simulated, SimulatedServer, probe
 from trimtab.workloads._population import Closed, Poisson, Population, Url
@@ -59,7 +60,7 @@ def test_sleeping_lets_exactly_that_much_virtual_time_pass(build: Build) -> None
 
 def test_every_reading_is_a_known_metric_and_all_that_liu2003_needs_are_there(build: Build) -> None:
     readings = reading_after(build(SimulatedServer(max_request_workers=25)), 5.0, 20.0)
-    assert set(readings) <= set(METRICS)
+    assert set(readings) <= set(known())
     needed = "response_time_s accept_queue_delay_s service_time_s burst_length cpu_ratio memory_ratio busy_workers"
     assert set(needed.split()) <= set(readings)
     rt = readings["accept_queue_delay_s"] + readings["burst_length"] * readings["service_time_s"]

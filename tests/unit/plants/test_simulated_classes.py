@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from trimtab.clock import SystemClock
-from trimtab.core import How, metric, of_class
+from trimtab.core import How, of_class
 from trimtab.errors import ApplyRefused, UsageError
+from trimtab.metrics import metric
 from trimtab.plants import simulated
 from trimtab.plants._simulated_classes import parse_class, started
 from trimtab.plants.simulated import Simulated, SimulatedClass, SimulatedServer, lu2001_server

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests._memory_plant import FakeSensor, MemoryPlant
-from trimtab.core import Applied, Knob, Plant, Prepared
+from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Readings, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.observer import Observer, Stop
 from trimtab.plants._stack import Stack
+from trimtab.sensors._metrics import RESPONSE_TIME
 
 
 class Part(MemoryPlant):
@@ -111,18 +113,105 @@ def test_all_parts_are_restored_also_when_one_cannot_be() -> None:
     assert one.restored == 1
 
 
-def test_two_parts_with_a_knob_of_one_name_are_refused() -> None:
-    with pytest.raises(UsageError, match="memory and memory both have a knob workers"):
-        Stack(MemoryPlant(), MemoryPlant())
+def named(name: str, node: str = "") -> MemoryPlant:
+    """A plant in memory of that name, with the knobs `workers` and `timeout`."""
+    plant = MemoryPlant()
+    plant.name, plant.node = name, node
+    return plant
 
 
-def test_more_sensors_stand_before_and_after_the_plants_own() -> None:
-    def says(**readings: float) -> FakeSensor:
-        return FakeSensor(lambda: readings)
+def test_knobs_of_one_name_are_called_by_plant_and_name_and_each_change_reaches_its_own() -> None:
+    web, pool = named("web"), named("pool")
+    stack = Stack(web, pool)
+    assert [knob.name for knob in stack.knobs()] == ["web/workers", "web/timeout", "pool/workers", "pool/timeout"]
+    assert stack.apply({"pool/workers": 7}).configuration == {
+        "web/workers": 10,
+        "web/timeout": 100,
+        "pool/workers": 7,
+        "pool/timeout": 100,
+    }
+    assert (web.applied, pool.applied) == ([], [{"workers": 7}])
+    with pytest.raises(ApplyRefused, match="unknown knob 'workers': there are web/workers"):
+        stack.apply({"workers": 5})
 
-    own = says(busy_workers=2.0, service_time_s=0.2)
-    before, after = says(busy_workers=1.0, idle_workers=7.0), says(service_time_s=0.3)
-    whole: Plant = Stack(Part("bare", own), before=(before,), after=(after,))
-    readings = {name: value for sensor in whole.sensors() for name, value in sensor.read().items()}
-    assert readings == {"busy_workers": 2.0, "idle_workers": 7.0, "service_time_s": 0.3}
+
+def test_like_plants_on_two_nodes_have_knobs_of_their_own() -> None:
+    stack = Stack(named("web"), named("web", "web2"))
+    assert [knob.name for knob in stack.knobs()][::2] == ["web/workers", "web2:web/workers"]
+    stack.apply({"web2:web/workers": 9, "web/workers": 8})
+    assert [part.configuration()["workers"] for part in stack.parts] == [8, 9]
+    stack.rollback(stack.prepare({"web2:web/workers": 9}))
+
+
+def test_two_parts_of_one_name_on_one_node_are_refused() -> None:
+    with pytest.raises(UsageError, match="two parts of one name have a knob of the same name"):
+        Stack(named("web"), named("web"))
+
+
+def test_an_operators_edit_names_the_knob_as_the_stack_calls_it_and_rules_hear_their_own_names() -> None:
+    web, pool = named("web"), named("pool")
+    stack = Stack(web, pool)
+    pool.objection = lambda configuration: f"sees {sorted(configuration)}"  # type: ignore[method-assign]
+    assert stack.objection(stack.configuration()) == "sees ['timeout', 'workers']"
+    pool.configuration_error = OperatorEdit("workers", "is 7 now")
+    with pytest.raises(OperatorEdit) as caught:
+        stack.configuration()
+    assert caught.value.knob == "pool/workers"
+
+
+def readings_of(plant: Plant) -> Window:
+    """One window of a plant."""
+    window = Observer(plant, Stop(), seed=0).window(0, 1.0, {}, 0.0, lambda partial: "")
+    assert window is not None
+    return window
+
+
+def test_two_parts_that_measure_the_same_both_stand_in_measured_and_the_first_decides() -> None:
+    def part(name: str, value: float) -> Part:
+        return Part(name, FakeSensor(lambda: {"cpu_ratio": value}, "resources", gives="cpu_ratio"))
+
+    window = readings_of(Stack(part("web", 0.3), part("pool", 0.7)))
+    assert window.readings == {"cpu_ratio": 0.3}
+    assert [(one.source, one.value) for one in window.measured] == [("web/resources", 0.3), ("pool/resources", 0.7)]
+
+
+def test_each_part_derives_from_its_own_sensors_and_both_figures_are_kept() -> None:
+    class Web(Part):
+        metrics = (RESPONSE_TIME,)
+
+        def derive(self, readings: Readings) -> Readings:
+            return {"response_time_s": readings["busy_workers"] / readings["request_rate_hz"]}
+
+    def web(name: str, busy: float, rate_hz: float) -> Web:
+        values = {"busy_workers": busy, "request_rate_hz": rate_hz}
+        return Web(name, FakeSensor(lambda: values, "page", gives="busy_workers request_rate_hz"))
+
+    tiers = Stack(web("web", 2.0, 20.0), web("pool", 8.0, 4.0))
+    window = readings_of(Stack(tiers, Part("idle", FakeSensor(dict, "page", gives=""))))
+    assert window.readings == {"busy_workers": 2.0, "request_rate_hz": 20.0, "response_time_s": 0.1}
+    derived = {one.source: one.value for one in window.measured if one.metric == "response_time_s"}
+    assert derived == {"web": 0.1, "pool": 2.0}
+
+
+def test_a_part_derives_also_from_sensors_that_stand_beside_the_parts() -> None:
+    class Web(Part):
+        def derive(self, readings: Readings) -> Readings:
+            return {"burst_length": readings["request_rate_hz"]}
+
+    extra = FakeSensor(lambda: {"request_rate_hz": 5.0}, "gate", gives="request_rate_hz")
+    quiet = FakeSensor(dict, "page", gives="")
+    assert readings_of(Stack(Web("web", quiet), extra=(extra,))).readings["burst_length"] == 5.0
+
+
+def test_a_stack_does_not_hide_that_one_of_its_parts_cannot_say_which_of_two_sensors_decides() -> None:
+    two = (FakeSensor(dict, name, gives="cpu_ratio") for name in ("one", "other"))
+    with pytest.raises(TrimtabError, match="does not say by which decisions go"):
+        readings_of(Stack(Part("web", *two)))
+
+
+def test_more_sensors_stand_beside_those_of_the_parts() -> None:
+    own = FakeSensor(lambda: {"busy_workers": 2.0}, "page", gives="busy_workers", precedence=Precedence.STATUS_PAGE)
+    extra = FakeSensor(lambda: {"busy_workers": 1.0, "idle_workers": 7.0}, "gate", gives="busy_workers idle_workers")
+    whole = Stack(Part("bare", own), extra=(extra,))
+    assert readings_of(whole).readings == {"busy_workers": 1.0, "idle_workers": 7.0}
     assert whole.name == "bare"

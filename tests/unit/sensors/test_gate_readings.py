@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests._fake_gate import FakeGate, counters, readings
 from tests._memory_plant import FakeClock
 
-from trimtab.core import metric
 from trimtab.errors import NotMeasured, PlantGone
 from trimtab.gate.link import Link
+from trimtab.metrics import metric
 from trimtab.sensors.gate import SENSOR, differences, percentile_s
 
 FIRST = readings(

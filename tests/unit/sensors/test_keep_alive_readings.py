@@ -9,8 +9,8 @@ import pytest
 from tests._idle_file import NONE, SECOND_NS, a_run, count, served
 from tests._memory_plant import FakeClock
 
-from trimtab.core import metric
 from trimtab.errors import NotMeasured
+from trimtab.metrics import metric
 from trimtab.sensors.keep_alive import SENSOR
 
 MS = SECOND_NS // 1000

@@ -23,7 +23,7 @@ from trimtab.plants.nginx.places import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
-from trimtab.sensors._eq1 import eq1
+from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
 from trimtab.sensors.pages import Pages
@@ -46,6 +46,8 @@ class Nginx(Plant):
     """
 
     name = "nginx"
+    metrics = _eq1.METRICS
+    own_sensors = (StubStatus,)
 
     def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
         self.clock = clock
@@ -99,7 +101,7 @@ class Nginx(Plant):
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
-        return eq1(readings)
+        return _eq1.eq1(readings)
 
     def configuration(self) -> Configuration:
         """What is in force now.

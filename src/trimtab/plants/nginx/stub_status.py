@@ -41,6 +41,13 @@ from dataclasses import dataclass
 
 from trimtab.core import Clock, Finding, Readings
 from trimtab.errors import NotMeasured
+from trimtab.sensors._metrics import (
+    IDLE_CONNECTIONS,
+    OPEN_CONNECTIONS,
+    REQUEST_RATE,
+    REQUESTS_UNDER_WAY,
+    SERVICE_TIME,
+)
 from trimtab.sensors._polled_page import PolledPage, Reply
 
 HOW_TO = (
@@ -109,9 +116,15 @@ class StubStatus(PolledPage[Counts]):
     """
 
     name = "stub-status"
+    metrics = (
+        OPEN_CONNECTIONS,
+        IDLE_CONNECTIONS,
+        REQUESTS_UNDER_WAY,
+        REQUEST_RATE,
+        SERVICE_TIME,
+    )
     sampling_period_s = 0.05
     period_s = 0.1
-    cheap = True
     most_open = 0
     """The most connections that were open at a time, as far as the page was seen."""
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Readings
 from trimtab.plants._own_file_plant import OwnFilePlant
-from trimtab.plants.php_fpm import knobs, process, snippet
+from trimtab.plants.php_fpm import knobs, process, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
 from trimtab.plants.php_fpm.findings import notes, permitted, queue_of
 from trimtab.plants.php_fpm.reload import Patience
-from trimtab.plants.php_fpm.response import derived
 from trimtab.plants.php_fpm.status import PoolStatus
 from trimtab.plants.php_fpm.undo import script
 from trimtab.sensors.resources import Resources
@@ -42,6 +41,8 @@ class PhpFpm(OwnFilePlant):
     """
 
     name = "php-fpm"
+    metrics = response.METRICS
+    own_sensors = (PoolStatus,)
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class PhpFpm(OwnFilePlant):
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law."""
-        return derived(readings)
+        return response.derived(readings)
 
     def objection(self, configuration: Configuration) -> str:
         """Why FPM would refuse this configuration; empty when it would not."""

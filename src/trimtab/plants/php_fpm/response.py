@@ -20,6 +20,10 @@ would count the requests for the status page with the others.
 from __future__ import annotations
 
 from trimtab.core import Readings
+from trimtab.sensors._metrics import ACCEPT_QUEUE_DELAY, RESPONSE_TIME, SERVICE_TIME
+
+METRICS = (RESPONSE_TIME, ACCEPT_QUEUE_DELAY, SERVICE_TIME)
+"""What `derived` gives."""
 
 
 def derived(readings: Readings) -> dict[str, float]:

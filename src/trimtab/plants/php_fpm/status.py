@@ -23,10 +23,11 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Clock, Readings
+from trimtab.core import Clock, Metric, Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import fastcgi
 from trimtab.plants.php_fpm.configuration import Configuration
+from trimtab.sensors._metrics import BUSY_WORKERS, IDLE_WORKERS, REQUEST_RATE
 from trimtab.sensors._polled_page import Polled, Reply
 from trimtab.sensors._status_page import Endpoint
 
@@ -119,8 +120,14 @@ class PoolStatus(Polled[Page]):
     """
 
     name = "fpm-status"
+    metrics = (
+        REQUEST_RATE,
+        BUSY_WORKERS,
+        IDLE_WORKERS,
+        Metric("slow_request_rate_hz", "Hz", "requests per second that the server itself counts as slow"),
+        Metric("children_limit_rate_hz", "Hz", "times per second that a pool would have grown and was at its limit"),
+    )
     sampling_period_s = 0.04
-    cheap = True
     period_s = 0.1
 
     def __init__(

@@ -1,0 +1,59 @@
+"""The metrics of all sensors and plants, gathered from their declarations."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterable, Mapping
+
+from trimtab import discovery
+from trimtab.core.metric import Metric
+from trimtab.core.plant import Plant, Sensor
+from trimtab.errors import UsageError
+
+
+@functools.cache
+def known() -> Mapping[str, Metric]:
+    """Every metric by its name: what plants derive, then what each sensor measures.
+
+    Raises:
+        ValueError: two declarations of one name differ.
+    """
+    plants: list[type[Plant]] = [
+        discovery.load("trimtab.plants", name).PLANT for name in discovery.names("trimtab.plants")
+    ]
+    sensors: list[type[Sensor]] = [
+        discovery.load("trimtab.sensors", name).SENSOR for name in discovery.names("trimtab.sensors")
+    ]
+    return gathered((*plants, *sensors, *(one for plant in plants for one in plant.own_sensors)))
+
+
+def gathered(declaring: Iterable[type[Plant] | type[Sensor]]) -> dict[str, Metric]:
+    """The metrics that these classes declare, by name.
+
+    Raises:
+        ValueError: two declarations of one name differ.
+    """
+    found: dict[str, Metric] = {}
+    for owner in declaring:
+        for one in owner.metrics:
+            if found.setdefault(one.name, one) != one:
+                raise ValueError(f"{owner.name} declares {one}, which is declared elsewhere as {found[one.name]}")
+    return found
+
+
+def metric(name: str) -> Metric:
+    """The metric of a reading, `METRIC` or `METRIC@CLASS`.
+
+    Raises:
+        UsageError: there is none; the message offers the nearest.
+    """
+    base, at, class_name = name.partition("@")
+    there = known()
+    if base not in there:
+        close = difflib.get_close_matches(base, there, 1) or [", ".join(sorted(there))]
+        raise UsageError(f"unknown metric {name!r}; did you mean {close[0]}?")
+    if there[base].per_class != bool(class_name) or (at and not class_name):
+        wanted = f"{base}@CLASS" if there[base].per_class else base
+        raise UsageError(f"unknown metric {name!r}: it is written {wanted}")
+    return there[base]
