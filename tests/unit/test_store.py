@@ -14,18 +14,19 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS
 from tests._stranger import STRANGER, needs_root
-from trimtab.core import Applied, Move, Objective, Window
+from trimtab.core import Applied, Move, Objective, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import Plan
+from trimtab.schema import VERSION
 from trimtab.settings import Mode, Settings
-from trimtab.store import SCHEMA_VERSION, Store, default_path
+from trimtab.store import Store, default_path
 
 PLAN = Plan(
     command=("tune", "memory"),
     directory="/",
-    plant="memory",
+    subjects=(Subject("memory", 812),),
     knobs=(WORKERS, TIMEOUT),
     controller="trim",
     controller_options={"margin": 0.9},
@@ -34,6 +35,8 @@ PLAN = Plan(
     host={"cores": 2, "kernel": "Linux"},
     label="tuned",
     group="comparison",
+    workload="8 users",
+    extras={"steady": [["large", 0.5, 50.0]]},
 )
 WINDOW = Window(0, 0.1, 1.5, {"workers": 10}, {"response_time_s": 0.1 + 0.2}, 30, ("status: off",), "too slow")
 MOVE = Move({"workers": 12}, "because", {"gain": 1 / 3}, "probe")
@@ -61,8 +64,8 @@ def test_a_run_comes_back_as_it_was_written(path: Path) -> None:
     store = Store(path)
     writer = store.begin(PLAN)
     writer.window(WINDOW)
-    number = writer.move(0, MOVE, MOVE.amended({"workers": 11}, "one at a time"), MoveState.OPEN)
-    writer.outcome(number, MoveState.APPLIED, "took effect", Applied({"workers": 11, "timeout": 100}, 0.25))
+    stamp = writer.move(0, MOVE, MOVE.amended({"workers": 11}, "one at a time"), MoveState.OPEN)
+    writer.outcome(stamp, MoveState.APPLIED, "took effect", Applied({"workers": 11, "timeout": 100}, 0.25))
     writer.note(Note(1.0, NoteKind.STAND_DOWN, "edited by hand", "timeout"))
     writer.finish(Outcome(Status.STOPPED, "SIGINT", 1, True))
     store.close()
@@ -175,7 +178,7 @@ def test_processes_that_open_a_new_store_at_once_share_it(path: Path) -> None:
 def test_a_newer_store_is_refused(path: Path) -> None:
     Store(path).close()
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
     database.close()
     with pytest.raises(StoreError, match="newer trimtab"):
         Store(path)

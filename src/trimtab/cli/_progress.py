@@ -6,13 +6,12 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from typing import TextIO
 
 from trimtab.core.metric import METRICS, metric
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
-from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
+from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
 from trimtab.observer import Stop
 
 SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
@@ -40,15 +39,7 @@ def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None
 
 def json_lines(event: Event) -> None:
     """Prints one event as one line of JSON."""
-    body: dict[str, object] = asdict(event)
-    if isinstance(event, WindowDone):
-        body = {"type": "window", **asdict(event.window)}
-    elif isinstance(event, MoveDone):
-        body["window"] = event.window.index
-        body = {"type": "move", **body}
-    else:
-        body = {"type": "note", **body}
-    print(json.dumps(body), flush=True)
+    print(json.dumps(to_json(event)), flush=True)
 
 
 class Lines:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with stopping() as stop, attached(args) as plant:
         store = Store(args.store)
         initial = dict(plant.configuration())
-        plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, facts())
+        plan = Plan(args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
         lines = Lines(sorted(plan.initial), settings.objective.metric, decides=False)
         if isinstance(plant, KeepAlive):
             lines = KeepAliveView(plant)

@@ -7,7 +7,7 @@ from trimtab.core.knob import Domain, How, Knob, Role, of_role
 from trimtab.core.metric import METRICS, Metric, metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Objective
-from trimtab.core.plant import Applied, Clock, Habits, Plant, Prepared, Sensor
+from trimtab.core.plant import Applied, Clock, Habits, Plant, Prepared, Sensor, Subject
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
@@ -35,6 +35,7 @@ __all__ = [
     "Readings",
     "Role",
     "Sensor",
+    "Subject",
     "Trial",
     "Verdict",
     "Window",

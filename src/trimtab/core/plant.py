@@ -61,6 +61,21 @@ class Sensor(Protocol):
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What a run is about.
+
+    Args:
+        plant: the plant's registered name.
+        pid: process id of its server; None where it has none.
+        node: the machine it is on; empty for the one that trimtab runs on.
+    """
+
+    plant: str
+    pid: int | None = None
+    node: str = ""
+
+
+@dataclass(frozen=True)
 class Applied:
     """What came of a change.
 
@@ -118,11 +133,20 @@ class Plant:
         name: its registered name.
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
+        pid: process id of its server; None where it has none.
+        node: the machine it is on; empty for the one that trimtab runs on.
     """
 
     name: str = ""
     lasting: bool = True
     clock: Clock
+    pid: int | None = None
+    node: str = ""
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """What a run on this plant is about; one for each part where it is made of parts."""
+        return (Subject(self.name, self.pid, self.node),)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Readings, Sensor, Subject
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 
 
@@ -37,6 +37,11 @@ class Stack(Plant):
                     raise UsageError(f"{self._of[knob.name].name} and {part.name} both have a knob {knob.name}")
                 self._of[knob.name] = part
         self._sensors = (*before, *(one for part in parts for one in part.sensors()), *after)
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Those of all parts, in their order."""
+        return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property
     def notes(self) -> tuple[str, ...]:
