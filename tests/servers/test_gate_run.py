@@ -68,7 +68,7 @@ def sensor_of(plant: Gate, kind: type) -> GateSensor | Shim:
 
 def now(plant: Gate, name: str, key: str) -> int:
     """What the gate says of a class at this moment."""
-    return int(next(c[key] for c in plant.link.readings()["classes"] if c["class"] == name))
+    return int(next(getattr(c, key) for c in plant.link.readings().classes if c.name == name))
 
 
 def settled(plant: Gate) -> None:
