@@ -104,7 +104,9 @@ class Decider:
             return replace(standing, knobs=())
         withdraw = getattr(self.controller, "withdraw", None)
         state = self.controller.start(rest, self.seed) if withdraw is None else withdraw(standing.state, knob)
-        return self._overseen(replace(standing, knobs=rest, state=state))
+        after = self._overseen(replace(standing, knobs=rest, state=state))
+        withdraw = getattr(self.oversight.judge, "withdraw", None)
+        return after if withdraw is None else replace(after, judge_state=withdraw(standing.judge_state, rest))
 
     def decide(self, standing: Standing, window: Window) -> Decision:
         """The move that follows from one more window.

@@ -18,6 +18,8 @@ from trimtab.core.objective import Objective
 from trimtab.core.plant import Habits, Plant
 from trimtab.errors import UsageError
 from trimtab.options import options_of, values
+from trimtab.records import Plan
+from trimtab.settings import Settings
 
 PLANTS = "trimtab.plants"
 CONTROLLERS = "trimtab.controllers"
@@ -145,6 +147,16 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
     given = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
     controller: Controller = kind(objective, **given)
     return controller
+
+
+def stored_method(plan: Plan) -> tuple[str, Controller, Settings]:
+    """Registered name of the controller of a stored run, the controller, and how the run went.
+
+    Raises:
+        UsageError: there is no such controller any more, or it has not this option any more.
+    """
+    controller = stored_controller(plan.controller, plan.settings.objective, plan.controller_options)
+    return plan.controller, controller, plan.settings
 
 
 def writable(path: Path | None, what: str) -> Path | None:

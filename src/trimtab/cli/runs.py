@@ -21,11 +21,10 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._plant import attached, stored_controller, writable
+from trimtab.cli._plant import attached, stored_method, writable
 from trimtab.cli._progress import json_lines
 from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
-from trimtab.core.objective import Objective
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -136,9 +135,8 @@ def _replay(store: Store, run: Run) -> int:
     moves = sum(isinstance(event, MoveDone) for event in events)
     if not moves:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
-    objective: Objective = plan.settings.objective
-    controller = stored_controller(plan.controller, objective, plan.controller_options)
-    decider = Decider(controller, Oversight.of(controller, objective, plan.knobs), plan.settings.seed)
+    _, controller, settings = stored_method(plan)
+    decider = Decider(controller, Oversight.of(controller, settings.objective, plan.knobs), settings.seed)
     result = replayed(decider, Past(decider.start(plan.knobs)), events)
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed

@@ -56,6 +56,7 @@ class State:
         asked: knob and value that were last proposed; None before the first.
         tried: knob and direction (1 up, -1 down) that were not better on this workload.
         workload: which workload that is, by the referee's count.
+        withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
     """
 
     knob: Knob
@@ -64,6 +65,7 @@ class State:
     asked: tuple[str, int] | None = None
     tried: frozenset[tuple[str, int]] = frozenset()
     workload: int = 0
+    withdrawn: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,18 @@ class Trim:
         knob = integer_knob(knobs, "trim")
         keep_alive = of_role(knobs, Role.KEEP_ALIVE)
         return State(knob, None if keep_alive == knob else keep_alive)
+
+    def withdraw(self, state: State, knob: str) -> State:
+        """The state without a knob; what was learned of the other one stays.
+
+        Raises:
+            UsageError: there is no other one.
+        """
+        withdrawn = state.withdrawn | {knob}
+        if all(one is None or one.name in withdrawn for one in (state.knob, state.keep_alive)):
+            integer_knob((), "trim")
+        asked = None if state.asked is not None and state.asked[0] == knob else state.asked
+        return replace(state, withdrawn=withdrawn, asked=asked)
 
     def step(self, state: State, trial: Trial) -> tuple[State, Move]:
         """The experiment that the window calls for, if any."""
@@ -139,7 +153,7 @@ class Trim:
             causes.too_few(r, m, fit, knob),
             causes.contention(r, m, knob, self.ratio),
         )
-        return tuple(cause for cause in found if cause is not None)
+        return tuple(cause for cause in found if cause is not None and cause.knob.name not in state.withdrawn)
 
     def _fit(self, state: State, window: Window) -> int | None:
         """How many workers fit into memory; None when that cannot be told."""

@@ -105,6 +105,35 @@ def test_resume_finds_a_store_that_is_named_from_where_the_user_is(
     assert Store(store).run(1).status is Status.DONE
 
 
+def test_resume_goes_by_the_plan_and_needs_only_the_last_windows(trimtab: Trimtab, store: Path) -> None:
+    """Whatever has become of defaults and of the windows before: what it knew is stored."""
+    assert trimtab(*TUNE, "--keep-windows", 2).code == 0
+    longer = (
+        "UPDATE runs SET status = 'running', pid_started = 1, plan = json_set(plan, '$.settings.duration_s', 100.0)"
+    )
+    Store(store).execute(longer, ())
+    before = [window.index for window in Store(store).windows(1)]
+    assert before[0] > 0
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.err) == (0, "")
+    assert [window.index for window in Store(store).windows(1)][-1] > before[-1] + 2
+    assert Store(store).run(1).status is Status.DONE
+    Store(store).execute("DELETE FROM states", ())
+    Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
+    said = trimtab("runs", "resume", 1)
+    assert said.code == 2
+    assert "only the windows from" in said.err
+
+
+def test_a_state_that_the_controller_does_not_know_is_said(tuned: Trimtab, store: Path) -> None:
+    spoil = "UPDATE states SET past = json_set(past, '$.standing.state.step_ratio', 'wide')"
+    for statement in ("UPDATE runs SET status = 'running', pid_started = 1", spoil):
+        Store(store).execute(statement, ())
+    said = tuned("runs", "resume", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "fuzzy keeps other states now: Expected `float`, got `str` - at `$.step_ratio`" in said.err
+
+
 def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
     said = tuned("runs", "resume", 1)
     assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
