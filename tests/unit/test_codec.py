@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -47,6 +47,7 @@ leaves = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.builds(Branch, st.lists(leaves).map(tuple), st.none() | leaves))
 def test_a_record_comes_back_as_it_was(branch: Branch) -> None:
     text = codec.encode(branch)
@@ -54,6 +55,7 @@ def test_a_record_comes_back_as_it_was(branch: Branch) -> None:
     assert "\n" not in text
 
 
+@settings(deadline=None)
 @given(st.floats())
 def test_every_float_comes_back_exactly(value: float) -> None:
     again = codec.decode(codec.encode(Leaf(value)), Leaf).value
@@ -61,6 +63,7 @@ def test_every_float_comes_back_exactly(value: float) -> None:
     assert math.copysign(1, again) == math.copysign(1, value) or math.isnan(value)
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         Move,
@@ -76,9 +79,9 @@ def test_a_move_comes_back_as_it_was(move: Move) -> None:
 
 
 def test_what_a_run_is_told_comes_back_as_it_was() -> None:
-    settings = Settings(1.5, math.inf, Objective("cpu_ratio", False), Mode.ADVISE)
+    told = Settings(1.5, math.inf, Objective("cpu_ratio", False), Mode.ADVISE)
     knob = Knob("pm", "pm", "", Domain.choice("static", "dynamic"), 1, How.RELOAD, "a reload", "how it grows")
-    assert codec.decode(codec.encode(settings), Settings) == settings
+    assert codec.decode(codec.encode(told), Settings) == told
     assert codec.decode(codec.encode([knob]), tuple[Knob, ...]) == (knob,)
 
 
@@ -108,6 +111,7 @@ class Weights:
     layer: NDArray[np.float64]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(floats, min_size=2, max_size=2), min_size=1))
 def test_an_array_comes_back_with_every_number(rows: list[list[float]]) -> None:
     again = codec.decode(codec.encode(Weights(np.array(rows))), Weights)
