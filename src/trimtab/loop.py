@@ -95,7 +95,6 @@ class Loop:
         self._decider = Decider(controller, oversight, settings.seed)
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve = on_event, approve
-        self._touched = False
         self._failures = self._refusals = self._missing = self._young = 0
         self._failure, self._finished = "", ""
         self._refused: Mapping[str, int] = {}
@@ -103,7 +102,8 @@ class Loop:
         self._configuration: Configuration = {}
         if past is None:
             past = Past(Standing() if settings.mode is Mode.OBSERVE else self._decider.start(tuple(knobs)))
-        self._standing, self._windows, self._elapsed_s = past.standing, past.windows, past.elapsed_s
+        self._standing, self._touched = past.standing, past.touched
+        self._windows, self._elapsed_s = past.windows, past.elapsed_s
 
     def run(self) -> Outcome:
         """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
@@ -142,7 +142,8 @@ class Loop:
             self._record(window)
             if self._standing.knobs:
                 changed = self._decide(window)
-                self._recorder.stand(Past(self._standing, self._windows, window.start_s + window.duration_s))
+                end_s = window.start_s + window.duration_s
+                self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
                 if self._finished:
                     return Status.DONE, self._finished
                 if changed:

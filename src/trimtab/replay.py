@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from trimtab.core.move import Move
-from trimtab.core.trial import Fate
+from trimtab.core.trial import Fate, MoveState
 from trimtab.decision import Decider, Standing
 from trimtab.errors import UsageError
 from trimtab.events import Event, Note, NoteKind, WindowDone
@@ -24,11 +24,13 @@ class Past:
         standing: what is remembered of it.
         windows: windows measured so far, those included that were not kept.
         elapsed_s: the run's clock at the end of the last one, in seconds.
+        touched: whether a change of its own was made, or tried.
     """
 
     standing: Standing
     windows: int = 0
     elapsed_s: float = 0.0
+    touched: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
     Raises:
         UsageError: windows are missing between the past and the events: the run kept only its last ones.
     """
-    standing, windows, elapsed_s = past.standing, past.windows, past.elapsed_s
+    standing, windows, elapsed_s, touched = past.standing, past.windows, past.elapsed_s, past.touched
     for event in events:
         if isinstance(event, WindowDone):
             window = event.window
@@ -75,10 +77,11 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
                 return Difference(event.window.index, "controller", event.proposed, made.proposed)
             if not _same(made.move, event.move):
                 return Difference(event.window.index, "guards", event.move, made.move)
+            touched = touched or event.state not in (MoveState.HELD, MoveState.ADVISED, MoveState.DECLINED)
             standing, changes = made.standing, made.differing(event.window)
             if changes:
                 standing = replace(standing, fate=Fate(event.state, changes, event.detail))
-    return Past(standing, windows, elapsed_s)
+    return Past(standing, windows, elapsed_s, touched)
 
 
 def withdrawn(decider: Decider, standing: Standing, knob: str) -> tuple[Standing, str]:

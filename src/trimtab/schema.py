@@ -74,7 +74,8 @@ def bring_up(db: sqlite3.Connection) -> None:
             _from_first(db)
         db.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # a full disk has ended it already
+            db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
 

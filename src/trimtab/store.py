@@ -212,7 +212,8 @@ class Store:
         try:
             yield
         except BaseException:
-            self.execute("ROLLBACK", ())
+            if self._db.in_transaction:  # a full disk has ended it already
+                self.execute("ROLLBACK", ())
             raise
         self.execute("COMMIT", ())
 

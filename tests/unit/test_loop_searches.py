@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
+from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
 from trimtab.cli._summary import summary
-from trimtab.core import Judgement, Knob, Move, MoveState, Trial, Verdict, Window
+from trimtab.core import Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
+from trimtab.decision import Oversight
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit
 from trimtab.events import NoteKind, Status
 from trimtab.guard.largest_step import LargestStep
+from trimtab.loop import Loop
+from trimtab.observer import Stop
 from trimtab.referee.afterwards import AfterwardsState
 from trimtab.replay import Past, replayed
 from trimtab.settings import Mode
@@ -144,6 +147,19 @@ def test_a_knob_that_stands_down_does_not_restart_a_controller_that_can_do_witho
     again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), events)
     assert isinstance(again, Past)
     assert again.standing == run.loop._standing
+
+
+def test_a_run_that_goes_on_puts_back_what_it_had_changed_before_it_was_killed() -> None:
+    run = Run(MemoryPlant(), duration_s=20.0)
+    run.go()
+    found = run.store.past(run.recorder.run_id)
+    assert found is not None
+    plan, past = run.store.run(run.recorder.run_id).plan, found[0]
+    settings = dataclasses.replace(plan.settings, duration_s=30.0, restore=True, mode=Mode.ADVISE)
+    writer = run.store.resume(run.recorder.run_id)
+    again = Loop(run.plant, (WORKERS,), Climber(Objective()), Oversight(()), writer, settings, Stop(), past=past)
+    outcome = again.run()
+    assert (outcome.restored, run.plant.restored) == (True, 1)
 
 
 def test_one_that_cannot_starts_again_and_says_so() -> None:
