@@ -105,14 +105,16 @@ def _from_first(db: sqlite3.Connection) -> None:
         try:
             plan = codec.encode(codec.convert(plan_from_first(json.loads(row[-1])), Plan))
             db.execute(f"INSERT INTO runs VALUES ({', '.join('?' * 11)})", (*row[:-1], plan))
-            _events(db, *([one for one in old[table] if one[table == "moves"] == row[0]] for table in tables[1:]))
+            events_from_first(
+                db, *([one for one in old[table] if one[table == "moves"] == row[0]] for table in tables[1:])
+            )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(f"run {row[0]}, written by an older trimtab, cannot be read: {error}") from None
     if last is not None:  # a number is never used twice
         db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'runs'", last)
 
 
-def _events(
+def events_from_first(
     db: sqlite3.Connection, windows: list[tuple[Any, ...]], moves: list[tuple[Any, ...]], notes: list[tuple[Any, ...]]
 ) -> None:
     """Writes the events of one run in the order in which they came to pass.

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests._memory_plant import Climber
+from trimtab import schema
 from trimtab.cli import main
 from trimtab.core import Move, Objective, Role, Subject, Window, of_role
 from trimtab.core.trial import MoveState
@@ -26,7 +29,6 @@ from trimtab.guard import standard
 from trimtab.processes import identify
 from trimtab.records import StoredMove
 from trimtab.replay import Past, replayed
-from trimtab.schema import VERSION
 from trimtab.store import Store
 
 STORED = Path(__file__).parents[1] / "data" / "schema1.sqlite.xz"
@@ -72,7 +74,7 @@ def test_every_window_move_and_note_is_there_again_as_it_was(path: Path) -> None
         ]
         assert runs == [(r.id, r.started, r.finished, r.status, r.detail, r.restored) for r in store.runs()]
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
@@ -185,3 +187,19 @@ def test_a_store_of_today_is_refused_by_an_older_trimtab(path: Path) -> None:
     """It reads `user_version` and refuses what is above 1."""
     Store(path).close()
     assert contents(path)[-1] == "(2,)"
+
+
+starting = st.lists(st.integers(0, 100), min_size=1, max_size=8, unique=True).map(sorted)
+
+
+@settings(deadline=None)
+@given(starting, st.lists(st.sampled_from([0.5 * i for i in range(240) if i % 2]), max_size=6).map(sorted))
+def test_the_notes_of_any_run_come_between_the_windows_of_their_time(starts: list[int], noted: list[float]) -> None:
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    schema.bring_up(db)
+    windows = [(1, index, float(start), 0.25, "{}", "{}", None, "[]", "") for index, start in enumerate(starts)]
+    schema.events_from_first(db, windows, [], [(1, at_s, "plant", "said", "") for at_s in noted])
+    found = db.execute(
+        "SELECT sequence, start_s FROM windows UNION SELECT sequence, at_s FROM notes ORDER BY sequence"
+    ).fetchall()
+    assert found == list(enumerate(sorted([*map(float, starts), *noted])))
