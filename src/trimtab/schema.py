@@ -73,11 +73,11 @@ def bring_up(db: sqlite3.Connection) -> None:
         elif version == 1:
             _from_first(db)
         db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:  # a full disk has ended it already
             db.execute("ROLLBACK")
         raise
-    db.execute("COMMIT")
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +156,12 @@ class Store:
             after: only what came after this place in the sequence.
         """
         found: list[Event] = [*self._windows(run_id, after), *self.notes(run_id, after)]
-        windows = {event.window.index: event.window for event in found if isinstance(event, WindowDone)}
+        windows = {event.window.index: event for event in found if isinstance(event, WindowDone)}
         for move in self.moves(run_id):
             if move.sequence > after and move.index in windows:
-                done = (windows[move.index], move.proposed, move.move, move.state, move.detail)
-                found.append(MoveDone(*done, Stamp(run_id, move.sequence)))
+                seen = windows[move.index]
+                stamp = replace(seen.stamp, sequence=move.sequence)
+                found.append(MoveDone(seen.window, move.proposed, move.move, move.state, move.detail, stamp))
         return sorted(found, key=lambda event: event.stamp.sequence)
 
     def past(self, run_id: int) -> tuple[Past, list[Event]] | None:
@@ -211,11 +213,11 @@ class Store:
         self.execute("BEGIN IMMEDIATE", ())
         try:
             yield
+            self.execute("COMMIT", ())
         except BaseException:
             if self._db.in_transaction:  # a full disk has ended it already
                 self.execute("ROLLBACK", ())
             raise
-        self.execute("COMMIT", ())
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -162,8 +162,8 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
         page = importlib.import_module("trimtab.report.page")
         write_whole(report, page.render(store, [run_id]))
     if args.json:
-        end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
-        print(json.dumps(end), flush=True)
+        how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
+        print(json.dumps({"type": "end", "run": run_id, **how}), flush=True)
     else:
         print("\n".join(summary(store.run(run_id), store.windows(run_id))))
         if ended.undoable:
