@@ -69,7 +69,7 @@ def state_of(part: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What msgspec does not know: mappings that are no dicts, and numpy's arrays and numbers."""
+    """Takes apart mappings that are no dicts, and numpy's arrays and numbers, which msgspec does not know."""
     if isinstance(value, Mapping):
         return dict(value)
     if type(value).__module__ == "numpy":

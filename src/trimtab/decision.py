@@ -48,7 +48,7 @@ class Decision:
     ends: bool = False
 
     def differing(self, window: Window) -> dict[str, int]:
-        """What of the move is not in force in the window that it follows from."""
+        """The changes of the move that are not in force in the window that it follows from."""
         return _differing(self.move.changes, window)
 
 
@@ -86,7 +86,7 @@ class Decider:
     seed: int = 0
 
     def start(self, knobs: tuple[Knob, ...]) -> Standing:
-        """What is remembered before the first window.
+        """The standing before the first window.
 
         Raises:
             UsageError: the controller cannot move these knobs.
@@ -94,7 +94,7 @@ class Decider:
         return self._overseen(Standing(knobs, self.controller.start(knobs, self.seed)))
 
     def without(self, standing: Standing, knob: str) -> Standing:
-        """What is remembered once a knob is left to the operator; nothing of what its value did is believed.
+        """The standing once a knob is left to the operator; nothing of what its value did is believed.
 
         Raises:
             UsageError: the controller cannot go on with the others.
@@ -140,7 +140,7 @@ class Decider:
         return Decision(after, proposed, move, ends and not back)
 
     def restored(self, stored: Standing) -> Standing:
-        """What is remembered, from a standing whose states are as JSON has them.
+        """A standing from one whose states are as JSON has them.
 
         Raises:
             ValueError: these are not states of this controller, its guards and its judge.

@@ -363,7 +363,7 @@ def _run(row: tuple[Any, ...]) -> Run:
 
 
 def _read(text: str, kind: Any, run_id: int) -> Any:
-    """What a column of a run holds.
+    """The value that a column of a run holds.
 
     Raises:
         StoreError: it is not of that kind.

@@ -62,7 +62,7 @@ class Sensor(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run is about.
+    """A plant as the subject of a run.
 
     Args:
         plant: the plant's registered name.
@@ -145,7 +145,7 @@ class Plant:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """What a run on this plant is about; one for each part where it is made of parts."""
+        """Its subject in a run; one for each part where it is made of parts."""
         return (Subject(self.name, self.pid, self.node),)
 
     @property

@@ -1,4 +1,4 @@
-"""What a gate answers to an order, as types; `native/wire/src/gate.rs` is the other side."""
+"""The answers of a gate to orders, as types; `native/wire/src/gate.rs` is the other side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class State(_Answer, frozen=True, tag="done"):
-    """What is in force in a gate.
+    """The settings in force in a gate.
 
     Args:
         now_s: the gate's clock, in seconds.
@@ -28,7 +28,7 @@ class State(_Answer, frozen=True, tag="done"):
 
 
 class ClassCounters(_Answer, frozen=True, rename={"name": "class"}):
-    """What a class has seen, cumulative since the first gate of the run.
+    """Counters of one class, cumulative since the first gate of the run.
 
     Args:
         name: the class.
@@ -60,7 +60,7 @@ class ClassCounters(_Answer, frozen=True, rename={"name": "class"}):
 
 
 class Counters(_Answer, frozen=True, tag="readings"):
-    """What all classes have seen.
+    """Counters of all classes.
 
     Args:
         now_s: the gate's clock, in seconds.
