@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab import discovery
+from trimtab import codec, discovery
 from trimtab.clock import SystemClock
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, Role, of_role
@@ -141,11 +141,10 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
         UsageError: there is no such controller any more, or it has not this option any more.
     """
     kind: Any = discovery.load(CONTROLLERS, name).CONTROLLER
-    known = {option.name for option in options_of(kind)}
-    if unknown := sorted(set(options) - known):
-        raise UsageError(f"{name} has no option {unknown[0]!r} any more: it has {', '.join(sorted(known))}")
-    given = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
-    controller: Controller = kind(objective, **given)
+    try:
+        controller: Controller = codec.convert({"objective": codec.builtins(objective), **options}, kind)
+    except ValueError as error:
+        raise UsageError(f"{name} has other options now: {error}") from None
     return controller
 
 

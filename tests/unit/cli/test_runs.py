@@ -80,6 +80,20 @@ def test_replay_of_another_move_is_exit_code_1(tuned: Trimtab, store: Path) -> N
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [("tail", 1, "unknown field `tail`"), ("step_ratio", "wide", "Expected `float`, got `str` - at `$.step_ratio`")],
+)
+def test_an_option_that_the_controller_does_not_have_is_said(
+    tuned: Trimtab, store: Path, option: str, value: object, says: str
+) -> None:
+    change = f"UPDATE runs SET plan = json_set(plan, '$.controller_options.{option}', ?)"
+    Store(store).execute(change, (value,))
+    said = tuned("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "fuzzy has other options now: " in said.err and says in said.err
+
+
 def test_replay_of_a_run_without_decisions_is_a_usage_error(trimtab: Trimtab) -> None:
     trimtab(*TUNE, "--mode", "observe")
     said = trimtab("runs", "replay", 1)
