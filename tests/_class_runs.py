@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tests._class_plant import ClassPlant
+from trimtab import codec
 from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.static import Static
-from trimtab.core import Objective, of_class
+from trimtab.core import Objective, Subject, of_class
 from trimtab.decision import Oversight
 from trimtab.guarantee import DelayGuarantee
 from trimtab.guard import of_knobs
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.options import options_in_force
-from trimtab.records import Plan
+from trimtab.records import GUARANTEE, Plan
 from trimtab.settings import Settings
 from trimtab.store import Store
 
@@ -59,14 +60,14 @@ def write_guarantee(
     plan = Plan(
         command=(),
         directory="",
-        plant="gate",
+        subjects=(Subject("gate"),),
         knobs=plant.knobs(),
         controller=f"{kind}-delay" if closed else "static",
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
         label=label,
-        guarantee=guarantee or guaranteed(kind, desired),
+        extras={GUARANTEE: codec.builtins(guarantee or guaranteed(kind, desired))},
     )
     writer = store.begin(plan)
     Loop(plant, plan.knobs, controller, Oversight(of_knobs(OBJECTIVE, plan.knobs)), writer, settings, Stop()).run()

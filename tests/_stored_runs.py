@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tests._curve import NAME, worker_knob
-from trimtab.core import Applied, Move, Objective, Window
+from trimtab.core import Applied, Move, Objective, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.events import Note, NoteKind, Outcome, Status
 from trimtab.records import Plan
@@ -76,8 +76,10 @@ def write_run(
     """
     settings = Settings(2.0, math.inf, objective or Objective(), seed=seed)
     knobs = (worker_knob(maximum=1000),)
-    host = {"kernel": "Linux 6.1", "workload": "made up"}
-    plan = Plan((), "", plant, knobs, controller, {}, settings, {NAME: start}, host, label, group)
+    host = {"kernel": "Linux 6.1"}
+    plan = Plan(
+        (), "", (Subject(plant),), knobs, controller, {}, settings, {NAME: start}, host, label, group, "made up"
+    )
     writer = store.begin(plan)
     limit = start
     for index in range(windows):
@@ -86,10 +88,10 @@ def write_run(
         for when, value, state in moves:
             if when == index:
                 move = Move({NAME: value}, reason, {}, "jump")
-                number = writer.move(index, move, move, MoveState.OPEN)
+                stamp = writer.move(index, move, move, MoveState.OPEN)
                 if state is not MoveState.OPEN:
                     applied = Applied({NAME: value}, 0.25) if state is MoveState.APPLIED else None
-                    writer.outcome(number, state, "", applied)
+                    writer.outcome(stamp, state, "", applied)
                 limit = value if state is MoveState.APPLIED else limit
     for text in notes:
         writer.note(Note(1.0, NoteKind.PLANT, text))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tests._curve import MIB, NAME, window_of, worker_knob
 from trimtab.core import Controller, Knob, Move, Objective, Window
-from trimtab.decision import Oversight, Standing, decide
+from trimtab.decision import Decider, Oversight
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,16 @@ class Course:
 
     def __post_init__(self) -> None:
         self.oversight = Oversight.of(self.controller, Objective(), (self.knob,))
-        guards, judge = self.oversight.start((self.knob,))
-        self.standing = Standing(self.controller.start((self.knob,), self.seed), guards, judge)
+        self.decider = Decider(self.controller, self.oversight, self.seed)
+        self.standing = self.decider.start((self.knob,))
 
     def run(self, windows: int, server: Valley | None = None) -> Course:
         """Plays that many windows, from here on with another server or workload where one is given."""
         self.server = server or self.server
         for _ in range(windows):
             window = self.edited(self.server.window(len(self.limits), self.limit, self.seed))
-            made = decide(self.standing, window, self.controller, self.oversight)
-            self.standing = Standing(made.state, made.guard_states, made.judge_state, self.standing.fate)
+            made = self.decider.decide(self.standing, window)
+            self.standing = made.standing
             self.limits.append(self.limit)
             self.moves.append(made.move)
             self.limit = made.move.changes.get(NAME, self.limit)

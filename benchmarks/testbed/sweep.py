@@ -42,7 +42,7 @@ def point(what: Setup, workers: int, seconds: float, warm_s: float, seed: int) -
             )
             began, cpu_began, intervals = time.monotonic(), 0.0, []
             peak = 0.0
-            for message in load:
+            for message in map(json.loads, load):
                 if message["type"] != "interval":
                     break
                 peak = max(peak, memory_ratio(bed))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from trimtab import codec
 from trimtab.core import Controller, Fate, Guard, Knob, Move, Objective, Trial, Window, in_words
 from trimtab.guard import of_knobs, review_all
 from trimtab.referee import Judge, of_run
@@ -16,14 +17,16 @@ class Standing:
     """What is remembered between two decisions.
 
     Args:
+        knobs: those that may still be moved; none where nothing is decided any more.
         state: the controller's state.
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
         fate: what became of the last move that wanted to change something.
     """
 
-    state: Any
-    guard_states: tuple[Any, ...]
+    knobs: tuple[Knob, ...] = ()
+    state: Any = None
+    guard_states: tuple[Any, ...] = ()
     judge_state: Any = None
     fate: Fate | None = None
 
@@ -33,18 +36,20 @@ class Decision:
     """A decision, with what is remembered after it.
 
     Args:
-        state: the controller's state.
-        guard_states: the states of the guards.
-        judge_state: the judge's state; None where nobody judges.
+        standing: what is remembered.
         proposed: what the controller wants.
         move: what judge and guards make of it.
+        ends: True when the search has finished, and what it has found is in force.
     """
 
-    state: Any
-    guard_states: tuple[Any, ...]
-    judge_state: Any
+    standing: Standing
     proposed: Move
     move: Move
+    ends: bool = False
+
+    def differing(self, window: Window) -> dict[str, int]:
+        """The changes of the move that are not in force in the window that it follows from."""
+        return _differing(self.move.changes, window)
 
 
 @dataclass(frozen=True)
@@ -65,35 +70,103 @@ class Oversight:
         judge = of_run(controller, objective, knobs)
         return Oversight(of_knobs(objective, knobs, judge is not None and judge.judges_changes), judge)
 
-    def start(self, knobs: tuple[Knob, ...]) -> tuple[tuple[Any, ...], Any]:
-        """The states of the guards and of the judge before the first window."""
-        judge_state = None if self.judge is None else self.judge.start(knobs)
-        return tuple(guard.start(knobs) for guard in self.guards), judge_state
 
-
-def decide(standing: Standing, window: Window, controller: Controller, oversight: Oversight) -> Decision:
-    """The move that follows from one more window.
-
-    A configuration that the judge puts back was measured good, so it passes no guard; any other move passes the
-    guards first, so that what the judge allows is what will be applied.
+@dataclass(frozen=True)
+class Decider:
+    """All that decides in a run; it remembers nothing itself.
 
     Args:
-        standing: what is remembered.
-        window: what was seen.
-        controller: what decides.
-        oversight: what stands between the controller and the plant.
+        controller: the method.
+        oversight: what stands between it and the plant.
+        seed: source of the run's randomness.
     """
-    judge = oversight.judge
-    judge_state, judgement, refuted = standing.judge_state, None, frozenset[tuple[str, int]]()
-    back: Mapping[str, int] = {}
-    if judge is not None:
-        judge_state, back = judge.judge(judge_state, window)
-        judgement, refuted = judge_state.judgement, judge_state.refuted
-    state, proposed = controller.step(standing.state, Trial(window, standing.fate, judgement, refuted))
-    guard_states, move = review_all(oversight.guards, standing.guard_states, window, proposed)
-    if back:
-        said = in_words(back, judge_state.knobs)
-        move = Move(back, f"{judgement.why if judgement else 'not better'}: back to {said}", phase="return")
-    elif judge is not None:
-        move = judge.review(judge_state, window, move)
-    return Decision(state, guard_states, judge_state, proposed, move)
+
+    controller: Controller
+    oversight: Oversight
+    seed: int = 0
+
+    def start(self, knobs: tuple[Knob, ...]) -> Standing:
+        """The standing before the first window.
+
+        Raises:
+            UsageError: the controller cannot move these knobs.
+        """
+        return self._overseen(Standing(knobs, self.controller.start(knobs, self.seed)))
+
+    def without(self, standing: Standing, knob: str) -> Standing:
+        """The standing once a knob is left to the operator; nothing of what its value did is believed.
+
+        Raises:
+            UsageError: the controller cannot go on with the others.
+        """
+        rest = tuple(one for one in standing.knobs if one.name != knob)
+        if not rest:
+            return replace(standing, knobs=())
+        withdraw = getattr(self.controller, "withdraw", None)
+        state = self.controller.start(rest, self.seed) if withdraw is None else withdraw(standing.state, knob)
+        after = self._overseen(replace(standing, knobs=rest, state=state))
+        withdraw = getattr(self.oversight.judge, "withdraw", None)
+        return after if withdraw is None else replace(after, judge_state=withdraw(standing.judge_state, rest))
+
+    def decide(self, standing: Standing, window: Window) -> Decision:
+        """The move that follows from one more window.
+
+        A configuration that the judge puts back was measured good, so it passes no guard; any other move passes the
+        guards first, so that what the judge allows is what will be applied. A search that has finished wants its
+        incumbent, and ends when that is in force and not on trial.
+
+        Args:
+            standing: what is remembered.
+            window: what was seen.
+        """
+        judge = self.oversight.judge
+        judge_state, judgement, refuted = standing.judge_state, None, frozenset[tuple[str, int]]()
+        back: Mapping[str, int] = {}
+        if judge is not None:
+            judge_state, back = judge.judge(judge_state, window)
+            judgement, refuted = judge_state.judgement, judge_state.refuted
+        trial = Trial(window, standing.fate, judgement, refuted)
+        state, proposed = self.controller.step(standing.state, trial)
+        if proposed.finished:
+            proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))
+        guard_states, move = review_all(self.oversight.guards, standing.guard_states, window, proposed)
+        ends = move.finished and not proposed.changes and (judgement is None or judgement.final)
+        if back:
+            said = in_words(back, judge_state.knobs)
+            move = Move(back, f"{judgement.why if judgement else 'not better'}: back to {said}", phase="return")
+        elif judge is not None:
+            move = judge.review(judge_state, window, move)
+        after = replace(standing, state=state, guard_states=guard_states, judge_state=judge_state)
+        return Decision(after, proposed, move, ends and not back)
+
+    def restored(self, stored: Standing) -> Standing:
+        """A standing from one whose states are as JSON has them.
+
+        Raises:
+            ValueError: these are not states of this controller, its guards and its judge.
+        """
+        if not stored.knobs:
+            return stored
+        parts = (self.controller, *self.oversight.guards, self.oversight.judge)
+        raw = (stored.state, *stored.guard_states, stored.judge_state)
+        if len(parts) != len(raw):
+            raise ValueError(f"it has {len(raw) - 2} guards, here are {len(parts) - 2}")
+        state, *guards, judge = (
+            one if part is None else codec.convert(one, codec.state_of(part))
+            for part, one in zip(parts, raw, strict=True)
+        )
+        return replace(stored, state=state, guard_states=tuple(guards), judge_state=judge)
+
+    def _overseen(self, standing: Standing) -> Standing:
+        """The standing with guards and judge at their beginning."""
+        guards, judge = self.oversight.guards, self.oversight.judge
+        return replace(
+            standing,
+            guard_states=tuple(guard.start(standing.knobs) for guard in guards),
+            judge_state=None if judge is None else judge.start(standing.knobs),
+        )
+
+
+def _differing(changes: Mapping[str, int], window: Window) -> dict[str, int]:
+    """The changes that are not in force in a window."""
+    return {name: value for name, value in changes.items() if window.configuration.get(name) != value}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
+from trimtab import codec
 from trimtab.core.move import Move
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
@@ -33,14 +35,34 @@ class NoteKind(StrEnum):
 
 
 @dataclass(frozen=True)
+class Stamp:
+    """Where an event stands: in a run, its events have numbers that rise and are never used twice.
+
+    Args:
+        run: number of the run in its store.
+        sequence: number of the event in the run, from 0.
+        node: the machine on which it came to pass; empty for the one that trimtab runs on.
+    """
+
+    run: int = 0
+    sequence: int = 0
+    node: str = ""
+
+
+_NOWHERE = Stamp()
+
+
+@dataclass(frozen=True)
 class WindowDone:
     """A window has been measured and stored.
 
     Args:
         window: the window.
+        stamp: where it stands in the run.
     """
 
     window: Window
+    stamp: Stamp = field(default=_NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -53,6 +75,7 @@ class MoveDone:
         move: what the guards made of it.
         state: what became of it.
         detail: why it was refused or failed, or what the plant said of it; may be empty.
+        stamp: where it stands in the run.
     """
 
     window: Window
@@ -60,6 +83,7 @@ class MoveDone:
     move: Move
     state: MoveState
     detail: str = ""
+    stamp: Stamp = field(default=_NOWHERE, compare=False)
 
 
 @dataclass(frozen=True)
@@ -71,15 +95,29 @@ class Note:
         kind: what it is about.
         text: what happened, in one line.
         knob: the knob concerned; may be empty.
+        stamp: where it stands in the run.
     """
 
     at_s: float
     kind: NoteKind
     text: str
     knob: str = ""
+    stamp: Stamp = field(default=_NOWHERE, compare=False)
 
 
 Event = WindowDone | MoveDone | Note
+_TYPES = {WindowDone: "window", MoveDone: "move", Note: "note"}
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """An event as programs read it: type, run, node and sequence, then its own fields; a move names its window."""
+    body: dict[str, Any] = codec.builtins(event)
+    head = {"type": _TYPES[type(event)], **body.pop("stamp")}
+    if isinstance(event, WindowDone):
+        body = body["window"]
+    elif isinstance(event, MoveDone):
+        body["window"] = event.window.index
+    return head | body
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
@@ -12,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
+from trimtab import codec
 from trimtab.core.plant import Clock
 from trimtab.errors import NativeError, UsageError
-from trimtab.load_reports import Interval, Summary, parse
+from trimtab.load_reports import Interval, Summary
 from trimtab.native import Native
 from trimtab.workloads._population import Population, required
 
@@ -186,12 +186,12 @@ class LoadRun:
         """The reader thread: takes every report until the generator ends."""
         error: NativeError | None = None
         try:
-            for message in self._native:
-                self._take(parse(message))
+            for line in self._native:
+                self._take(codec.decode(line, Interval | Summary))  # type: ignore[arg-type]
             self._remarks = self._native.remarks()
         except NativeError as failure:
             error = failure
-        except (json.JSONDecodeError, TypeError, ValueError) as failure:
+        except ValueError as failure:
             error = NativeError(f"the load generator sent what is not its protocol: {failure}")
         if error is None and self._summary is None:
             error = NativeError("the load generator ended without a summary")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
-
-from trimtab.errors import NativeError
-
-_Record = TypeVar("_Record")
+import msgspec
 
 
-@dataclass(frozen=True)
-class Latency:
+class _Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the generator's protocol."""
+
+
+class Latency(_Report, frozen=True):
     """Figures of one duration, in seconds; None was not measured.
 
     Args:
@@ -34,8 +31,7 @@ class Latency:
     histogram: str | None
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(_Report, frozen=True, rename={"class_name": "class"}):
     """What one class did in an interval or in the whole run.
 
     Args:
@@ -69,14 +65,13 @@ class Class:
     request_actual: Latency
     connect: Latency
     first_byte: Latency
-    errors: Mapping[str, int]
+    errors: dict[str, int]
     resent: int
     outstanding: int
     unsent: int
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(_Report, frozen=True, tag="interval"):
     """One interval of a run.
 
     Args:
@@ -94,8 +89,7 @@ class Interval:
     lateness: Latency
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(_Report, frozen=True, tag="summary"):
     """The whole run.
 
     Args:
@@ -111,48 +105,3 @@ class Summary:
     lateness: Latency
     cpu_s: float
     stopped_early: bool
-
-
-def parse(message: Mapping[str, Any]) -> Interval | Summary:
-    """One message of the generator as its type.
-
-    Raises:
-        NativeError: it is not of the protocol; the message names the key.
-    """
-    kinds: dict[object, type[Interval] | type[Summary]] = {"interval": Interval, "summary": Summary}
-    kind = kinds.get(message.get("type"))
-    if kind is None:
-        raise NativeError(f"the load generator sent a message of unknown type {message.get('type')!r}")
-    data = {key: value for key, value in message.items() if key != "type"}
-    if isinstance(data.get("classes"), list):
-        data["classes"] = tuple(_class(one) for one in data["classes"])
-    if "lateness" in data:
-        data["lateness"] = _record(Latency, data["lateness"])
-    return _record(kind, data)
-
-
-def to_json(report: Interval | Summary) -> dict[str, Any]:
-    """A report as the generator sent it."""
-    data = {"type": type(report).__name__.lower(), **asdict(report)}
-    for one in data["classes"]:
-        one["class"] = one.pop("class_name")
-    return data
-
-
-def _class(message: Any) -> Class:
-    data = dict(message)
-    if "class" in data:
-        data["class_name"] = data.pop("class")
-    for field in fields(Class):
-        if field.type == "Latency" and field.name in data:
-            data[field.name] = _record(Latency, data[field.name])
-    return _record(Class, data)
-
-
-def _record(kind: type[_Record], data: Mapping[str, Any]) -> _Record:
-    wanted = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if wrong := wanted.symmetric_difference(data):
-        which = "no" if wrong <= wanted else "an unknown"
-        name = sorted(wrong - wanted or wrong)[0]
-        raise NativeError(f"the load generator sent a {kind.__name__} with {which} key {name!r}")
-    return kind(**data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, in_words
@@ -18,11 +18,11 @@ from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
 from trimtab.core.trial import Fate, MoveState
 from trimtab.core.window import Configuration, Window
-from trimtab.decision import Oversight, Standing, decide
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError, UsageError
-from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
+from trimtab.decision import Decider, Decision, Oversight, Standing
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError
+from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
 from trimtab.observer import Observer, Stop
-from trimtab.replay import Past
+from trimtab.replay import Past, withdrawn
 from trimtab.settings import Mode, Settings
 
 _LONG_S = 5.0
@@ -34,20 +34,24 @@ _YOUNG = 3
 class Recorder(Protocol):
     """Where a run is written; every method returns once the record would survive the end of this process."""
 
-    def window(self, window: Window) -> None:
+    def window(self, window: Window) -> Stamp:
         """Writes a window."""
         ...
 
-    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> int:
-        """Writes the move that follows from window `index` and returns its number."""
+    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> Stamp:
+        """Writes the move that follows from window `index`."""
         ...
 
-    def outcome(self, number: int, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
+    def outcome(self, stamp: Stamp, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
         """Writes what became of an open move."""
         ...
 
-    def note(self, note: Note) -> None:
+    def note(self, note: Note) -> Stamp:
         """Writes a note."""
+        ...
+
+    def stand(self, past: Past) -> None:
+        """Writes where the run stands, in place of where it stood before."""
         ...
 
     def finish(self, outcome: Outcome) -> None:
@@ -87,27 +91,19 @@ class Loop:
         approve: Callable[[Move], bool] = lambda move: False,
         past: Past | None = None,
     ) -> None:
-        self._plant, self._controller, self._oversight = plant, controller, oversight
+        self._plant, self._oversight = plant, oversight
+        self._decider = Decider(controller, oversight, settings.seed)
         self._recorder, self._settings, self._stop = recorder, settings, stop
         self._on_event, self._approve = on_event, approve
-        self._knobs: tuple[Knob, ...] = ()
-        self._state: Any = None
-        self._guard_states: tuple[Any, ...] = ()
-        self._judge_state: Any = None
-        self._touched = False
-        self._failures = self._missing = self._windows = 0
-        self._failure = ""
-        self._fate: Fate | None = None
+        self._failures = self._refusals = self._missing = self._young = 0
+        self._failure, self._finished = "", ""
+        self._refused: Mapping[str, int] = {}
         self._initial: Configuration = {}
-        self._young = 0
         self._configuration: Configuration = {}
-        self._elapsed_s = 0.0
-        if past is not None:
-            self._knobs, self._state, self._guard_states = past.knobs, past.state, past.guard_states
-            self._judge_state, self._fate = past.judge_state, past.fate
-            self._windows, self._elapsed_s = past.windows, past.elapsed_s
-        elif settings.mode is not Mode.OBSERVE:
-            self._start(tuple(knobs))
+        if past is None:
+            past = Past(Standing() if settings.mode is Mode.OBSERVE else self._decider.start(tuple(knobs)))
+        self._standing, self._touched = past.standing, past.touched
+        self._windows, self._elapsed_s = past.windows, past.elapsed_s
 
     def run(self) -> Outcome:
         """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
@@ -129,7 +125,7 @@ class Loop:
     def _cycle(self) -> tuple[Status, str]:
         """Window after window; how the run ended and why."""
         settings, observer = self._settings, self._observer
-        if self._knobs and not self._windows:
+        if self._standing.knobs and not self._windows:
             for text in self._plant.notes:
                 self._note(NoteKind.PLANT, text)
         self._read_configuration()
@@ -144,11 +140,17 @@ class Loop:
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
-            if self._knobs and self._decide(window):
-                settle_s = settings.settle_s
-                observer.wait(observer.now_s() + (min(1.0, settings.window_s / 2) if settle_s is None else settle_s))
-            if self._failures >= settings.failures:
-                return Status.FAILED, f"{self._failures} changes in a row failed, the last because {self._failure}"
+            if self._standing.knobs:
+                changed = self._decide(window)
+                end_s = window.start_s + window.duration_s
+                self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
+                if self._finished:
+                    return Status.DONE, self._finished
+                if changed:
+                    settle_s = min(1.0, settings.window_s / 2) if settings.settle_s is None else settings.settle_s
+                    observer.wait(observer.now_s() + settle_s)
+            if (failed := max(self._failures, self._refusals)) >= settings.failures:
+                return Status.FAILED, f"{failed} changes in a row failed, the last because {self._failure}"
         return Status.DONE, ""
 
     def _verified(self, window: Window) -> Window:
@@ -170,9 +172,9 @@ class Loop:
 
     def _record(self, window: Window) -> None:
         """Stores a window, and says so when the objective has been missing for a while."""
-        self._recorder.window(window)
+        stamp = self._recorder.window(window)
         self._windows += 1
-        self._on_event(WindowDone(window))
+        self._on_event(WindowDone(window, stamp))
         measured = self._settings.objective.cost(window) is not None
         self._missing = 0 if measured else self._missing + 1
         if self._missing == self._settings.missing:
@@ -182,47 +184,47 @@ class Loop:
 
     def _decide(self, window: Window) -> bool:
         """Takes one step of the controller; True when the configuration was changed."""
-        standing = Standing(self._state, self._guard_states, self._judge_state, self._fate)
-        made = decide(standing, window, self._controller, self._oversight)
-        self._state, self._guard_states, self._judge_state = made.state, made.guard_states, made.judge_state
-        proposed, move = made.proposed, made.move
-        changes = {name: value for name, value in move.changes.items() if window.configuration.get(name) != value}
-        state, detail = MoveState.HELD, ""
-        if changes and self._settings.mode is Mode.ADVISE:
-            state = MoveState.ADVISED
-        elif changes and self._settings.mode is Mode.APPROVE and not self._approve(move):
-            state = MoveState.DECLINED
-        elif changes:
-            number = self._recorder.move(window.index, proposed, move, MoveState.OPEN)
-            state, detail = self._apply(number, changes)
-            self._fate = Fate(state, changes, detail)
-            self._on_event(MoveDone(window, proposed, move, state, detail))
-            return state is MoveState.APPLIED
+        made = self._decider.decide(self._standing, window)
+        self._standing = made.standing
+        changes, state, detail = made.differing(window), MoveState.HELD, ""
         if changes:
-            self._fate = Fate(state, changes)
-        self._recorder.move(window.index, proposed, move, state)
-        self._on_event(MoveDone(window, proposed, move, state))
-        return False
+            advises = self._settings.mode is Mode.ADVISE
+            declined = self._settings.mode is Mode.APPROVE and not self._approve(made.move)
+            state = MoveState.ADVISED if advises else MoveState.DECLINED if declined else MoveState.OPEN
+        stamp = self._recorder.move(window.index, made.proposed, made.move, state)
+        if state is MoveState.OPEN:
+            state, detail = self._apply(stamp, changes)
+        if changes:
+            self._standing = replace(self._standing, fate=Fate(state, changes, detail))
+        self._on_event(MoveDone(window, made.proposed, made.move, state, detail, stamp))
+        if made.ends or (made.move.finished and state in (MoveState.ADVISED, MoveState.DECLINED)):
+            self._finished = _finished(made, state)
+        return state is MoveState.APPLIED
 
-    def _apply(self, number: int, changes: Mapping[str, int]) -> tuple[MoveState, str]:
+    def _apply(self, stamp: Stamp, changes: Mapping[str, int]) -> tuple[MoveState, str]:
         """Applies the open move and stores what became of it."""
         self._touched = True
         applied: Applied | None = None
         try:
             applied = self._plant.apply(changes)
             state, detail = MoveState.APPLIED, "; ".join(applied.notes)
-            self._configuration, self._failures, self._young = applied.configuration, 0, _YOUNG
-        except (ApplyRefused, ApplyFailed) as error:
-            state = MoveState.REFUSED if isinstance(error, ApplyRefused) else MoveState.FAILED
-            detail = self._failure = str(error)
-            self._failures += 1
+            self._configuration, self._young = applied.configuration, _YOUNG
+            self._failures, self._refusals, self._refused = 0, 0, {}
+        except ApplyRefused as error:
+            state, detail = MoveState.REFUSED, str(error)
+            # The controller is told, and may propose something else; nothing was changed.
+            self._refusals = self._refusals + 1 if changes == self._refused else 1
+            self._refused, self._failure = changes, detail
+        except ApplyFailed as error:
+            state, detail = MoveState.FAILED, str(error)
+            self._failures, self._failure = self._failures + 1, detail
         except OperatorEdit as error:
             state, detail = MoveState.STOOD_DOWN, str(error)
             self._stand_down(error)
         except PlantGone as error:
-            self._recorder.outcome(number, MoveState.GONE, str(error))
+            self._recorder.outcome(stamp, MoveState.GONE, str(error))
             raise
-        self._recorder.outcome(number, state, detail, applied)
+        self._recorder.outcome(stamp, state, detail, applied)
         return state, detail
 
     def _why_abort(self, partial: Window) -> str:
@@ -233,17 +235,17 @@ class Loop:
         """
         if not partial.readings:
             self._read_configuration()
-        if self._knobs:
-            for guard, state in zip(self._oversight.guards, self._guard_states, strict=True):
+        if self._standing.knobs:
+            for guard, state in zip(self._oversight.guards, self._standing.guard_states, strict=True):
                 if why := guard.abort(state, partial):
                     return why
             if self._oversight.judge is not None:
-                return self._oversight.judge.abort(self._judge_state, partial)
+                return self._oversight.judge.abort(self._standing.judge_state, partial)
         return ""
 
     def _read_configuration(self) -> None:
         """Reads what is in force; a knob that the operator has edited stands down."""
-        for _ in range(len(self._knobs) + 1):
+        for _ in range(len(self._standing.knobs) + 1):
             try:
                 self._configuration = dict(self._plant.configuration())
                 return
@@ -252,44 +254,36 @@ class Loop:
         self._configuration = dict(self._plant.configuration())
 
     def _stand_down(self, edit: OperatorEdit) -> None:
-        """Leaves a knob to the operator and starts the controller again with the others."""
-        rest = tuple(knob for knob in self._knobs if knob.name != edit.knob)
-        if len(rest) == len(self._knobs):
+        """Leaves a knob to the operator; the controller goes on with the others, or starts again with them."""
+        if edit.knob not in (knob.name for knob in self._standing.knobs):
             return
-        self._note(NoteKind.STAND_DOWN, f"{edit.knob} stands down: {edit}", edit.knob)
-        try:
-            self._start(rest)
-        except UsageError as error:
-            self._knobs = ()
-            self._note(NoteKind.STAND_DOWN, f"only observing from here: {error}")
-
-    def _start(self, knobs: tuple[Knob, ...]) -> None:
-        """Starts the controller and the guards with these knobs."""
-        if knobs:
-            self._state = self._controller.start(knobs, self._settings.seed)
-            self._guard_states, self._judge_state = self._oversight.start(knobs)
-        self._knobs = knobs
+        self._standing, why = withdrawn(self._decider, self._standing, edit.knob)
+        anew = self._standing.knobs and not hasattr(self._decider.controller, "withdraw")
+        more = "; the search starts again with the others" if anew else ""
+        self._note(NoteKind.STAND_DOWN, f"{edit.knob} stands down: {edit}{more}", edit.knob)
+        if why:
+            self._note(NoteKind.STAND_DOWN, f"only observing from here: {why}")
 
     def _note(self, kind: NoteKind, text: str, knob: str = "") -> None:
         note = Note(self._observer.now_s(), kind, text, knob)
         try:
-            self._recorder.note(note)
+            note = replace(note, stamp=self._recorder.note(note))
         finally:
             self._on_event(note)
 
     def _put_back(self) -> bool:
         """Puts back what nothing shows to be better; True when the configuration from before the run is in force."""
         judge = self._oversight.judge
-        if judge is None or not self._touched or not self._knobs:
+        if judge is None or not self._touched or not self._standing.knobs:
             return False
-        back = judge.final(self._judge_state)
+        back = judge.final(self._standing.judge_state)
         if not back:
             return False
-        said = in_words(back, self._knobs)
+        said = in_words(back, self._standing.knobs)
         self._note(NoteKind.RESTORE, f"nothing shows that the last setting is better than {said}, which comes back")
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
-            for knob in self._knobs
+            for knob in self._standing.knobs
         ):
             return self._restore()
         try:
@@ -310,3 +304,10 @@ class Loop:
         with contextlib.suppress(StoreError):  # the outcome, which is stored next, meets the same and says so
             self._note(NoteKind.RESTORE, text)
         return restored
+
+
+def _finished(made: Decision, state: MoveState) -> str:
+    """How to say that a search has finished."""
+    best = ", ".join(f"{name} {value}" for name, value in (made.proposed.incumbent or {}).items())
+    left = "" if made.ends else f", which was {state}"
+    return f"the search has finished with {best or 'what is in force'}{left}: {made.proposed.reason}"

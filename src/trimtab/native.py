@@ -120,15 +120,14 @@ class Native:
             raise NativeError(f"{PROGRAM} {self._verb} sent {line.strip()[:80]!r}, not an object")
         return message
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The messages until the program ends well.
+    def __iter__(self) -> Iterator[str]:
+        """The messages, one a line, until the program ends well.
 
         Raises:
             NativeError: it ended badly.
         """
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            yield json.loads(line)
+        yield from self._process.stdout
         if self._process.wait() != 0:
             raise self._broken()
 

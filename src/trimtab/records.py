@@ -1,21 +1,24 @@
-"""What the store keeps of a run, as types, and their JSON."""
+"""What the store keeps of a run, as types."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from trimtab.core.knob import Domain, How, Knob, Role
+from trimtab import codec
+from trimtab.core.knob import Knob
 from trimtab.core.move import Move
-from trimtab.core.objective import Limit, Objective
+from trimtab.core.plant import Subject
 from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration, Window
+from trimtab.core.window import Configuration
+from trimtab.errors import StoreError
 from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee
-from trimtab.settings import Mode, Settings
-from trimtab.testbed.processes import Process
+from trimtab.settings import Settings
+
+T = TypeVar("T")
+GUARANTEE = "guarantee"
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Plan:
         command: the command line without the program, from which its plant can be attached to again; empty when
             it was not started from the command line.
         directory: the working directory of the command, from which its relative paths start.
-        plant: the plant's registered name.
+        subjects: the plants that it is about.
         knobs: those the controller may move, in its order.
         controller: the controller's registered name.
         controller_options: its options, without the objective.
@@ -37,12 +40,13 @@ class Plan:
         host: facts of the machine and the versions of the programs.
         label: what this run is in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
-        guarantee: what it guarantees to classes of clients; None when it tunes.
+        workload: the traffic, where it is known; may be empty.
+        extras: what only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
     """
 
     command: tuple[str, ...]
     directory: str
-    plant: str
+    subjects: tuple[Subject, ...]
     knobs: tuple[Knob, ...]
     controller: str
     controller_options: Mapping[str, Any]
@@ -51,7 +55,29 @@ class Plan:
     host: Mapping[str, str | int | float] = field(default_factory=dict)
     label: str = ""
     group: str = ""
-    guarantee: DelayGuarantee | None = None
+    workload: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def plant(self) -> str:
+        """The plants' registered names in one."""
+        return "+".join(subject.plant for subject in self.subjects)
+
+    @property
+    def guarantee(self) -> DelayGuarantee | None:
+        """What it guarantees to classes of clients; None when it tunes."""
+        return self.extra(GUARANTEE, DelayGuarantee)
+
+    def extra(self, name: str, kind: type[T]) -> T | None:
+        """One of the extras; None where this run has none of that name.
+
+        Raises:
+            StoreError: it is of another kind.
+        """
+        try:
+            return codec.convert(self.extras[name], kind) if name in self.extras else None
+        except ValueError as error:
+            raise StoreError(f"extra {name!r} of the run: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -89,7 +115,7 @@ class StoredMove:
     """A move as stored.
 
     Args:
-        number: its number in the store.
+        sequence: its number among the events of its run.
         index: index of the window that it follows from.
         proposed: what the controller decided.
         move: what the guards made of it.
@@ -99,7 +125,7 @@ class StoredMove:
         configuration: what was in force after it; None when it was not applied.
     """
 
-    number: int
+    sequence: int
     index: int
     proposed: Move
     move: Move
@@ -107,73 +133,3 @@ class StoredMove:
     detail: str
     took_s: float | None
     configuration: Configuration | None
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON; floats come back as they were."""
-    return json.dumps(value, separators=(",", ":"))
-
-
-def move_json(move: Move) -> str:
-    """A move as JSON."""
-    return dumps([dict(move.changes), move.reason, dict(move.evidence), move.phase, move.gain, move.capacity])
-
-
-def move_from(text: str) -> Move:
-    """The move that `move_json` wrote."""
-    return Move(*json.loads(text))
-
-
-def plan_json(plan: Plan) -> str:
-    """A plan as JSON."""
-    return dumps(asdict(plan))
-
-
-def plan_from(text: str) -> Plan:
-    """The plan that `plan_json` wrote."""
-    raw = json.loads(text)
-    raw.pop("undo", None)  # a script that older versions stored
-    settings = raw["settings"]
-    objective = settings["objective"]
-    limits = tuple(Limit(**one) for one in objective.pop("limits", ()))
-    settings |= {"objective": Objective(**objective, limits=limits), "mode": Mode(settings["mode"])}
-    knobs = tuple(knob_from(k) for k in raw["knobs"])
-    promised: dict[str, Any] | None = raw.get("guarantee")
-    if promised is not None:
-        kind = promised.pop("kind")
-        raw["guarantee"] = DelayGuarantee(kind, **{name: tuple(values) for name, values in promised.items()})
-    return Plan(**{**raw, "command": tuple(raw["command"]), "knobs": knobs, "settings": Settings(**settings)})
-
-
-_ROLES = {"MaxRequestWorkers": Role.WORKER_LIMIT, "workers": Role.WORKER_LIMIT, "KeepAliveTimeout": Role.KEEP_ALIVE}
-"""Native name to role of the knobs in stores that were written before knobs had roles; budgets carry a class."""
-
-
-def knob_from(raw: Mapping[str, Any]) -> Knob:
-    """The knob of a stored plan, also of one from before knobs had roles."""
-    label = str(raw["name"]).partition("@")[2]
-    role = raw.get("role") or (Role.PROCESS_BUDGET if label else _ROLES.get(raw["native_name"], Role.OTHER))
-    domain = {**raw["domain"], "choices": tuple(raw["domain"].get("choices", ()))}
-    known = {**raw, "domain": Domain(**domain), "how": How(raw["how"]), "role": Role(role)}
-    return Knob(**{"label": label, **known})
-
-
-def run_from(row: tuple[Any, ...]) -> Run:
-    """A row of the table of runs as a run."""
-    run_id, started, finished, pid, pid_started, status, detail, restored, plan = row
-    alive = Process(pid, pid_started).alive()
-    return Run(run_id, plan_from(plan), started, finished, Status(status), detail, bool(restored), alive)
-
-
-def window_from(row: tuple[Any, ...]) -> Window:
-    """A row of the table of windows as a window."""
-    index, start_s, duration_s, configuration, readings, samples, problems, aborted = row
-    seen = (json.loads(configuration), json.loads(readings))
-    return Window(index, start_s, duration_s, *seen, samples, tuple(json.loads(problems)), aborted)
-
-
-def stored_move_from(row: tuple[Any, ...]) -> StoredMove:
-    """A row of the table of moves as a stored move."""
-    number, index, proposed, move, state, detail, took_s, configuration = row
-    after = json.loads(configuration) if configuration else None
-    return StoredMove(number, index, move_from(proposed), move_from(move), MoveState(state), detail, took_s, after)

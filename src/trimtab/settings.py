@@ -30,7 +30,7 @@ class Settings:
         settle_s: wait after a change before the next window, in seconds; None for a second or half a window.
         early: share of a window after which the guards may cut it short; 0 for never.
         restore: True to put back the configuration from before the run at its end.
-        failures: this many changes in a row that were refused or failed end the run.
+        failures: this many changes in a row that failed end the run, and so does one that is refused so often.
         missing: this many windows in a row without the objective are worth a note.
         seed: source of the run's randomness.
     """

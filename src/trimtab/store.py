@@ -13,54 +13,28 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab import own
+from trimtab import codec, own, schema
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied
 from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.core.window import Configuration, Reading, Window
 from trimtab.errors import StoreError, UsageError
-from trimtab.events import Note, NoteKind, Outcome, Status
-from trimtab.records import (
-    Plan,
-    Run,
-    StoredMove,
-    dumps,
-    move_json,
-    plan_json,
-    run_from,
-    stored_move_from,
-    window_from,
-)
-from trimtab.testbed.processes import Process, identify
+from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
+from trimtab.processes import Process, identify
+from trimtab.records import Plan, Run, StoredMove
+from trimtab.replay import Past
 from trimtab.trust import printable, untrusted
 
-SCHEMA_VERSION = 1
 _LUMPS = 16
 """A run that keeps only its last windows forgets the others a sixteenth of what it keeps at a time."""
-
-_SCHEMA = """
-CREATE TABLE runs (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, started REAL NOT NULL, finished REAL, pid INTEGER NOT NULL,
-    pid_started INTEGER NOT NULL, status TEXT NOT NULL, detail TEXT NOT NULL, restored INTEGER NOT NULL,
-    label TEXT NOT NULL, grouping TEXT NOT NULL, plan TEXT NOT NULL);
-CREATE TABLE windows (
-    run INTEGER NOT NULL REFERENCES runs (id), idx INTEGER NOT NULL, start_s REAL NOT NULL, duration_s REAL NOT NULL,
-    configuration TEXT NOT NULL, readings TEXT NOT NULL, samples INTEGER, problems TEXT NOT NULL,
-    aborted TEXT NOT NULL, PRIMARY KEY (run, idx)) WITHOUT ROWID;
-CREATE TABLE moves (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL, idx INTEGER NOT NULL, proposed TEXT NOT NULL,
-    move TEXT NOT NULL, state TEXT NOT NULL, detail TEXT NOT NULL, took_s REAL, configuration TEXT,
-    FOREIGN KEY (run, idx) REFERENCES windows (run, idx));
-CREATE INDEX moves_of_run ON moves (run, idx);
-CREATE TABLE notes (
-    run INTEGER NOT NULL REFERENCES runs (id), at_s REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL,
-    knob TEXT NOT NULL);
-"""
-
+_EVENTS = ("windows", "moves", "notes")
+_MOVES = "SELECT sequence, idx, proposed, move, state, detail, took_s, configuration FROM moves"
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
 
 
@@ -98,8 +72,8 @@ class Store:
         with self._errors(), _alone(name):
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
+            schema.bring_up(self._db)
             self._db.execute("PRAGMA foreign_keys=ON")
-            self._migrate()
 
     def close(self) -> None:
         """Closes the file; may be called twice."""
@@ -116,7 +90,7 @@ class Store:
         run_id = self.execute(
             "INSERT INTO runs (started, pid, pid_started, status, detail, restored, label, grouping, plan)"
             " VALUES (?, ?, ?, ?, '', 0, ?, ?, ?)",
-            (time.time(), this.pid, this.start_ticks, Status.RUNNING, plan.label, plan.group, plan_json(plan)),
+            (time.time(), this.pid, this.start_ticks, Status.RUNNING, plan.label, plan.group, codec.encode(plan)),
         )
         return RunWriter(self, run_id, keep)
 
@@ -141,7 +115,7 @@ class Store:
     def runs(self, group: str | None = None) -> list[Run]:
         """The runs, oldest first; only those of a group when one is given."""
         where = ("", ()) if group is None else (" WHERE grouping = ?", (group,))
-        return [run_from(row) for row in self._rows(f"{_RUN}{where[0]} ORDER BY id", where[1])]
+        return [_run(row) for row in self._rows(f"{_RUN}{where[0]} ORDER BY id", where[1])]
 
     def run(self, run_id: int) -> Run:
         """One run.
@@ -154,30 +128,63 @@ class Store:
             known = [row[0] for row in self._rows("SELECT id FROM runs ORDER BY id")]
             there = f"it has {known[0]} to {known[-1]}" if known else "it has none"
             raise UsageError(f"no run {run_id} in the store {self.path or 'in memory'}: {there}")
-        return run_from(rows[0])
+        return _run(rows[0])
 
     def windows(self, run_id: int) -> list[Window]:
         """The windows of a run, in order."""
-        rows = self._rows(
-            "SELECT idx, start_s, duration_s, configuration, readings, samples, problems, aborted"
-            " FROM windows WHERE run = ? ORDER BY idx",
-            (run_id,),
-        )
-        return [window_from(row) for row in rows]
+        return [event.window for event in self._windows(run_id, -1)]
 
     def moves(self, run_id: int) -> list[StoredMove]:
         """The moves of a run, holds included, in order."""
-        rows = self._rows(
-            "SELECT number, idx, proposed, move, state, detail, took_s, configuration FROM moves WHERE run = ?"
-            " ORDER BY number",
-            (run_id,),
-        )
-        return [stored_move_from(row) for row in rows]
+        rows = self._rows(f"{_MOVES} WHERE run = ? ORDER BY sequence", (run_id,))
+        return [_move(run_id, row) for row in rows]
 
-    def notes(self, run_id: int) -> list[Note]:
-        """The notes of a run, in order."""
-        rows = self._rows("SELECT at_s, kind, text, knob FROM notes WHERE run = ? ORDER BY rowid", (run_id,))
-        return [Note(row[0], NoteKind(row[1]), row[2], row[3]) for row in rows]
+    def notes(self, run_id: int, after: int = -1) -> list[Note]:
+        """The notes of a run, in order; only those after a place in the sequence when one is given."""
+        rows = self._rows(
+            "SELECT at_s, kind, text, knob, sequence, node FROM notes"
+            " WHERE run = ? AND sequence > ? ORDER BY sequence",
+            (run_id, after),
+        )
+        return [Note(row[0], NoteKind(row[1]), row[2], row[3], Stamp(run_id, *row[4:])) for row in rows]
+
+    def events(self, run_id: int, after: int = -1) -> list[Event]:
+        """All that a run has told, in the order in which it came to pass, with what became of its moves.
+
+        Args:
+            run_id: the run's number.
+            after: only what came after this place in the sequence.
+        """
+        found: list[Event] = [*self._windows(run_id, after), *self.notes(run_id, after)]
+        windows = {event.window.index: event for event in found if isinstance(event, WindowDone)}
+        for move in self.moves(run_id):
+            if move.sequence > after and move.index in windows:
+                seen = windows[move.index]
+                stamp = replace(seen.stamp, sequence=move.sequence)
+                found.append(MoveDone(seen.window, move.proposed, move.move, move.state, move.detail, stamp))
+        return sorted(found, key=lambda event: event.stamp.sequence)
+
+    def past(self, run_id: int) -> tuple[Past, list[Event]] | None:
+        """Where a run stood after its last decision, its states as JSON has them, and what came after.
+
+        None where nothing was stored of it: it decided nothing yet, or an older trimtab wrote it.
+        """
+        rows = self._rows("SELECT past, sequence FROM states WHERE run = ?", (run_id,))
+        if not rows:
+            return None
+        return _read(rows[0][0], Past, run_id), self.events(run_id, rows[0][1])
+
+    def _windows(self, run_id: int, after: int) -> list[WindowDone]:
+        measured: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        query = "SELECT idx, chosen, metric, value, source, node FROM readings WHERE run = ? ORDER BY idx, place"
+        for index, *reading in self._rows(query, (run_id,)):
+            measured[index].append(tuple(reading))
+        rows = self._rows(
+            "SELECT idx, start_s, duration_s, configuration, samples, problems, aborted, sequence, node"
+            " FROM windows WHERE run = ? AND sequence > ? ORDER BY idx",
+            (run_id, after),
+        )
+        return [_window(run_id, row, measured[row[0]]) for row in rows]
 
     def finish(self, run_id: int, outcome: Outcome) -> None:
         """Writes how a run ended."""
@@ -185,6 +192,11 @@ class Store:
             "UPDATE runs SET finished = ?, status = ?, detail = ?, restored = ? WHERE id = ?",
             (time.time(), outcome.status, outcome.detail, outcome.restored, run_id),
         )
+
+    def last_sequence(self, run_id: int) -> int:
+        """The place of a run's last event; -1 where it has none."""
+        tables = " UNION ALL ".join(f"SELECT max(sequence) s FROM {t} WHERE run = ?1" for t in _EVENTS)
+        return next(int(row[0]) for row in self._rows(f"SELECT ifnull(max(s), -1) FROM ({tables})", (run_id,)))
 
     def execute(self, statement: str, values: tuple[Any, ...]) -> int:
         """Carries out one statement and returns the number of the row it made, for the writer of a run."""
@@ -195,28 +207,24 @@ class Store:
         with self._errors():
             return self._db.execute(query, values).fetchall()
 
-    def _migrate(self) -> None:
-        """Makes the tables of a new store, and refuses one that a newer trimtab has written."""
-        version = self._version()
-        if version == 0:
-            self._db.execute("BEGIN IMMEDIATE")
-            if self._version() == 0:  # nobody else has made them since
-                for statement in _SCHEMA.split(";")[:-1]:
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._db.execute("COMMIT")
-        elif version > SCHEMA_VERSION:
-            raise StoreError(f"{self.path} was written by a newer trimtab (schema {version}, here {SCHEMA_VERSION})")
-
-    def _version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Makes what is written within one transaction."""
+        self.execute("BEGIN IMMEDIATE", ())
+        try:
+            yield
+            self.execute("COMMIT", ())
+        except BaseException:
+            if self._db.in_transaction:  # a full disk has ended it already
+                self.execute("ROLLBACK", ())
+            raise
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         """Turns what SQLite raises into a StoreError."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreError) as error:
             raise StoreError(f"the run store {self.path or 'in memory'}: {error}") from error
 
 
@@ -233,48 +241,62 @@ class RunWriter:
         self.store = store
         self.run_id = run_id
         self._keep = keep
+        self._sequence = store.last_sequence(run_id)
 
-    def window(self, window: Window) -> None:
-        """Writes a window."""
+    def window(self, window: Window) -> Stamp:
+        """Writes a window with all that was measured in it."""
         w = window
         if self._keep is not None and w.index % max(1, self._keep // _LUMPS) == 0:
             self._forget(w.index - self._keep)
-        self.store.execute(
-            "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(
-                    self.run_id,
-                    w.index,
-                    w.start_s,
-                    w.duration_s,
-                    dumps(dict(w.configuration)),
-                    dumps(dict(w.readings)),
+        with self.store.transaction():
+            stamp = self._next()
+            configuration, problems = codec.encode(w.configuration), codec.encode(w.problems)
+            self.store.execute(
+                "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(stamp.run, w.index, stamp.sequence, stamp.node, w.start_s, w.duration_s),
+                    *(configuration, w.samples, problems, w.aborted),
                 ),
-                *(w.samples, dumps(w.problems), w.aborted),
-            ),
-        )
+            )
+            for place, (one, chosen) in enumerate(_placed(w)):
+                self.store.execute(
+                    "INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (stamp.run, w.index, place, one.node, one.source, one.metric, one.value, chosen),
+                )
+        return stamp
 
-    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> int:
-        """Writes the move that follows from window `index` and returns its number."""
-        return self.store.execute(
-            "INSERT INTO moves (run, idx, proposed, move, state, detail) VALUES (?, ?, ?, ?, ?, '')",
-            (self.run_id, index, move_json(proposed), move_json(move), state),
+    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> Stamp:
+        """Writes the move that follows from window `index`."""
+        stamp = self._next()
+        self.store.execute(
+            "INSERT INTO moves (run, sequence, node, idx, proposed, move, state, detail)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            (stamp.run, stamp.sequence, stamp.node, index, codec.encode(proposed), codec.encode(move), state),
         )
+        return stamp
 
-    def outcome(self, number: int, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
+    def outcome(self, stamp: Stamp, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
         """Writes what became of an open move."""
         took_s = applied and applied.took_s
-        configuration = applied and dumps(dict(applied.configuration))
+        configuration = applied and codec.encode(applied.configuration)
         self.store.execute(
-            "UPDATE moves SET state = ?, detail = ?, took_s = ?, configuration = ? WHERE number = ?",
-            (state, detail, took_s, configuration, number),
+            "UPDATE moves SET state = ?, detail = ?, took_s = ?, configuration = ? WHERE run = ? AND sequence = ?",
+            (state, detail, took_s, configuration, stamp.run, stamp.sequence),
         )
 
-    def note(self, note: Note) -> None:
+    def note(self, note: Note) -> Stamp:
         """Writes a note."""
+        stamp = self._next()
         self.store.execute(
-            "INSERT INTO notes VALUES (?, ?, ?, ?, ?)", (self.run_id, note.at_s, note.kind, note.text, note.knob)
+            "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (stamp.run, stamp.sequence, stamp.node, note.at_s, note.kind, note.text, note.knob),
         )
+        return stamp
+
+    def stand(self, past: Past) -> None:
+        """Writes where the run stands, in place of where it stood before."""
+        values = (self.run_id, self._sequence, codec.encode(past))
+        self.store.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", values)
 
     def finish(self, outcome: Outcome) -> None:
         """Writes how the run ended."""
@@ -282,12 +304,74 @@ class RunWriter:
 
     def _forget(self, first: int) -> None:
         """Removes the windows before this one, the moves that followed from them, and the notes of their time."""
-        for table in ("moves", "windows"):
-            self.store.execute(f"DELETE FROM {table} WHERE run = ? AND idx < ?", (self.run_id, first))
+        self.store.execute("DELETE FROM windows WHERE run = ? AND idx < ?", (self.run_id, first))
         self.store.execute(
             "DELETE FROM notes WHERE run = ?1 AND at_s < (SELECT min(start_s) FROM windows WHERE run = ?1)",
             (self.run_id,),
         )
+
+    def _next(self) -> Stamp:
+        """The place of the next event."""
+        self._sequence += 1
+        return Stamp(self.run_id, self._sequence)
+
+
+def _placed(window: Window) -> list[tuple[Reading, int | None]]:
+    """All readings of a window, each with its place among those that decisions go by; None where it was not chosen.
+
+    A chosen one that no sensor is known to have measured has no source.
+    """
+    place = {name: index for index, name in enumerate(window.readings)}
+    rows: list[tuple[Reading, int | None]] = []
+    for one in window.measured:
+        taken = one.metric in place and window.readings[one.metric] == one.value
+        rows.append((one, place.pop(one.metric) if taken else None))
+    return rows + [(Reading(name, window.readings[name], ""), index) for name, index in place.items()]
+
+
+def _window(run_id: int, row: tuple[Any, ...], readings: list[tuple[Any, ...]]) -> WindowDone:
+    """A row of the table of windows, with its readings, as a window."""
+    index, start_s, duration_s, configuration, samples, problems, aborted, *stamp = row
+    chosen = sorted(one[:3] for one in readings if one[0] is not None)
+    window = Window(
+        index,
+        start_s,
+        duration_s,
+        _read(configuration, Configuration, run_id),
+        {metric: value for _, metric, value in chosen},
+        samples,
+        _read(problems, tuple[str, ...], run_id),
+        aborted,
+        tuple(Reading(*one[1:]) for one in readings if one[3]),
+    )
+    return WindowDone(window, Stamp(run_id, *stamp))
+
+
+def _move(run_id: int, row: tuple[Any, ...]) -> StoredMove:
+    """A row of the table of moves as a stored move."""
+    sequence, index, proposed, move, state, detail, took_s, configuration = row
+    after = _read(configuration, Configuration, run_id) if configuration else None
+    moves = (_read(proposed, Move, run_id), _read(move, Move, run_id))
+    return StoredMove(sequence, index, *moves, MoveState(state), detail, took_s, after)
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    """A row of the table of runs as a run."""
+    run_id, started, finished, pid, pid_started, status, detail, restored, plan = row
+    alive = Process(pid, pid_started).alive()
+    return Run(run_id, _read(plan, Plan, run_id), started, finished, Status(status), detail, bool(restored), alive)
+
+
+def _read(text: str, kind: Any, run_id: int) -> Any:
+    """The value that a column of a run holds.
+
+    Raises:
+        StoreError: it is not of that kind.
+    """
+    try:
+        return codec.decode(text, kind)
+    except ValueError as error:
+        raise StoreError(f"run {run_id} of the store cannot be read: {error}") from None
 
 
 @contextlib.contextmanager

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests._classes import TWO, budget_knobs, class_window
 from tests.conformance.test_controllers import NAMES, STILL, module, on_limits
 from tests.conformance.test_keep_alive_controllers import on_keep_alive
+from trimtab import codec
 from trimtab.cli._plant import chosen_controller, stored_controller
 from trimtab.core import Move, Objective, Trial, Window, of_class
 from trimtab.metrics import known
 from trimtab.options import options_in_force
-from trimtab.records import dumps
 
 WORKERS = 128
 OBJECTIVE = Objective("connection_delay_s@premium")
@@ -113,7 +113,7 @@ def test_no_readings_lead_it_outside_the_domains(name: str, data: st.DataObject)
 @every
 def test_it_can_be_built_again_from_what_the_store_keeps_of_it(name: str) -> None:
     controller = build(name)
-    kept = json.loads(dumps(options_in_force(controller)))
+    kept = json.loads(codec.encode(options_in_force(controller)))
     assert stored_controller(name, OBJECTIVE, kept) == controller
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests._curve import worker_knob
 from tests._idle_periods import NAME, Loop, Mixture, time_knob, window_at
 from tests.conformance.test_controllers import NAMES, STILL, module
+from trimtab import codec
 from trimtab.cli._plant import stored_controller
 from trimtab.core import Objective, Trial
 from trimtab.errors import UsageError
 from trimtab.metrics import known
 from trimtab.options import options_in_force
-from trimtab.records import dumps
 
 OBJECTIVE = Objective()
 BURST_MS = (400, 650)
@@ -139,5 +139,5 @@ def test_it_follows_a_change_of_the_bursts(name: str) -> None:
 @every
 def test_it_can_be_built_again_from_what_the_store_keeps_of_it(name: str) -> None:
     controller = build(name)
-    kept = json.loads(dumps(options_in_force(controller)))
+    kept = json.loads(codec.encode(options_in_force(controller)))
     assert stored_controller(name, OBJECTIVE, kept) == controller

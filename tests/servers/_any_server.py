@@ -44,7 +44,7 @@ class AnyServer:
     def reading(self, name: str) -> int:
         """A count of the gate for its one class, such as "dispatched" or "in_service"."""
         with contextlib.closing(Link(self.place, SystemClock(), PATIENCE_S)) as link:
-            return int(link.readings()["classes"][0][name])
+            return int(getattr(link.readings().classes[0], name))
 
     def settled(self) -> bool:
         """Whether each connection that has come has been served."""

@@ -68,7 +68,7 @@ def _in_service(bed: UnderGate) -> int:
     """Connections of all classes that workers have."""
     link = Link(bed.place, SystemClock())
     with contextlib.closing(link):
-        return sum(one["in_service"] for one in link.readings()["classes"])
+        return sum(one.in_service for one in link.readings().classes)
 
 
 def _workers(bed: UnderGate) -> list[int]:

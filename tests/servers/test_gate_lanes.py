@@ -42,7 +42,7 @@ def taken(bed: UnderGate) -> tuple[int, int]:
 
 
 def total(plant: Gate, key: str) -> list[int]:
-    return [int(found[key]) for found in plant.link.readings()["classes"]]
+    return [int(getattr(found, key)) for found in plant.link.readings().classes]
 
 
 def lent(bed: UnderGate) -> bool:
@@ -88,7 +88,7 @@ def test_workers_accept_for_themselves_and_every_connection_is_counted_once(mpm:
 
 def test_the_time_in_service_is_the_same_whoever_has_accepted() -> None:
     def so_far(plant: Gate) -> float:
-        return float(plant.link.readings()["classes"][1]["in_service_connection_s"])
+        return plant.link.readings().classes[1].in_service_connection_s
 
     with under_gate("prefork") as bed, contextlib.closing(bed.plant()) as plant, contextlib.ExitStack() as stack:
         warmed(bed, plant)

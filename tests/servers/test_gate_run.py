@@ -34,12 +34,12 @@ from trimtab.clock import SystemClock
 from trimtab.gate.server import processes_of
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
+from trimtab.processes import identify
 from trimtab.sensors._shared_file import SharedFile
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.shim import Shim
 from trimtab.testbed.apache_config import Mpm
 from trimtab.testbed.content import WEBSTONE, cgi_url
-from trimtab.testbed.processes import identify
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
@@ -68,7 +68,7 @@ def sensor_of(plant: Gate, kind: type) -> GateSensor | Shim:
 
 def now(plant: Gate, name: str, key: str) -> int:
     """What the gate says of a class at this moment."""
-    return int(next(c[key] for c in plant.link.readings()["classes"] if c["class"] == name))
+    return int(next(getattr(c, key) for c in plant.link.readings().classes if c.name == name))
 
 
 def settled(plant: Gate) -> None:

@@ -27,7 +27,7 @@ def dispatched(bed: UnderGate) -> Callable[[], int]:
 
     def read() -> int:
         with contextlib.closing(bed.plant()) as plant:
-            return sum(int(one["dispatched"]) for one in plant.link.readings()["classes"])
+            return sum(one.dispatched for one in plant.link.readings().classes)
 
     return read
 
@@ -35,7 +35,7 @@ def dispatched(bed: UnderGate) -> Callable[[], int]:
 def in_service(bed: UnderGate) -> int:
     """How many connections workers hold, as the gate sees it."""
     with contextlib.closing(bed.plant()) as plant:
-        return sum(int(one["in_service"]) for one in plant.link.readings()["classes"])
+        return sum(one.in_service for one in plant.link.readings().classes)
 
 
 def goes_on(count: Callable[[], int], more: int) -> None:

@@ -10,7 +10,6 @@ from tests._class_runs import guaranteed, write_guarantee
 from tests._classes import class_window, delays
 from trimtab.core import Window
 from trimtab.guarantee import scores, settled
-from trimtab.records import plan_from, plan_json
 from trimtab.store import Store
 
 
@@ -65,4 +64,3 @@ def test_the_store_keeps_what_was_guaranteed(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs.sqlite")
     plan = store.run(write_guarantee(store, "relative", windows=2)).plan
     assert plan.guarantee == guaranteed("relative", (1.0, 3.0))
-    assert plan_from(plan_json(plan)) == plan

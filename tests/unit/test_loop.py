@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
-from trimtab.core import Applied, Guard, Knob, Move, Objective, Window
+from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.decision import Oversight
 from trimtab.errors import (
@@ -41,18 +41,18 @@ class Run:
         guards: tuple[Guard, ...] = (),
         approve: Callable[[Move], bool] = lambda move: False,
         judge: Judge | None = None,
+        controller: Controller | None = None,
         **settings: Any,
     ) -> None:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
         self.store = Store(None)
         chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan((), "", "memory", knobs, "climber", {}, chosen, dict(plant.values))
+        plan = Plan((), "", (Subject("memory"),), knobs, "climber", {}, chosen, dict(plant.values))
         self.recorder = self.store.begin(plan)
-        controller = Climber(Objective())
         self.loop = Loop(
             plant,
             knobs,
-            controller,
+            controller or Climber(Objective()),
             Oversight(guards, judge),
             self.recorder,
             chosen,

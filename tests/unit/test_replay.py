@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
-from trimtab.core import Knob, Objective
+from trimtab.core import Knob, Objective, Subject
 from trimtab.core.trial import MoveState
-from trimtab.decision import Oversight
+from trimtab.decision import Decider, Oversight
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.guard import standard
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
-from trimtab.replay import Difference, Past, Replay
+from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Settings
 from trimtab.store import RunWriter, Store
 
@@ -25,27 +25,26 @@ OBJECTIVE = Objective()
 def recorded(plant: MemoryPlant, knobs: tuple[Knob, ...], duration_s: float = 60.0) -> RunWriter:
     settings = Settings(10.0, duration_s, settle_s=0.0)
     store = Store(None)
-    writer = store.begin(Plan((), "", "memory", knobs, "climber", {}, settings, {}))
+    writer = store.begin(Plan((), "", (Subject("memory"),), knobs, "climber", {}, settings, {}))
     Loop(plant, knobs, Climber(OBJECTIVE), Oversight(standard(OBJECTIVE)), writer, settings, Stop()).run()
     return writer
 
 
-def replayed(writer: RunWriter, controller: Climber, knobs: tuple[Knob, ...]) -> Difference | Past:
-    store, run = writer.store, writer.run_id
-    replay = Replay(controller, Oversight(standard(OBJECTIVE)), knobs, 0)
-    return replay.through(store.windows(run), store.moves(run), store.notes(run))
+def again(writer: RunWriter, controller: Climber, knobs: tuple[Knob, ...]) -> Difference | Past:
+    decider = Decider(controller, Oversight(standard(OBJECTIVE)))
+    return replayed(decider, Past(decider.start(knobs)), writer.store.events(writer.run_id))
 
 
 def test_the_same_controller_gives_the_same_moves() -> None:
     writer = recorded(MemoryPlant(), (WORKERS,))
-    past = replayed(writer, Climber(OBJECTIVE), (WORKERS,))
+    past = again(writer, Climber(OBJECTIVE), (WORKERS,))
     assert isinstance(past, Past)
-    assert (past.windows, past.state, past.knobs) == (6, "workers", (WORKERS,))
+    assert (past.windows, past.standing.state, past.standing.knobs) == (6, "workers", (WORKERS,))
     assert past.elapsed_s == pytest.approx(60.0)
 
 
 def test_another_controller_gives_the_first_difference() -> None:
-    difference = replayed(recorded(MemoryPlant(), (WORKERS,)), Climber(OBJECTIVE, stride=9), (WORKERS,))
+    difference = again(recorded(MemoryPlant(), (WORKERS,)), Climber(OBJECTIVE, stride=9), (WORKERS,))
     assert isinstance(difference, Difference)
     assert (difference.index, difference.who) == (0, "controller")
     assert (difference.stored.changes, difference.replayed.changes) == ({"workers": 20}, {"workers": 19})
@@ -54,7 +53,7 @@ def test_another_controller_gives_the_first_difference() -> None:
 def test_a_move_that_the_guards_would_make_otherwise_is_found() -> None:
     writer = recorded(MemoryPlant(), (WORKERS,))
     writer.store.execute("UPDATE moves SET move = replace(move, '30', '31') WHERE idx = 1", ())
-    difference = replayed(writer, Climber(OBJECTIVE), (WORKERS,))
+    difference = again(writer, Climber(OBJECTIVE), (WORKERS,))
     assert isinstance(difference, Difference)
     assert (difference.index, difference.who) == (1, "guards")
 
@@ -81,14 +80,14 @@ def test_a_knob_that_stood_down_stands_down_at_the_same_place(in_apply: bool) ->
         plant.configuration = edited("configuration", configuration, 4)  # type: ignore[method-assign]
     writer = recorded(plant, (WORKERS, TIMEOUT))
     assert (MoveState.STOOD_DOWN in [m.state for m in writer.store.moves(writer.run_id)]) == in_apply
-    assert isinstance(replayed(writer, Climber(OBJECTIVE), (WORKERS, TIMEOUT)), Past)
+    assert isinstance(again(writer, Climber(OBJECTIVE), (WORKERS, TIMEOUT)), Past)
 
 
 def test_a_resumed_run_ends_as_one_that_was_never_cut() -> None:
     whole = recorded(MemoryPlant(), (WORKERS,), 60.0)
     plant = MemoryPlant()
     part = recorded(plant, (WORKERS,), 30.0)
-    past = replayed(part, Climber(OBJECTIVE), (WORKERS,))
+    past = again(part, Climber(OBJECTIVE), (WORKERS,))
     assert isinstance(past, Past)
     settings = Settings(10.0, 60.0, settle_s=0.0)
     writer = part.store.resume(part.run_id)
@@ -100,7 +99,6 @@ def test_a_resumed_run_ends_as_one_that_was_never_cut() -> None:
 
 def test_a_run_of_which_only_the_last_windows_were_kept_is_not_replayed() -> None:
     writer = recorded(MemoryPlant(), (WORKERS,))
-    for table in ("moves", "windows"):
-        writer.store.execute(f"DELETE FROM {table} WHERE idx < 2", ())
+    writer.store.execute("DELETE FROM windows WHERE idx < 2", ())
     with pytest.raises(UsageError, match="only the windows from 2 on were kept"):
-        replayed(writer, Climber(OBJECTIVE), (WORKERS,))
+        again(writer, Climber(OBJECTIVE), (WORKERS,))

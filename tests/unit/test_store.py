@@ -14,18 +14,21 @@ import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS
 from tests._stranger import STRANGER, needs_root
-from trimtab.core import Applied, Move, Objective, Window
+from trimtab.core import Applied, Move, Objective, Reading, Subject, Window
 from trimtab.core.trial import MoveState
+from trimtab.decision import Standing
 from trimtab.errors import StoreError, UsageError
-from trimtab.events import Note, NoteKind, Outcome, Status
+from trimtab.events import Note, NoteKind, Outcome, Stamp, Status, to_json
 from trimtab.records import Plan
+from trimtab.replay import Past
+from trimtab.schema import VERSION
 from trimtab.settings import Mode, Settings
-from trimtab.store import SCHEMA_VERSION, Store, default_path
+from trimtab.store import Store, default_path
 
 PLAN = Plan(
     command=("tune", "memory"),
     directory="/",
-    plant="memory",
+    subjects=(Subject("memory", 812),),
     knobs=(WORKERS, TIMEOUT),
     controller="trim",
     controller_options={"margin": 0.9},
@@ -34,6 +37,8 @@ PLAN = Plan(
     host={"cores": 2, "kernel": "Linux"},
     label="tuned",
     group="comparison",
+    workload="8 users",
+    extras={"steady": [["large", 0.5, 50.0]]},
 )
 WINDOW = Window(0, 0.1, 1.5, {"workers": 10}, {"response_time_s": 0.1 + 0.2}, 30, ("status: off",), "too slow")
 MOVE = Move({"workers": 12}, "because", {"gain": 1 / 3}, "probe")
@@ -61,8 +66,8 @@ def test_a_run_comes_back_as_it_was_written(path: Path) -> None:
     store = Store(path)
     writer = store.begin(PLAN)
     writer.window(WINDOW)
-    number = writer.move(0, MOVE, MOVE.amended({"workers": 11}, "one at a time"), MoveState.OPEN)
-    writer.outcome(number, MoveState.APPLIED, "took effect", Applied({"workers": 11, "timeout": 100}, 0.25))
+    stamp = writer.move(0, MOVE, MOVE.amended({"workers": 11}, "one at a time"), MoveState.OPEN)
+    writer.outcome(stamp, MoveState.APPLIED, "took effect", Applied({"workers": 11, "timeout": 100}, 0.25))
     writer.note(Note(1.0, NoteKind.STAND_DOWN, "edited by hand", "timeout"))
     writer.finish(Outcome(Status.STOPPED, "SIGINT", 1, True))
     store.close()
@@ -77,6 +82,60 @@ def test_a_run_comes_back_as_it_was_written(path: Path) -> None:
     assert (move.proposed, move.move.changes, move.state) == (MOVE, {"workers": 11}, MoveState.APPLIED)
     assert (move.took_s, move.configuration) == (0.25, {"workers": 11, "timeout": 100})
     assert again.notes(run.id) == [Note(1.0, NoteKind.STAND_DOWN, "edited by hand", "timeout")]
+
+
+def test_all_that_was_measured_comes_back_with_its_source_and_what_was_chosen(path: Path) -> None:
+    measured = (
+        Reading("cpu_ratio", 0.5, "resources"),
+        Reading("cpu_ratio", 0.25, "resources", "db1"),
+        Reading("busy_workers", 3.0, "server_status"),
+        Reading("busy_workers", 4.0, "shim"),
+    )
+    readings = {"response_time_s": 0.1, "busy_workers": 4.0, "cpu_ratio": 0.5}
+    window = Window(0, 0.0, 1.0, {}, readings, measured=measured)
+    store = Store(path)
+    writer = store.begin(PLAN)
+    writer.window(window)
+    (again,) = Store(path).windows(writer.run_id)
+    assert again == window
+    assert list(again.readings) == list(readings)
+
+
+def test_events_carry_run_and_a_sequence_that_goes_on_in_a_run_that_is_resumed(path: Path) -> None:
+    store = Store(path)
+    store.begin(PLAN)
+    writer = store.begin(PLAN)
+    stamps = [writer.window(WINDOW), writer.move(0, MOVE, MOVE, MoveState.HELD)]
+    stamps.append(store.resume(writer.run_id).note(Note(1.0, NoteKind.PLANT, "said")))
+    assert stamps == [Stamp(writer.run_id, sequence) for sequence in range(3)]
+    assert [event.stamp for event in store.events(writer.run_id)] == stamps
+    assert [event.stamp for event in store.events(writer.run_id, after=1)] == stamps[2:]
+    assert [to_json(event)["type"] for event in store.events(writer.run_id)] == ["window", "move", "note"]
+    assert all(to_json(event)["run"] == writer.run_id for event in store.events(writer.run_id))
+
+
+def test_a_window_that_cannot_be_written_leaves_nothing_of_itself(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    with pytest.raises(StoreError, match="NOT NULL"):
+        writer.window(Window(0, 0.0, 1.0, {}, {"cpu_ratio": float("nan")}))
+    assert store.windows(writer.run_id) == []
+    writer.window(WINDOW)
+    assert store.windows(writer.run_id) == [WINDOW]
+
+
+def test_where_a_run_stands_takes_the_place_of_where_it_stood(path: Path) -> None:
+    store = Store(path)
+    writer = store.begin(PLAN)
+    assert store.past(writer.run_id) is None
+    for index in range(3):
+        writer.window(Window(index, 2.0 * index, 1.5, {}, {}))
+        if index < 2:
+            writer.stand(Past(Standing((WORKERS,), {"seen": index}), index + 1, 2.0 * index))
+    found = Store(path).past(writer.run_id)
+    assert found is not None
+    assert found[0] == Past(Standing((WORKERS,), {"seen": 1}), 2, 2.0)
+    assert [event.stamp.sequence for event in found[1]] == [2]
 
 
 def test_only_the_owner_can_read_it(path: Path) -> None:
@@ -175,7 +234,7 @@ def test_processes_that_open_a_new_store_at_once_share_it(path: Path) -> None:
 def test_a_newer_store_is_refused(path: Path) -> None:
     Store(path).close()
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
     database.close()
     with pytest.raises(StoreError, match="newer trimtab"):
         Store(path)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests._fake_gate import counters, read
 from tests._memory_plant import FakeClock
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.gate.keep_alive import DOMAIN, InCharge, KeepAliveTime
@@ -168,13 +169,8 @@ def test_a_snippet_whose_state_is_nested_without_end_is_not_its_own() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2**64)), max_size=4))
 def test_delays_that_a_worker_has_written_over_are_not_measured(buckets: list[tuple[int, int]]) -> None:
-    counts = {
-        key: 0 for key in ("arrivals", "dispatched", "refused", "aborted", "delay_sum_s", "queue", "in_service")
-    }
-    counts |= {"queue_connection_s": 0, "in_service_connection_s": 0, "oldest_wait_s": 0}
     first, last = (
-        {"now_s": now_s, "classes": [counts | {"class": "a", "delay_buckets": list(map(list, seen))}]}
-        for now_s, seen in ((1.0, [(1, 5)]), (2.0, buckets))
+        read(now_s, counters("a", delay_buckets=seen)) for now_s, seen in ((1.0, [(1, 5)]), (2.0, buckets))
     )
     with contextlib.suppress(TrimtabError):
         differences(first, last)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab import discovery
+from trimtab import codec, discovery
 from trimtab.clock import SystemClock
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, Role, of_role
@@ -19,6 +19,8 @@ from trimtab.core.plant import Habits, Plant
 from trimtab.errors import UsageError
 from trimtab.metrics import metric
 from trimtab.options import options_of, values
+from trimtab.records import Plan
+from trimtab.settings import Settings
 from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
@@ -187,12 +189,21 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
         UsageError: there is no such controller any more, or it has not this option any more.
     """
     kind: Any = discovery.load(CONTROLLERS, name).CONTROLLER
-    known = {option.name for option in options_of(kind)}
-    if unknown := sorted(set(options) - known):
-        raise UsageError(f"{name} has no option {unknown[0]!r} any more: it has {', '.join(sorted(known))}")
-    given = {option: tuple(value) if isinstance(value, list) else value for option, value in options.items()}
-    controller: Controller = kind(objective, **given)
+    try:
+        controller: Controller = codec.convert({"objective": codec.builtins(objective), **options}, kind)
+    except ValueError as error:
+        raise UsageError(f"{name} has other options now: {error}") from None
     return controller
+
+
+def stored_method(plan: Plan) -> tuple[str, Controller, Settings]:
+    """Registered name of the controller of a stored run, the controller, and how the run went.
+
+    Raises:
+        UsageError: there is no such controller any more, or it has not this option any more.
+    """
+    controller = stored_controller(plan.controller, plan.settings.objective, plan.controller_options)
+    return plan.controller, controller, plan.settings
 
 
 def writable(path: Path | None, what: str) -> Path | None:

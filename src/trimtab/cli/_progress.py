@@ -6,14 +6,14 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TextIO
 
 from trimtab.core.knob import Knob
 from trimtab.core.objective import Limit
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
-from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone
+from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 
@@ -48,15 +48,7 @@ def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None
 
 def json_lines(event: Event) -> None:
     """Prints one event as one line of JSON."""
-    body: dict[str, object] = asdict(event)
-    if isinstance(event, WindowDone):
-        body = {"type": "window", **asdict(event.window)}
-    elif isinstance(event, MoveDone):
-        body["window"] = event.window.index
-        body = {"type": "move", **body}
-    else:
-        body = {"type": "note", **body}
-    print(json.dumps(body), flush=True)
+    print(json.dumps(to_json(event)), flush=True)
 
 
 class Lines:

@@ -8,8 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from trimtab import codec
 from trimtab.cli._class_lines import ClassLines
 from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
@@ -19,7 +20,7 @@ from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
-from trimtab.decision import Oversight
+from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Outcome, Status
 from trimtab.files import write_whole
@@ -28,8 +29,8 @@ from trimtab.host import facts
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.options import options_in_force
-from trimtab.records import Plan, Run
-from trimtab.replay import Difference, Past, Replay
+from trimtab.records import GUARANTEE, Plan, Run
+from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
 
@@ -93,8 +94,8 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
         _warn_of_leftovers(store, plant)
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
-        past = past_of(store, killed, job)
         writer = store.resume(killed.id, job.keep_windows)
+        past = past_of(store, killed, job)
     tell = _teller(args, writer.run_id, plant, job, stop, cost_lines(job.knobs, store.moves(writer.run_id)))
     loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
     outcome = loop.run()
@@ -105,13 +106,23 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
 
 
 def past_of(store: Store, run: Run, job: Job) -> Past:
-    """Where a stored run stands.
+    """Where a stored run stands: where it stood after its last decision, and what came after that.
 
     Raises:
-        TrimtabError: the stored windows do not lead to the stored moves, so it cannot go on.
+        UsageError: what led to where it stands was not kept.
+        TrimtabError: the stored windows do not lead to the stored moves, or its states cannot be read any more.
     """
-    replay = Replay(job.controller, job.oversight(), run.plan.knobs, run.plan.settings.seed)
-    past = replay.through(store.windows(run.id), store.moves(run.id), store.notes(run.id))
+    decider = Decider(job.controller, job.oversight(), run.plan.settings.seed)
+    stored = store.past(run.id)
+    if stored is None:
+        before, events = Past(decider.start(run.plan.knobs)), store.events(run.id)
+    else:
+        before, events = stored
+        try:
+            before = replace(before, standing=decider.restored(before.standing))
+        except ValueError as error:
+            raise TrimtabError(f"run {run.id} cannot go on, {job.name} keeps other states now: {error}") from None
+    past = replayed(decider, before, events)
     if isinstance(past, Difference):
         raise TrimtabError(f"run {run.id} cannot go on: window {past.index} does not lead to the move that is stored")
     return past
@@ -167,8 +178,8 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
         page = importlib.import_module("trimtab.report.page")
         write_whole(report, page.render(store, [run_id]))
     if args.json:
-        end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
-        print(json.dumps(end), flush=True)
+        how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
+        print(json.dumps({"type": "end", "run": run_id, **how}), flush=True)
     else:
         run = store.run(run_id)
         print("\n".join([*summary(run, store.windows(run_id)), *measured_costs(run, store.moves(run_id))]))
@@ -187,7 +198,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
     return Plan(
         command=args.command,
         directory=os.getcwd(),
-        plant=plant.name,
+        subjects=plant.subjects,
         knobs=job.knobs,
         controller=job.name,
         controller_options=options_in_force(job.controller),
@@ -196,7 +207,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,
-        guarantee=job.guarantee,
+        extras={} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)},
     )
 
 

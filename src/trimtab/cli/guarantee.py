@@ -29,7 +29,7 @@ from trimtab.cli._gains import (
     specification,
     tell_gains,
 )
-from trimtab.cli._plant import CONTROLLERS, PLANTS, attached, refine, stored_controller, writable
+from trimtab.cli._plant import CONTROLLERS, PLANTS, attached, refine, stored_controller, stored_method, writable
 from trimtab.cli._run import Job, carried_out, concluded
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
@@ -101,16 +101,18 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     if args.spec is None:
         raise UsageError("no SPEC: name the TOML file that 'trimtab run --gate' was given")
     spec = load(args.spec)
-    name, settings = _controller_name(args, spec), _settings(args, spec)
-    gains = {} if name == STATIC else given_gains(args, spec)
+    gains: Mapping[Kind, Gains] = {}
+    if killed is None:
+        name, settings = _controller_name(args, spec), _settings(args, spec)
+        gains = {} if name == STATIC else given_gains(args, spec)
+    else:
+        name, controller, settings = stored_method(killed.plan)
     writable(args.report, "the report")
     _like_spec(args, spec)
     with stopping() as stop, attached(args) as plant:
         knobs = _budgets(plant, spec)
         plant.check_permissions()
-        if killed is not None:
-            controller = stored_controller(name, settings.objective, killed.plan.controller_options)
-        else:
+        if killed is None:
             if name != STATIC and not gains:
                 found = identified_gains(args, spec, plant, stop)
                 if found is None:
@@ -118,7 +120,7 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
                 gains = found[0]
             tell_gains(gains, args.json)
             controller = _controller(args, name, settings.objective, spec, gains)
-        controller.start(knobs, args.seed)
+        controller.start(knobs, settings.seed)
         plant.lease(spec.controller_timeout_s)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
         job = Job(name, controller, knobs, settings, of_spec(spec), facts)

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from trimtab import discovery
+from trimtab import codec, discovery
 from trimtab.cli._load_table import progress, table
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.load import LoadRun
-from trimtab.load_reports import Summary, to_json
+from trimtab.load_reports import Summary
 from trimtab.options import Option, options_of
 from trimtab.target import Target, parse_target
 from trimtab.units import parse_duration_s
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     ) as load_run:
         summary = _follow(load_run, args.json)
         remarks = load_run.remarks
-    print(json.dumps(to_json(summary)) if args.json else table(summary), flush=True)
+    print(codec.encode(summary) if args.json else table(summary), flush=True)
     if remarks:
         print(remarks, file=sys.stderr)
     _require_answers(summary)
@@ -106,7 +105,7 @@ def _follow(load_run: LoadRun, as_json: bool) -> Summary:
     with contextlib.suppress(KeyboardInterrupt):
         for interval in load_run.follow():
             if as_json:
-                print(json.dumps(to_json(interval)), flush=True)
+                print(codec.encode(interval), flush=True)
             else:
                 print(progress(interval), file=sys.stderr, flush=True)
     return load_run.stop()

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         require_measured(plant, objective)
         store = Store(args.store)
         initial = dict(plant.configuration())
-        plan = Plan(args.command, os.getcwd(), plant.name, (), "static", {}, settings, initial, facts())
+        plan = Plan(args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
         names, knobs = sorted(plan.initial), plant.knobs()
         lines = Lines(names, objective.metric, decides=False, limits=objective.limits, described=knobs)
         if isinstance(plant, KeepAlive):

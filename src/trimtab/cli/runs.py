@@ -17,23 +17,21 @@ import datetime
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
-from trimtab import cli
+from trimtab import cli, codec
 from trimtab.cli._costs import measured_costs
-from trimtab.cli._plant import attached, stored_controller, writable
-from trimtab.cli._progress import Lines, json_lines
+from trimtab.cli._plant import attached, stored_method, writable
+from trimtab.cli._progress import json_lines
 from trimtab.cli._run import lines_of
 from trimtab.cli._summary import summary
-from trimtab.core.objective import Objective
-from trimtab.decision import Oversight
+from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
+from trimtab.events import MoveDone, Outcome, Status
 from trimtab.files import write_whole
 from trimtab.records import Run
-from trimtab.replay import Difference, Replay
+from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
 
 _RESUMED = (("tune",), ("guarantee",))
@@ -112,31 +110,19 @@ def _list(runs: Sequence[Run], as_json: bool) -> int:
 
 def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
-    moves = {move.index: move for move in store.moves(run.id)}
+    events = store.events(run.id)
     knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
-    objective = run.plan.settings.objective
-    lines = lines_of(run.plan.knobs, objective, bool(moves), run.plan.guarantee, knobs)
+    decides = any(isinstance(event, MoveDone) for event in events)
+    lines = lines_of(run.plan.knobs, run.plan.settings.objective, decides, run.plan.guarantee, knobs)
     if as_json:
-        print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
+        print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(run.plan)}))
     else:
         lines.header()
-    notes = store.notes(run.id)
-    for window in store.windows(run.id):
-        while notes and notes[0].at_s < window.start_s:
-            _tell(notes.pop(0), lines, as_json)
-        _tell(WindowDone(window), lines, as_json)
-        if window.index in moves:
-            move = moves[window.index]
-            _tell(MoveDone(window, move.proposed, move.move, move.state, move.detail), lines, as_json)
-    for note in notes:
-        _tell(note, lines, as_json)
+    for event in events:
+        (json_lines if as_json else lines)(event)
     if not as_json:
         print("\n".join([*summary(run, store.windows(run.id)), *measured_costs(run, store.moves(run.id))]))
     return 0
-
-
-def _tell(event: Event, lines: Lines, as_json: bool) -> None:
-    (json_lines if as_json else lines)(event)
 
 
 def _replay(store: Store, run: Run) -> int:
@@ -146,21 +132,20 @@ def _replay(store: Store, run: Run) -> int:
         TrimtabError: they do not.
     """
     plan = run.plan
-    moves = store.moves(run.id)
+    events = store.events(run.id)
+    moves = sum(isinstance(event, MoveDone) for event in events)
     if not moves:
         raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
-    objective: Objective = plan.settings.objective
-    controller = stored_controller(plan.controller, objective, plan.controller_options)
-    oversight = Oversight.of(controller, objective, plan.knobs)
-    replay = Replay(controller, oversight, plan.knobs, plan.settings.seed)
-    result = replay.through(store.windows(run.id), moves, store.notes(run.id))
+    _, controller, settings = stored_method(plan)
+    decider = Decider(controller, Oversight.of(controller, settings.objective, plan.knobs), settings.seed)
+    result = replayed(decider, Past(decider.start(plan.knobs)), events)
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed
         raise TrimtabError(
             f"run {run.id}, window {result.index}: the {result.who} now give {dict(now.changes)} ({now.reason}), "
             f"stored is {dict(was.changes)} ({was.reason})"
         )
-    print(f"run {run.id}: {len(moves)} moves come out as stored")
+    print(f"run {run.id}: {moves} moves come out as stored")
     return 0
 
 

@@ -24,6 +24,7 @@ from trimtab.cli._plant import (
     habits_of,
     refine,
     require_measured,
+    stored_method,
     writable,
 )
 from trimtab.cli._run import Job, carried_out, concluded
@@ -92,17 +93,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def go_on(args: argparse.Namespace, killed: Run | None) -> int:
-    """Starts a run, or goes on with one that was killed."""
-    settings = _settings(args)
+    """Starts a run, or goes on with one that was killed, as its plan says."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
-    name = args.controller or habits_of(args.plant).controller
-    controller = chosen_controller(name, settings.objective, args.option)
+    if killed is None:
+        settings, wanted = _settings(args), args.knob
+        name = args.controller or habits_of(args.plant).controller
+        controller = chosen_controller(name, settings.objective, args.option)
+    else:
+        name, controller, settings = stored_method(killed.plan)
+        wanted = [knob.name for knob in killed.plan.knobs]
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, settings.objective)
-        knobs = chosen_knobs(plant, args.knob, habits_of(args.plant).roles)
-        controller.start(knobs, args.seed)
+        knobs = chosen_knobs(plant, wanted, habits_of(args.plant).roles)
+        controller.start(knobs, settings.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
         job = Job(name, controller, knobs, settings, keep_windows=args.keep_windows)

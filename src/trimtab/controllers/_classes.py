@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trimtab.controllers._knob import require
+from trimtab.controllers._pi import Pi
 from trimtab.core import Knob, Objective, Role, Window, of_class
 from trimtab.errors import UsageError
 from trimtab.metrics import metric
@@ -177,6 +178,21 @@ class Group:
             for of, value in zip(self.classes, column, strict=True)
             if value is not None
         }
+
+
+@dataclass(frozen=True)
+class LoopsState:
+    """Where the controllers of some classes stand.
+
+    Args:
+        group: the classes.
+        loops: one controller per class, or for every two neighbouring ones; none before the first window.
+        asked: the budgets asked for last.
+    """
+
+    group: Group
+    loops: tuple[Pi, ...] = ()
+    asked: tuple[int, ...] = ()
 
 
 def seconds(value: float) -> str:

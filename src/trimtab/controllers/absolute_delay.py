@@ -38,28 +38,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.controllers import _needed
-from trimtab.controllers._classes import ClassControl, Delay, Group, seconds, shown
+from trimtab.controllers._classes import ClassControl, Delay, Group, LoopsState, seconds, shown
 from trimtab.controllers._knob import require
 from trimtab.controllers._pi import Pi
 from trimtab.core import Knob, Move, Trial, Window
 
 MISSED = 1.1
 """A delay above the desired one by this factor is missed, where the budget cannot grow; the paper's 10 %."""
-
-
-@dataclass(frozen=True)
-class AbsoluteState:
-    """Where the controllers CA_k stand.
-
-    Args:
-        group: the classes.
-        loops: one controller per class; none before the first window.
-        asked: the budgets asked for last.
-    """
-
-    group: Group
-    loops: tuple[Pi, ...] = ()
-    asked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,11 +64,11 @@ class AbsoluteDelay(ClassControl):
         require(self.gain < 0, "gain", self.gain, "less than 0: more processes make a delay shorter")
         require(-1 < self.zero < 1, "zero", self.zero, "between -1 and 1")
 
-    def start(self, knobs: tuple[Knob, ...], seed: int) -> AbsoluteState:
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> LoopsState:
         """The state before the first window; the seed is not used, the method draws nothing."""
-        return AbsoluteState(self.group(knobs, "absolute-delay", 1))
+        return LoopsState(self.group(knobs, "absolute-delay", 1))
 
-    def step(self, state: AbsoluteState, trial: Trial) -> tuple[AbsoluteState, Move]:
+    def step(self, state: LoopsState, trial: Trial) -> tuple[LoopsState, Move]:
         """One sample of every controller, and the budgets in the order of priority."""
         window = trial.window
         group = state.group
@@ -153,7 +138,7 @@ class AbsoluteDelay(ClassControl):
         return text
 
 
-def followed(state: AbsoluteState, now: tuple[int, ...]) -> tuple[Pi, ...]:
+def followed(state: LoopsState, now: tuple[int, ...]) -> tuple[Pi, ...]:
     """The controllers, on from the budgets that are really in force."""
     if not state.loops:
         return tuple(Pi(float(budget)) for budget in now)

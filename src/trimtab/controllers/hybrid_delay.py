@@ -28,11 +28,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from trimtab.controllers._classes import ClassControl, Delay, Group, seconds
+from trimtab.controllers._classes import ClassControl, Delay, Group, LoopsState, seconds
 from trimtab.controllers._knob import require
-from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
+from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
-from trimtab.controllers.relative_delay import RelativeState
 from trimtab.core import Knob, Move, Trial
 
 
@@ -43,12 +42,14 @@ class HybridState:
     Args:
         group: the classes.
         knobs: their knobs, as the loop gave them.
-        inner: the state of the relative or of the absolute controllers.
+        inner: the state of the controllers at work.
+        absolute: whether they are the absolute ones.
     """
 
     group: Group
     knobs: tuple[Knob, ...]
-    inner: RelativeState | AbsoluteState
+    inner: LoopsState
+    absolute: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,28 +92,24 @@ class HybridDelay(ClassControl):
     def step(self, state: HybridState, trial: Trial) -> tuple[HybridState, Move]:
         """Switches if the delay of the highest class asks for it, and takes one step in the mode that holds."""
         window = trial.window
-        inner, why = self._switched(state, state.group.delays(window)[0])
-        if isinstance(inner, RelativeState):
-            after: RelativeState | AbsoluteState
-            after, move = self._relative().step(inner, trial)
-        else:
-            after, move = self._absolute().step(inner, trial)
+        state, why = self._switched(state, state.group.delays(window)[0])
+        after, move = (self._absolute() if state.absolute else self._relative()).step(state.inner, trial)
         reason = f"hybrid, {why}{move.reason}" if why else f"hybrid, {move.reason}"
         return replace(state, inner=after), replace(move, reason=reason)
 
-    def _switched(self, state: HybridState, delay: Delay | None) -> tuple[RelativeState | AbsoluteState, str]:
-        """The state of the controllers that are to work now, and why they take over; empty when they go on."""
+    def _switched(self, state: HybridState, delay: Delay | None) -> tuple[HybridState, str]:
+        """The state with the controllers that are to work now, and why they take over; empty when they go on."""
         name, desired = state.group.classes[0], state.group.desired[0]
         if delay is None:
-            return state.inner, ""
+            return state, ""
         limit = f"{seconds(desired)} desired"
-        if isinstance(state.inner, RelativeState) and delay.value_s > desired + self.hysteresis_s:  # (H1)
+        if not state.absolute and delay.value_s > desired + self.hysteresis_s:  # (H1)
             why = f"to absolute because {name} is {seconds(delay.value_s)}, {limit}: "
-            return self._absolute().start(state.knobs, 0), why
-        if isinstance(state.inner, AbsoluteState) and delay.exact and delay.value_s < desired - self.hysteresis_s:
+            return replace(state, inner=self._absolute().start(state.knobs, 0), absolute=True), why
+        if state.absolute and delay.exact and delay.value_s < desired - self.hysteresis_s:
             why = f"to relative because {name} is {seconds(delay.value_s)}, {limit}: "  # (H2)
-            return self._relative().start(state.knobs, 0), why
-        return state.inner, ""
+            return replace(state, inner=self._relative().start(state.knobs, 0), absolute=False), why
+        return state, ""
 
     def _relative(self) -> LogRelativeDelay:
         return LogRelativeDelay(**self._shared(), gain=self.gain, zero=self.zero)

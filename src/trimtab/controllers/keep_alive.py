@@ -137,6 +137,16 @@ class KeepAlive:
         """
         return KeepAliveState(keep_alive_knob(knobs, "keep-alive"))
 
+    def withdraw(self, state: KeepAliveState, knob: str) -> KeepAliveState:
+        """The state as it is, unless the knob is the time itself.
+
+        Raises:
+            UsageError: it is.
+        """
+        if knob == state.knob.name:
+            keep_alive_knob((), "keep-alive")
+        return state
+
     def step(self, state: KeepAliveState, trial: Trial) -> tuple[KeepAliveState, Move]:
         """`control()` for the intervals of one window."""
         window = trial.window

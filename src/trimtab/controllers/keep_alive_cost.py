@@ -173,6 +173,16 @@ class KeepAliveCost:
         knob = keep_alive_knob(knobs, "keep-alive-cost")
         return CostState(knob, Prices(0.0, SETUP_S))
 
+    def withdraw(self, state: CostState, knob: str) -> CostState:
+        """The state as it is, unless the knob is the time itself.
+
+        Raises:
+            UsageError: it is.
+        """
+        if knob == state.knob.name:
+            keep_alive_knob((), "keep-alive-cost")
+        return state
+
     def step(self, state: CostState, trial: Trial) -> tuple[CostState, Move]:
         """One window; see `Controller.step`."""
         window = trial.window

@@ -45,28 +45,13 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from trimtab.controllers._classes import ClassControl, Delay, Group, shown
+from trimtab.controllers._classes import ClassControl, Delay, Group, LoopsState, shown
 from trimtab.controllers._knob import require
 from trimtab.controllers._pi import Pi
 from trimtab.core import Knob, Move, Trial
 
 MISSED = 0.1
 """An error above this share of the reference is a miss, where a minimum stands in the way; the paper's 10 %."""
-
-
-@dataclass(frozen=True)
-class RelativeState:
-    """Where the controllers CR_k stand.
-
-    Args:
-        group: the classes.
-        loops: one controller for every two neighbouring classes; none before the first window.
-        asked: the budgets asked for last.
-    """
-
-    group: Group
-    loops: tuple[Pi, ...] = ()
-    asked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,11 +77,11 @@ class RelativeDelay(ClassControl):
         require(self.most_ratio > 1, "most_ratio", self.most_ratio, "more than 1")
         require(self.least_delay_s > 0, "least_delay_s", self.least_delay_s, "more than 0")
 
-    def start(self, knobs: tuple[Knob, ...], seed: int) -> RelativeState:
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> LoopsState:
         """The state before the first window; the seed is not used, the method draws nothing."""
-        return RelativeState(self.group(knobs, "relative-delay", 2))
+        return LoopsState(self.group(knobs, "relative-delay", 2))
 
-    def step(self, state: RelativeState, trial: Trial) -> tuple[RelativeState, Move]:
+    def step(self, state: LoopsState, trial: Trial) -> tuple[LoopsState, Move]:
         """One sample of every controller, and the budgets that follow from their ratios."""
         window = trial.window
         group = state.group
@@ -150,7 +135,7 @@ class RelativeDelay(ClassControl):
         """The ratio of processes, from U_k as Eq. (1) has it."""
         return value
 
-    def _followed(self, state: RelativeState, now: tuple[int, ...]) -> tuple[Pi, ...]:
+    def _followed(self, state: LoopsState, now: tuple[int, ...]) -> tuple[Pi, ...]:
         """The controllers, on from the budgets that are really in force."""
         values = [self.value(above / below) for above, below in pairwise(now)]
         if not state.loops:

@@ -29,16 +29,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
-from trimtab.controllers._classes import ClassControl
+from trimtab.controllers._classes import ClassControl, LoopsState
 from trimtab.controllers._knob import require
 from trimtab.controllers._online_model import OnlineModel, begun
-from trimtab.controllers.absolute_delay import AbsoluteDelay, AbsoluteState
+from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
-from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
+from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.core import Knob, Move, Trial, Window
 from trimtab.design.pi import Design, designed
 from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
@@ -56,14 +55,16 @@ class SelfTuningState:
     """Where the controller stands.
 
     Args:
-        inner: the controller with the gains in use.
-        inside: its state.
+        gain: g in use.
+        zero: r in use.
+        inside: the state of the controller within.
         online: the model as it is now; None before the first window.
         out: windows in a row in which the gains were out of bounds.
     """
 
-    inner: RelativeDelay | AbsoluteDelay
-    inside: RelativeState | AbsoluteState
+    gain: float
+    zero: float
+    inside: LoopsState
     online: OnlineModel | None = None
     out: int = 0
 
@@ -131,20 +132,22 @@ class SelfTuning(ClassControl):
         if not gain:
             design = _design(self.first_model(), self.specification)
             gain, zero = design.gain, design.zero
-        if Kind(self.guarantee).rising:
-            made = RelativeDelay if self.guarantee == Kind.RELATIVE else LogRelativeDelay
-            relative = made(**_shared(self), gain=gain, zero=zero)
-            return SelfTuningState(relative, relative.start(knobs, seed))
-        absolute = AbsoluteDelay(**_shared(self), gain=gain, zero=zero)
-        return SelfTuningState(absolute, absolute.start(knobs, seed))
+        return SelfTuningState(gain, zero, self.within(gain, zero).start(knobs, seed))
+
+    def within(self, gain: float, zero: float) -> RelativeDelay | AbsoluteDelay:
+        """The controller that decides, with these gains."""
+        kinds = {Kind.RELATIVE: RelativeDelay, Kind.LOGARITHMIC: LogRelativeDelay, Kind.ABSOLUTE: AbsoluteDelay}
+        made: type[RelativeDelay | AbsoluteDelay] = kinds[Kind(self.guarantee)]
+        shared = {field.name: getattr(self, field.name) for field in fields(ClassControl)}
+        return made(**shared, gain=gain, zero=zero)
 
     def step(self, state: SelfTuningState, trial: Trial) -> tuple[SelfTuningState, Move]:
         """Learns from the window, redesigns where that is due, and lets the controller decide."""
         window = trial.window
         state, said = self._tuned(self._learned(state, window))
-        inside, move = _decided(state, trial)
+        inside, move = self.within(state.gain, state.zero).step(state.inside, trial)
         state = replace(state, inside=inside)
-        evidence = {**move.evidence, "gain": state.inner.gain, "zero": state.inner.zero}
+        evidence = {**move.evidence, "gain": state.gain, "zero": state.zero}
         if said:
             return state, Move(move.changes, f"{said}; {move.reason}", evidence, "redesign")
         return state, replace(move, evidence=evidence)
@@ -165,22 +168,21 @@ class SelfTuning(ClassControl):
         if state.online is None:
             return state, ""
         model = state.online.model
-        fault = self._fault(model, state.inner.gain, state.inner.zero)
+        fault = self._fault(model, state.gain, state.zero)
         out = state.out + 1 if fault else 0
         state = replace(state, out=out)
         if out < self.patience:
             return state, ""
-        old = (
-            f"the model has drifted to {model}, where gain {state.inner.gain:g} and zero {state.inner.zero:g} {fault}"
-        )
+        old = f"the model has drifted to {model}, where gain {state.gain:g} and zero {state.zero:g} {fault}"
         state = replace(state, out=0)
         try:
             design = self._redesigned(model)
-            inner = replace(state.inner, gain=design.gain, zero=design.zero)
+            self.within(design.gain, design.zero)
         except UsageError as error:
             return state, f"self-tuning: {old}; the gains stay, because {error}"
         now = f"redesigned to gain {design.gain:g} and zero {design.zero:g}, margin {design.margin:.2f}"
-        return replace(state, inner=inner), f"self-tuning: {old}; {now}, settling in {design.settling_s:g} s"
+        state = replace(state, gain=design.gain, zero=design.zero)
+        return state, f"self-tuning: {old}; {now}, settling in {design.settling_s:g} s"
 
     def _fault(self, model: Model, gain: float, zero: float) -> str:
         """Why these gains are out of bounds with a model, in words; empty when they are not, or nobody could be."""
@@ -213,20 +215,6 @@ class SelfTuning(ClassControl):
         if design.margin < self.least_margin:
             raise UsageError(f"the best design has a stability margin of {design.margin:.2f} only")
         return design
-
-
-def _shared(one: ClassControl) -> dict[str, Any]:
-    """What every controller of delay guarantees is told."""
-    return {field.name: getattr(one, field.name) for field in fields(ClassControl)}
-
-
-def _decided(state: SelfTuningState, trial: Trial) -> tuple[RelativeState | AbsoluteState, Move]:
-    """What the controller within decides."""
-    if isinstance(state.inner, RelativeDelay):
-        assert isinstance(state.inside, RelativeState)
-        return state.inner.step(state.inside, trial)
-    assert isinstance(state.inside, AbsoluteState)
-    return state.inner.step(state.inside, trial)
 
 
 CONTROLLER = SelfTuning

@@ -39,6 +39,10 @@ class Static:
         integer_knob(knobs, "static")
         return StaticState(knobs)
 
+    def withdraw(self, state: StaticState, knob: str) -> StaticState:
+        """The state without a knob."""
+        return StaticState(tuple(one for one in state.knobs if one.name != knob))
+
     def step(self, state: StaticState, trial: Trial) -> tuple[StaticState, Move]:
         """The same state, and a move that changes nothing."""
         window = trial.window

@@ -55,11 +55,13 @@ class State:
         knob: the worker limit.
         keep_alive: the keep-alive time; None where it is not moved.
         memory: what is known of the server's memory.
+        withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
     """
 
     knob: Knob
     keep_alive: Knob | None = None
     memory: MemoryLine = field(default_factory=MemoryLine)
+    withdrawn: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,17 @@ class Trim:
         knob = integer_knob(knobs, "trim")
         keep_alive = of_role(knobs, Role.KEEP_ALIVE)
         return State(knob, None if keep_alive == knob else keep_alive)
+
+    def withdraw(self, state: State, knob: str) -> State:
+        """The state without a knob.
+
+        Raises:
+            UsageError: there is no other one.
+        """
+        withdrawn = state.withdrawn | {knob}
+        if all(one is None or one.name in withdrawn for one in (state.knob, state.keep_alive)):
+            integer_knob((), "trim")
+        return replace(state, withdrawn=withdrawn)
 
     def step(self, state: State, trial: Trial) -> tuple[State, Move]:
         """The experiment that the window calls for, if any."""
@@ -133,7 +146,7 @@ class Trim:
             causes.too_many(r, m, fit, knob, self.ratio),
             causes.too_few(r, m, fit, knob, self.ratio),
         )
-        return tuple(cause for cause in found if cause is not None)
+        return tuple(cause for cause in found if cause is not None and cause.knob.name not in state.withdrawn)
 
     def _fit(self, state: State, window: Window) -> int | None:
         """How many workers fit into memory; None when that cannot be told."""

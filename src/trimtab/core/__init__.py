@@ -7,7 +7,7 @@ from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Applied, Clock, Habits, Plant, Precedence, Prepared, Sensor
+from trimtab.core.plant import Applied, Clock, Habits, Plant, Precedence, Prepared, Sensor, Subject
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
@@ -36,6 +36,7 @@ __all__ = [
     "Readings",
     "Role",
     "Sensor",
+    "Subject",
     "Trial",
     "Verdict",
     "Window",

@@ -3,6 +3,10 @@
 A controller is a frozen dataclass whose fields are its options; the first is always `objective`. Its module
 names the class in `CONTROLLER`. It never does I/O, never reads a clock, and draws
 randomness only from the seed that `start` is given, so every run can be replayed.
+
+Its state is a record too, stored with every window: the annotation of `start` says which, and `trimtab.codec` has to
+bring it back as it was. One that can go on without a knob has `withdraw(state, knob)`, which gives the state without
+the knob of that name, or raises UsageError where nothing is left to move; any other starts again with the rest.
 """
 
 from __future__ import annotations

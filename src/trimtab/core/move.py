@@ -19,6 +19,8 @@ class Move:
             0 where it cannot say.
         capacity: how many times more work the server would complete with them, where it is short of capacity; 1
             where they change nothing about that, or the controller cannot say.
+        finished: True when the search has finished: the incumbent is brought into force, and the run ends.
+        incumbent: the configuration of its knobs that the controller stands behind so far; None where it names none.
     """
 
     changes: Mapping[str, int]
@@ -27,11 +29,18 @@ class Move:
     phase: str = ""
     gain: float = 0.0
     capacity: float = 1.0
+    finished: bool = False
+    incumbent: Mapping[str, int] | None = None
 
     @staticmethod
     def hold(reason: str, phase: str = "hold", **evidence: float) -> Move:
         """A move that changes nothing."""
         return Move({}, reason, evidence, phase)
+
+    @staticmethod
+    def end(incumbent: Mapping[str, int], reason: str, **evidence: float) -> Move:
+        """The end of a search; said again in every window until the incumbent is in force."""
+        return Move({}, reason, evidence, "finished", finished=True, incumbent=incumbent)
 
     def amended(self, changes: Mapping[str, int], because: str) -> Move:
         """This move with other changes, and why a guard made them, after the controller's own reason."""

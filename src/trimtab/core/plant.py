@@ -94,6 +94,21 @@ class Sensor:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """A plant as the subject of a run.
+
+    Args:
+        plant: the plant's registered name.
+        pid: process id of its server; None where it has none.
+        node: the machine it is on; empty for the one that trimtab runs on.
+    """
+
+    plant: str
+    pid: int | None = None
+    node: str = ""
+
+
+@dataclass(frozen=True)
 class Applied:
     """What came of a change.
 
@@ -153,8 +168,9 @@ class Plant:
         lasting: True when what it changes stays in force after this process.
         metrics: what `derive` may give.
         own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
-        node: the machine that it is on; empty for the one that trimtab runs on.
         parts: the plants that it is made of; none where it is one by itself.
+        pid: process id of its server; None where it has none.
+        node: the machine it is on; empty for the one that trimtab runs on.
     """
 
     name: str = ""
@@ -162,8 +178,14 @@ class Plant:
     lasting: bool = True
     metrics: tuple[Metric, ...] = ()
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
-    node: str = ""
     clock: Clock
+    pid: int | None = None
+    node: str = ""
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Its subject in a run; one for each part where it is made of parts."""
+        return (Subject(self.name, self.pid, self.node),)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,38 +7,22 @@ be, not by how much to change it, so that giving it twice does no harm.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from trimtab import codec
 from trimtab.core.plant import Clock
 from trimtab.errors import ApplyRefused, PlantGone, UsageError
+from trimtab.gate.answers import Counters, Refused, State
 from trimtab.gate.place import Place
 
 PATIENCE_S = 5.0
 _AGAIN_S = 0.05
 _LONGEST_ANSWER_BYTES = 1 << 24
-
-
-@dataclass(frozen=True)
-class State:
-    """What is in force in a gate.
-
-    Args:
-        configuration: knob name to value.
-        mode: "budgets", or "open" when the controller's lease ran out.
-        policy: "non_preemptive" or "preemptive".
-        generation: starts of a gate so far.
-    """
-
-    configuration: dict[str, int]
-    mode: str
-    policy: str
-    generation: int
+_Answer = State | Counters | Refused
+T = TypeVar("T", State, Counters)
 
 
 class Link:
@@ -65,7 +49,7 @@ class Link:
             ApplyRefused: the gate refused them; nothing changed.
             PlantGone: it does not answer.
         """
-        return self._state(self._ask({"type": "apply", "changes": dict(changes)}))
+        return self._expected(self._ask({"type": "apply", "changes": dict(changes)}), State)
 
     def policy(self, policy: str | None = None, borrow: bool | None = None) -> State:
         """Changes how budgets are kept; None leaves it.
@@ -79,7 +63,7 @@ class Link:
             PlantGone: it does not answer.
         """
         order = {"type": "policy", "policy": policy and policy.replace("-", "_"), "borrow": borrow}
-        return self._state(self._ask({key: value for key, value in order.items() if value is not None}))
+        return self._expected(self._ask({key: value for key, value in order.items() if value is not None}), State)
 
     def lease(self, timeout_s: float | None = None) -> State:
         """Says that a controller is in charge as long as orders come over this link.
@@ -92,20 +76,17 @@ class Link:
             PlantGone: it does not answer.
         """
         order: dict[str, Any] = {"type": "lease"} if timeout_s is None else {"type": "lease", "timeout_s": timeout_s}
-        state = self._state(self._ask(order))
+        state = self._expected(self._ask(order), State)
         self._lease = order
         return state
 
-    def readings(self) -> dict[str, Any]:
+    def readings(self) -> Counters:
         """The gate's counters so far, as it sends them.
 
         Raises:
             PlantGone: it does not answer.
         """
-        answer = self._ask({"type": "read"})
-        if answer["type"] != "readings" or not {"now_s", "classes"} <= answer.keys():
-            raise self._nonsense(f"an answer of type {answer['type']!r} that holds no readings")
-        return answer
+        return self._expected(self._ask({"type": "read"}), Counters)
 
     def stop(self) -> None:
         """Ends the gate; the server's workers then accept for themselves.
@@ -122,7 +103,7 @@ class Link:
             self._socket = None
         self._rest = b""
 
-    def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, order: Mapping[str, Any]) -> _Answer:
         """The answer to an order."""
         deadline = self._clock.now_s() + self._patience_s
         while True:
@@ -153,7 +134,7 @@ class Link:
             raise
         self._socket = control
 
-    def _exchange(self, order: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+    def _exchange(self, order: Mapping[str, Any], deadline: float) -> _Answer:
         """Sends one line and reads one.
 
         Raises:
@@ -164,7 +145,7 @@ class Link:
         """
         assert self._socket is not None
         self._socket.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
-        self._socket.sendall(json.dumps(order).encode() + b"\n")
+        self._socket.sendall(codec.encode(order).encode() + b"\n")
         while b"\n" not in self._rest:
             self._socket.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
             part = self._socket.recv(1 << 16)
@@ -174,21 +155,19 @@ class Link:
             if len(self._rest) > _LONGEST_ANSWER_BYTES:
                 raise self._nonsense("an answer without an end")
         line, _, self._rest = self._rest.partition(b"\n")
-        answer = None
-        with contextlib.suppress(ValueError):
-            answer = json.loads(line)
-        if not isinstance(answer, dict) or not isinstance(answer.get("type"), str):
-            raise self._nonsense(f"{line[:80]!r}")
-        if answer["type"] == "refused":
-            raise ApplyRefused(f"the gate refused: {answer.get('message', 'it gave no reason')}")
+        try:
+            answer: _Answer = codec.decode(line, _Answer)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise self._nonsense(f"{line[:80]!r} ({str(error)[:200]!r})") from None
+        if isinstance(answer, Refused):
+            raise ApplyRefused(f"the gate refused: {answer.message}")
         return answer
 
-    def _state(self, answer: Mapping[str, Any]) -> State:
-        try:
-            configuration = {str(name): int(value) for name, value in answer["configuration"].items()}
-            return State(configuration, str(answer["mode"]), str(answer["policy"]), int(answer["generation"]))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._nonsense(f"an answer of type {answer['type']!r} without what is in force") from None
+    def _expected(self, answer: _Answer, kind: type[T]) -> T:
+        """The answer, if it is one to the order that was given."""
+        if not isinstance(answer, kind):
+            raise self._nonsense(f"an answer of type {type(answer).__name__}, expected was {kind.__name__}")
+        return answer
 
     def _nonsense(self, what: str) -> PlantGone:
         self.close()

@@ -201,7 +201,7 @@ def _run(
     plan = Plan(
         command=tuple(command),
         directory=os.getcwd(),
-        plant=plant.name,
+        subjects=plant.subjects,
         knobs=knobs,
         controller="excitation",
         controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},

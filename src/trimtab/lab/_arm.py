@@ -163,6 +163,7 @@ def stored_loop(
     group: str,
     label: str,
     facts: Mapping[str, str],
+    extras: Mapping[str, object] | None = None,
 ) -> int:
     """Runs the loop and stores it.
 
@@ -176,6 +177,7 @@ def stored_loop(
         group: the comparison it belongs to.
         label: what it is in there.
         facts: what else is recorded of the machine and the workload.
+        extras: those of the plan.
 
     Returns:
         The number of the run in the store; a run that the server did not survive is kept as it is.
@@ -187,15 +189,17 @@ def stored_loop(
     plan = Plan(
         command=(),
         directory="",
-        plant=plant.name,
+        subjects=plant.subjects,
         knobs=knobs,
         controller=name,
         controller_options=options_in_force(controller),
         settings=settings,
         initial=dict(plant.configuration()),
-        host={**host.facts(), **facts},
+        host={**host.facts(), **{name: fact for name, fact in facts.items() if name != "workload"}},
         label=label,
         group=group,
+        workload=facts.get("workload", ""),
+        extras=extras or {},
     )
     writer = context.store.begin(plan)
     loop = Loop(plant, knobs, controller, oversight, writer, settings, context.stop, context.on_event)

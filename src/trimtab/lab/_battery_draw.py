@@ -10,7 +10,7 @@ from trimtab import discovery
 from trimtab.core import Applied, Move, Objective, Window
 from trimtab.core.trial import MoveState
 from trimtab.decision import Oversight
-from trimtab.events import Note, Outcome
+from trimtab.events import Note, Outcome, Stamp
 from trimtab.guard.domain import Domain
 from trimtab.lab._scenario import BASE_BYTES, Scenario, draw
 from trimtab.loop import Loop
@@ -19,6 +19,7 @@ from trimtab.plants._simulated_classes import SimulatedClass
 from trimtab.plants._simulated_server import SimulatedServer
 from trimtab.plants.apache import HABITS
 from trimtab.plants.simulated import Simulated
+from trimtab.replay import Past
 from trimtab.settings import Settings
 from trimtab.workloads._population import Step, Url
 
@@ -198,25 +199,30 @@ class _Log:
         self.said = ""
         self._now_s = 0.0
 
-    def window(self, window: Window) -> None:
+    def window(self, window: Window) -> Stamp:
         """Remembers when it ended."""
         self._now_s = window.start_s + window.duration_s
+        return Stamp()
 
-    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> int:
+    def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> Stamp:
         """Keeps a change."""
         if move.changes:
             what = ", ".join(f"{name} {value}" for name, value in move.changes.items())
             self.lines.append(f"{self._now_s:.0f} s: {what}: {move.reason}")
         else:
             self.said = move.reason
-        return index
+        return Stamp()
 
-    def outcome(self, number: int, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
+    def outcome(self, stamp: Stamp, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
         """Keeps a failure."""
         if state is not MoveState.APPLIED:
             self.lines.append(f"{self._now_s:.0f} s: {state.value}: {detail}")
 
-    def note(self, note: Note) -> None:
+    def note(self, note: Note) -> Stamp:
+        """Forgets it."""
+        return Stamp()
+
+    def stand(self, past: Past) -> None:
         """Forgets it."""
 
     def finish(self, outcome: Outcome) -> None:

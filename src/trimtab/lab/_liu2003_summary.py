@@ -64,7 +64,6 @@ def _conditions(found: Sequence[Track]) -> list[str]:
     """What a reader needs to judge and repeat the figures."""
     plan = found[0].run.plan
     seeds = sorted({t.run.plan.settings.seed for t in found})
-    facts = {k: v for k, v in plan.host.items() if k != "workload"}
     return [
         "Real Apache, real load; nothing here is simulated. Repeat with",
         "",
@@ -72,7 +71,7 @@ def _conditions(found: Sequence[Track]) -> list[str]:
         "",
         f"- windows of {plan.settings.window_s:g} s where nothing else is said; "
         f"seeds {', '.join(map(str, seeds))}; {len(found)} runs",
-        *(f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items()),
+        *(f"- {name.replace('_', ' ')}: {value}" for name, value in plan.host.items()),
     ]
 
 

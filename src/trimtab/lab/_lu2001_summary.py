@@ -61,7 +61,7 @@ def _conditions(found: Sequence[Track]) -> list[str]:
     """What a reader needs to judge and repeat the figures."""
     plan = next((t for t in reversed(found) if t.run.plan.plant == "gate"), found[-1]).run.plan
     seeds = sorted({t.run.plan.settings.seed for t in found if t.run.plan.group != "identification"})
-    facts = {k: v for k, v in plan.host.items() if k not in ("workload", "model", "design", "time divided by")}
+    facts = {k: v for k, v in plan.host.items() if k not in ("model", "design", "time divided by")}
     return [
         "Real Apache under the gate, real load; what is simulated says so in its label. Repeat with",
         "",

@@ -85,7 +85,7 @@ def _write_histograms(folder: Path, tracks: Sequence[Track]) -> None:
         rows.writerow(["run", "group", "label", "seed", "workload", "histogram", "bin", "count"])
         for t, counts in counted:
             plan = t.run.plan
-            where = [t.run.id, plan.group, t.label, plan.settings.seed, plan.host.get("workload", "")]
+            where = [t.run.id, plan.group, t.label, plan.settings.seed, plan.workload]
             for name in sorted(counts, key=lambda n: (n.partition("@")[0], int(n.partition("@")[2]))):
                 histogram, _, index = name.partition("@")
                 rows.writerow([*where, histogram, index, _short(counts[name])])

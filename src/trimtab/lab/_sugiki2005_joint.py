@@ -11,7 +11,6 @@ Time runs 60 times as fast as in the paper: the server's own keep-alive time is 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,8 +105,7 @@ def _stage(
     method: tuple[str, Controller] = (name, controller)
     settings = Settings(WINDOW_S, duration_s, objective, seed=seed)
     knobs = tuple(k for k in plant.knobs() if k.name == "max_request_workers")
-    steady = json.dumps([[DYNAMIC.name, duration_s - STEADY_S, duration_s]])
-    more = {"workload": f"{DYNAMIC.name} of liu2003", "keep-alive": "auto" if learns else "held", "steady": steady}
+    more = {"workload": f"{DYNAMIC.name} of liu2003", "keep-alive": "auto" if learns else "held"}
     with _learning(*served, context) if learns else contextlib.nullcontext(context) as told:
         return stored_loop(
             told,
@@ -119,6 +117,7 @@ def _stage(
             "joint",
             label if last else f"{label}{FIRST}",
             {**facts, **more},
+            {"steady": [(DYNAMIC.name, duration_s - STEADY_S, duration_s)]},
         )
 
 

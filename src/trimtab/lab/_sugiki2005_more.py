@@ -96,7 +96,7 @@ def production(folder: Path, part: str, found: list[Track]) -> list[str]:
     """Fig. 2: intervals where no connection is ended early."""
     by_load: dict[str, list[Track]] = {}
     for track in found:
-        by_load.setdefault(str(track.run.plan.host["workload"]).partition(",")[0], []).append(track)
+        by_load.setdefault(track.run.plan.workload.partition(",")[0], []).append(track)
     lines = [
         "## Request intervals where nothing ends a connection early (Fig. 2)",
         "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,9 +48,9 @@ class Point:
 def steady(track: Track) -> list[tuple[str, tuple[Window, ...]]]:
     """The load and the windows of each steady stretch of a run: those whose middles lie in it."""
     found = []
-    for load, since_s, until_s in json.loads(str(track.run.plan.host["steady"])):
+    for load, since_s, until_s in track.run.plan.extra("steady", tuple[tuple[str, float, float], ...]) or ():
         inside = tuple(w for w in track.windows if since_s <= w.start_s + w.duration_s / 2 < until_s)
-        found.append((str(load), inside))
+        found.append((load, inside))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from trimtab.testbed import sugiki2005
@@ -135,7 +134,6 @@ class Case:
             "clients": str(self.users),
             "processing": self.server,
             "keep-alive": self.label,
-            "steady": json.dumps(self.steady()),
         }
 
 

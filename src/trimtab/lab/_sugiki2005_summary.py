@@ -55,7 +55,7 @@ def _conditions(found: Sequence[Track], parts: tuple[str, ...]) -> list[str]:
     """What a reader needs to judge and repeat the figures."""
     seeds = sorted({t.run.plan.settings.seed for t in found})
     host = found[-1].run.plan.host
-    facts = {k: host[k] for k in host if k not in ("workload", "clients", "processing", "keep-alive", "steady")}
+    facts = {k: host[k] for k in host if k not in ("clients", "processing", "keep-alive")}
     named = " ".join(f"--part {part}" for part in parts)
     lost = [t for t in found if t.run.status.value != "done"]
     return [

@@ -138,6 +138,7 @@ def run_case(case: Case, context: Context) -> int:
                 case.part,
                 case.label,
                 facts,
+                {"steady": case.steady()},
             )
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject
 from trimtab.core.knob import Identity
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 
@@ -46,6 +46,11 @@ class Stack(Plant):
             for sensor in part.sensors():
                 sensor.plant = sensor.plant or part.name
         self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Those of all parts, in their order."""
+        return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property
     def notes(self) -> tuple[str, ...]:

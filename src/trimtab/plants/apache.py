@@ -61,7 +61,7 @@ class Apache(OwnFilePlant):
         patience: Patience | None = None,
     ) -> None:
         self.clock = clock
-        self.pid = attached.parent.pid
+        self.pid: int = attached.parent.pid
         self.status_url = attached.status_url
         self.listeners = attached.listeners
         self._apache = attached

@@ -22,7 +22,8 @@ from trimtab.clock import SystemClock
 from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, OperatorEdit, PlantGone, UsageError
 from trimtab.gate import place as places
-from trimtab.gate.link import Link, State
+from trimtab.gate.answers import State
+from trimtab.gate.link import Link
 from trimtab.gate.place import Place
 from trimtab.gate.server import server_of, threads_of
 from trimtab.plants import _gate_testbed

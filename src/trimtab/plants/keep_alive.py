@@ -37,11 +37,11 @@ from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, steerable
 from trimtab.plants import _gate_testbed
 from trimtab.plants._names import KEEP_ALIVE
+from trimtab.processes import Process
 from trimtab.sensors import _eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
 from trimtab.sensors.shim import Shim
-from trimtab.testbed.processes import Process
 
 USUAL_MS = 15_000
 """Taken for a server's own time where it was not seen, in ms: what sugiki2005 starts from."""

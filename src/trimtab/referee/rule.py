@@ -76,6 +76,15 @@ class Referee:
         """The state before the first window."""
         return RefereeState(knobs)
 
+    def withdraw(self, state: RefereeState, knobs: tuple[Knob, ...]) -> RefereeState:
+        """The state once only these knobs are left.
+
+        What was measured was at another setting of what is left to the operator. What has been lost, and what was
+        refuted of the other knobs, stays.
+        """
+        state = replace(state, knobs=knobs, incumbent=None, reference=(), experiment=None, judgement=None)
+        return replace(state, behind=0, calm=0.0, last=None)
+
     def judge(self, state: RefereeState, window: Window) -> tuple[RefereeState, Mapping[str, int]]:
         """Takes one more window.
 

@@ -248,6 +248,7 @@ def _facts(found: Sequence[Track]) -> list[tuple[str, str]]:
         ("controllers", ", ".join(dict.fromkeys(t.run.plan.controller for t in found))),
         ("seeds", seeds),
         ("window", f"{settings.window_s:g} s"),
+        *([("workload", first.plan.workload)] if first.plan.workload else []),
         *((name.replace("_", " "), str(value)) for name, value in first.plan.host.items()),
     ]
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from trimtab.core.metric import of_class
 from trimtab.core.plant import Precedence, Sensor
 from trimtab.core.window import Readings
-from trimtab.errors import NotMeasured, PlantGone
+from trimtab.errors import NotMeasured
+from trimtab.gate.answers import Counters
 from trimtab.gate.link import Link
 from trimtab.sensors._metrics import (
     ACCEPT_QUEUE_DELAY,
@@ -50,6 +50,7 @@ _RATES = {
 _MEANS = {"queue_length": "queue_connection_s", "in_service": "in_service_connection_s"}
 _CUMULATIVE = (*_RATES.values(), *_MEANS.values(), "delay_sum_s")
 P95 = 0.95
+Buckets = Sequence[tuple[int, int]]
 
 
 class Gate(Sensor):
@@ -65,8 +66,8 @@ class Gate(Sensor):
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._mark: dict[str, Any] | None = None
-        self._last: dict[str, Any] | None = None
+        self._mark: Counters | None = None
+        self._last: Counters | None = None
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -76,7 +77,7 @@ class Gate(Sensor):
         """
         now = self._link.readings()
         last = self._last
-        fresh = last is not None and 0 <= now["now_s"] - last["now_s"] < _FRESH_S
+        fresh = last is not None and 0 <= now.now_s - last.now_s < _FRESH_S
         self._mark = last if fresh else now
 
     def read(self) -> Readings:
@@ -89,13 +90,10 @@ class Gate(Sensor):
         if self._mark is None:
             raise NotMeasured("the window has not begun")
         self._last = self._link.readings()
-        try:
-            return differences(self._mark, self._last)
-        except (KeyError, TypeError, ValueError) as error:
-            raise PlantGone(f"the gate sent readings that are not its protocol: {error!r}") from None
+        return differences(self._mark, self._last)
 
 
-def differences(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, float]:
+def differences(first: Counters, last: Counters) -> dict[str, float]:
     """The readings between two answers of one gate.
 
     Args:
@@ -105,26 +103,26 @@ def differences(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
     Raises:
         NotMeasured: no time is between them, or they are not of one gate.
     """
-    elapsed_s = float(last["now_s"]) - float(first["now_s"])
+    elapsed_s = last.now_s - first.now_s
     if elapsed_s <= 0:
         raise NotMeasured("no time has passed since the window began")
-    before = {one["class"]: one for one in first["classes"]}
+    before = {one.name: one for one in first.classes}
     readings: dict[str, float] = {}
     came = served = 0
     queue = busy = waited_s = 0.0
-    for later in last["classes"]:
-        was = before.get(later["class"])
-        if was is None or any(later[key] < was[key] for key in _CUMULATIVE):
+    for later in last.classes:
+        was = before.get(later.name)
+        if was is None or any(getattr(later, key) < getattr(was, key) for key in _CUMULATIVE):
             raise NotMeasured("the gate was started anew within the window, which resets its counters")
-        change = {key: later[key] - was[key] for key in _CUMULATIVE}
+        change = {key: getattr(later, key) - getattr(was, key) for key in _CUMULATIVE}
         of_one = {name: change[key] / elapsed_s for name, key in (_RATES | _MEANS).items()}
-        of_one["oldest_wait_s"] = float(later["oldest_wait_s"])
+        of_one["oldest_wait_s"] = later.oldest_wait_s
         if change["dispatched"] > 0:
             of_one["connection_delay_s"] = change["delay_sum_s"] / change["dispatched"]
-        slow_s = percentile_s(was["delay_buckets"], later["delay_buckets"], P95)
+        slow_s = percentile_s(was.delay_buckets, later.delay_buckets, P95)
         if slow_s is not None:
             of_one["connection_delay_p95_s"] = slow_s
-        readings |= {of_class(name, later["class"]): value for name, value in of_one.items()}
+        readings |= {of_class(name, later.name): value for name, value in of_one.items()}
         came, served = came + change["arrivals"], served + change["dispatched"]
         queue, busy = queue + of_one["queue_length"], busy + of_one["in_service"]
         waited_s += change["delay_sum_s"]
@@ -134,11 +132,11 @@ def differences(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
     return readings
 
 
-def percentile_s(first: list[list[int]], last: list[list[int]], share: float) -> float | None:
+def percentile_s(first: Buckets, last: Buckets, share: float) -> float | None:
     """A percentile of the delays that were counted between two states of a histogram, in seconds.
 
     Args:
-        first: [largest delay of the bucket in microseconds, count so far] at the start; empty buckets may be absent.
+        first: (largest delay of the bucket in microseconds, count so far) at the start; empty buckets may be absent.
         last: the same at the end.
         share: such as 0.95.
 
@@ -148,7 +146,7 @@ def percentile_s(first: list[list[int]], last: list[list[int]], share: float) ->
     Raises:
         NotMeasured: a count has become less.
     """
-    counts: Counter[int] = Counter(dict(map(tuple, last)))  # type: ignore[arg-type]
+    counts: Counter[int] = Counter(dict(last))
     counts.subtract(Counter(dict(map(tuple, first))))  # type: ignore[arg-type]
     if min(counts.values(), default=0) < 0:
         raise NotMeasured("a bucket of the histogram has lost counts: a worker has written over its share")

@@ -29,8 +29,8 @@ def killed(store: Path) -> None:
     """Makes run 1 look as if its process had been killed within its third window."""
     for statement in (
         "UPDATE runs SET status = 'running', finished = NULL, pid_started = 1",
-        "DELETE FROM moves WHERE idx > 1",
         "DELETE FROM windows WHERE idx > 1",
+        "DELETE FROM states",
         "UPDATE moves SET state = 'open' WHERE idx = 1",
     ):
         Store(store).execute(statement, ())
@@ -71,12 +71,27 @@ def test_replay_finds_the_same_moves(tuned: Trimtab) -> None:
 
 
 def test_replay_of_another_move_is_exit_code_1(tuned: Trimtab, store: Path) -> None:
-    Store(store).execute("UPDATE windows SET readings = replace(readings, '0.1', '0.9')", ())
-    Store(store).execute('UPDATE moves SET proposed = \'[{"workers":99},"no reason",{},""]\' WHERE idx = 2', ())
+    Store(store).execute("UPDATE readings SET value = 9 * value WHERE metric = 'response_time_s'", ())
+    planted = "UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = 2"
+    Store(store).execute(planted, ())
     said = tuned("runs", "replay", 1)
     assert said.code == 1
     assert said.err.startswith("trimtab: run 1, window ")
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [("tail", 1, "unknown field `tail`"), ("step_ratio", "wide", "Expected `float`, got `str` - at `$.step_ratio`")],
+)
+def test_an_option_that_the_controller_does_not_have_is_said(
+    tuned: Trimtab, store: Path, option: str, value: object, says: str
+) -> None:
+    change = f"UPDATE runs SET plan = json_set(plan, '$.controller_options.{option}', ?)"
+    Store(store).execute(change, (value,))
+    said = tuned("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "fuzzy has other options now: " in said.err and says in said.err
 
 
 def test_replay_of_a_run_without_decisions_is_a_usage_error(trimtab: Trimtab) -> None:
@@ -104,6 +119,35 @@ def test_resume_finds_a_store_that_is_named_from_where_the_user_is(
     assert Store(store).run(1).status is Status.DONE
 
 
+def test_resume_goes_by_the_plan_and_needs_only_the_last_windows(trimtab: Trimtab, store: Path) -> None:
+    """Whatever has become of defaults and of the windows before: what it knew is stored."""
+    assert trimtab(*TUNE, "--keep-windows", 2).code == 0
+    longer = (
+        "UPDATE runs SET status = 'running', pid_started = 1, plan = json_set(plan, '$.settings.duration_s', 100.0)"
+    )
+    Store(store).execute(longer, ())
+    before = [window.index for window in Store(store).windows(1)]
+    assert before[0] > 0
+    said = trimtab("runs", "resume", 1)
+    assert (said.code, said.err) == (0, "")
+    assert [window.index for window in Store(store).windows(1)][-1] > before[-1] + 2
+    assert Store(store).run(1).status is Status.DONE
+    Store(store).execute("DELETE FROM states", ())
+    Store(store).execute("UPDATE runs SET status = 'running', pid_started = 1", ())
+    said = trimtab("runs", "resume", 1)
+    assert said.code == 2
+    assert "only the windows from" in said.err
+
+
+def test_a_state_that_the_controller_does_not_know_is_said(tuned: Trimtab, store: Path) -> None:
+    spoil = "UPDATE states SET past = json_set(past, '$.standing.state.step_ratio', 'wide')"
+    for statement in ("UPDATE runs SET status = 'running', pid_started = 1", spoil):
+        Store(store).execute(statement, ())
+    said = tuned("runs", "resume", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "fuzzy keeps other states now: Expected `float`, got `str` - at `$.step_ratio`" in said.err
+
+
 def test_resume_of_a_run_that_ended_is_a_usage_error(tuned: Trimtab) -> None:
     said = tuned("runs", "resume", 1)
     assert (said.code, said.err) == (2, "trimtab: run 1 cannot be resumed: it is done\n")
@@ -122,13 +166,13 @@ def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:
     assert Store(store).run(1).status is Status.DONE
 
 
-def test_a_script_that_was_stored_is_not_printed(tuned: Trimtab, store: Path) -> None:
-    """Stores of earlier versions have one."""
+def test_a_plan_with_what_no_trimtab_stores_is_refused(tuned: Trimtab, store: Path) -> None:
+    """A script, above all: what is stored is never executed."""
     Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.undo', 'touch /tmp/planted')", ())
-    assert tuned("runs", "undo", 1, "--script").out == "#!/bin/sh\ntrue\n"
-    assert "planted" not in tuned("runs", "show", 1, "--json").out
-    assert tuned("runs", "list").out.split()[3:] == ["done", "memory", "fuzzy"]
-    assert tuned("runs", "replay", 1).code == 0
+    for action in (("undo", 1, "--script"), ("list",), ("replay", 1)):
+        said = tuned("runs", *action)
+        assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+        assert "run 1 of the store cannot be read: Object contains unknown field `undo` - at `$`" in said.err
 
 
 @pytest.mark.parametrize("action", [("undo", 1), ("undo", 1, "--script"), ("resume", 1), ("list",), ("show", 1)])

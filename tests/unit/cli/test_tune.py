@@ -50,7 +50,7 @@ def test_json_is_one_object_per_line(trimtab: Trimtab) -> None:
     assert lines[1]["readings"]["response_time_s"] == pytest.approx(1.0)
     assert lines[2]["state"] == "applied"
     assert lines[2]["move"]["changes"]
-    assert lines[-1] == {"type": "end", "run": 1, "status": "done", "restored": False}
+    assert lines[-1] == {"type": "end", "run": 1, "status": "done", "detail": "", "restored": False}
 
 
 def test_restore_on_exit(trimtab: Trimtab, store: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests._idle_periods import NAME, Loop, Mixture, time_knob, window_at
 from trimtab.controllers.keep_alive import BINS, KeepAlive, greatest_interval
+from trimtab.controllers.keep_alive_cost import KeepAliveCost
 from trimtab.core import Move, Objective, Trial, Window
 from trimtab.errors import UsageError
 
@@ -118,3 +121,12 @@ def test_what_is_found_is_a_bin_or_beyond_the_time(hist: dict[int, float], keep_
 def test_options_that_cannot_be_used_are_refused_by_name(option: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(option))):
         KeepAlive(OBJECTIVE, **option)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [KeepAlive, KeepAliveCost])
+def test_another_knob_that_is_left_to_the_operator_changes_nothing(kind: type[KeepAlive | KeepAliveCost]) -> None:
+    controller = kind(OBJECTIVE)
+    state: Any = controller.start((time_knob(),), 0)
+    assert controller.withdraw(state, "workers") == state
+    with pytest.raises(UsageError, match="no knob to move"):
+        controller.withdraw(state, time_knob().name)

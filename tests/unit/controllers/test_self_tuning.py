@@ -12,7 +12,7 @@ from tests._classes import budget_knobs
 from tests._difference_plant import DifferencePlant
 from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
-from trimtab.controllers.relative_delay import RelativeDelay, RelativeState
+from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.controllers.self_tuning import SelfTuning, SelfTuningState
 from trimtab.core import Controller, Move, Objective, Trial, Window
 from trimtab.design.pi import judged
@@ -55,7 +55,7 @@ def redesigns(moves: list[Move]) -> list[str]:
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
 def test_on_a_server_that_stays_as_it_is_it_is_the_controller_within(noise: float) -> None:
-    design = TUNING.start(budget_knobs(), 0).inner
+    design = TUNING.start(budget_knobs(), 0)
     fixed = RelativeDelay(OBJECTIVE, CLASSES, (1.0, 3.0), gain=design.gain, zero=design.zero)
     ours, moves, _ = windows_of(TUNING, DifferencePlant(RELATIVE, noise=noise), 120)
     theirs, _, _ = windows_of(fixed, DifferencePlant(RELATIVE, noise=noise), 120)
@@ -70,18 +70,18 @@ def test_when_the_server_has_changed_it_is_redesigned_and_says_so(change: Model)
     assert 1 <= len(said) <= 4
     assert "the model has drifted to" in said[0]
     assert "redesigned to gain" in said[0]
-    first = TUNING.start(budget_knobs(), 0).inner
-    assert (state.inner.gain > first.gain) is (change is SLOW)
+    first = TUNING.start(budget_knobs(), 0)
+    assert (state.gain > first.gain) is (change is SLOW)
 
 
 @pytest.mark.parametrize("change", [SLOW, FAST])
 def test_its_new_gains_suit_the_new_server_better_than_the_old_ones(change: Model) -> None:
     """Settling time, and the stability margin where the loop has become too fast."""
     _, _, state = windows_of(TUNING, DifferencePlant(RELATIVE, noise=0.1), 160, change)
-    first = TUNING.start(budget_knobs(), 0).inner
+    first = TUNING.start(budget_knobs(), 0)
     specification = Specification()
     old = judged(change, first.gain, first.zero, specification)
-    new = judged(change, state.inner.gain, state.inner.zero, specification)
+    new = judged(change, state.gain, state.zero, specification)
     if change is FAST:
         assert new.margin > old.margin + 0.05
     else:
@@ -90,7 +90,7 @@ def test_its_new_gains_suit_the_new_server_better_than_the_old_ones(change: Mode
 
 def test_after_a_change_it_is_sooner_back_at_the_reference_than_with_fixed_gains() -> None:
     errors = []
-    first = TUNING.start(budget_knobs(), 0).inner
+    first = TUNING.start(budget_knobs(), 0)
     for controller in (TUNING, RelativeDelay(OBJECTIVE, CLASSES, (1.0, 3.0), gain=first.gain, zero=first.zero)):
         ratios, _, _ = windows_of(controller, DifferencePlant(RELATIVE, noise=0.1), 100, SLOW)
         errors.append(statistics.fmean(abs(ratio - 3) for ratio in ratios[60:]))
@@ -109,8 +109,7 @@ def test_a_redesign_is_no_jump_of_the_budgets() -> None:
         before = state
         state, move = TUNING.step(state, Trial(window))
         if move.phase == "redesign":
-            assert isinstance(state.inner, RelativeDelay) and isinstance(before.inside, RelativeState)
-            assert state.inner.step(before.inside, Trial(window))[1].changes == move.changes
+            assert TUNING.within(state.gain, state.zero).step(before.inside, Trial(window))[1].changes == move.changes
             return
         plant.apply(move.changes)
     raise AssertionError("it was never redesigned")
@@ -130,15 +129,15 @@ def test_absolute_delays_are_tuned_too() -> None:
     controller = SelfTuning(OBJECTIVE, CLASSES, (8.0, 30.0), guarantee=Kind.ABSOLUTE)
     plant = DifferencePlant(model, relative=False, noise=0.05)
     _, moves, state = windows_of(controller, plant, 120, Model(model.a, tuple(b / 5 for b in model.b)), at=30)
-    assert isinstance(state.inner, AbsoluteDelay)
+    assert isinstance(controller.within(state.gain, state.zero), AbsoluteDelay)
     assert plant.values["process_budget@premium"] > 64
     assert all(move.evidence["gain"] < 0 for move in moves)
 
 
 def test_given_gains_are_used_until_there_is_reason_to_change_them() -> None:
     controller = dataclasses.replace(TUNING, gain=0.31, zero=0.07)
-    inner = controller.start(budget_knobs(), 0).inner
-    assert (inner.gain, inner.zero) == (0.31, 0.07)
+    state = controller.start(budget_knobs(), 0)
+    assert (state.gain, state.zero) == (0.31, 0.07)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -155,28 +154,28 @@ def test_the_controller_within_is_told_what_the_wrapper_was(kind: Kind) -> None:
         OBJECTIVE, CLASSES, (1.0, 3.0), guarantee=kind, model=model, gain=gain, zero=0.07, **options
     )
     inner = made(OBJECTIVE, CLASSES, (1.0, 3.0), gain=gain, zero=0.07, **options)
-    assert controller.start(budget_knobs(), 0).inner == inner
+    assert controller.within(gain, 0.07) == inner
 
 
 def test_gains_that_are_out_of_bounds_from_the_start_are_replaced() -> None:
     controller = dataclasses.replace(TUNING, gain=0.02, zero=0.0)
     _, moves, state = windows_of(controller, DifferencePlant(RELATIVE, noise=0.1), 12)
     assert len(redesigns(moves)) == 1
-    assert state.inner.gain > 0.2
+    assert state.gain > 0.2
     assert moves[0].phase != "redesign", "patience"
 
 
 def test_where_no_gains_meet_the_specification_they_stay_and_that_is_said() -> None:
     controller = dataclasses.replace(TUNING, gain=0.02, zero=0.0, settling_s=60.0)
     _, moves, state = windows_of(controller, DifferencePlant(RELATIVE, noise=0.1), 12)
-    assert (state.inner.gain, state.inner.zero) == (0.02, 0.0)
+    assert (state.gain, state.zero) == (0.02, 0.0)
     assert "the gains stay, because no gain and zero meet the specification" in redesigns(moves)[0]
 
 
 def test_a_design_without_enough_margin_is_not_taken() -> None:
     controller = dataclasses.replace(TUNING, gain=0.02, zero=0.0, least_margin=0.95, patience=1)
     _, moves, state = windows_of(controller, DifferencePlant(RELATIVE, noise=0.1), 12)
-    assert (state.inner.gain, state.inner.zero) == (0.02, 0.0)
+    assert (state.gain, state.zero) == (0.02, 0.0)
     assert "the gains stay, because the best design has a stability margin of 0." in redesigns(moves)[0]
 
 

@@ -11,9 +11,11 @@ from tests._curve import NAME, seen, window_of, worker_knob
 from tests._valley import DYNAMIC, STATIC, Course, Valley, without
 from trimtab.controllers.trim import Trim
 from trimtab.core import Domain, Judgement, Move, Objective, Role, Trial, Verdict, Window
+from trimtab.errors import UsageError
 
 TRIM = Trim(Objective())
 NOISY = 0.2
+TIME = dataclasses.replace(worker_knob(), name="keep", role=Role.KEEP_ALIVE, domain=Domain(1, 60_000))
 
 
 def proposed(window: Window, *earlier: Trial) -> Move:
@@ -168,6 +170,21 @@ def test_what_was_not_better_is_not_proposed_again_before_the_referee_allows_it(
     assert again.changes == {NAME: 37}
 
 
+def test_the_other_knob_is_moved_once_one_is_left_to_the_operator_and_without_any_it_ends() -> None:
+    state = TRIM.withdraw(TRIM.start((worker_knob(), TIME), 0), "keep")
+    _, move = TRIM.step(state, Trial(DYNAMIC.window(2, 60, 0)))
+    assert move.changes == {NAME: 37}
+    with pytest.raises(UsageError, match="no knob to move"):
+        TRIM.withdraw(state, NAME)
+
+
+def test_a_knob_that_is_left_to_the_operator_is_not_moved() -> None:
+    state = TRIM.withdraw(TRIM.start((worker_knob(), TIME), 0), NAME)
+    _, move = TRIM.step(state, Trial(DYNAMIC.window(0, 60, 0)))
+    assert not move.changes
+    assert TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(DYNAMIC.window(0, 60, 0)))[1].changes
+
+
 def test_it_holds_when_the_value_in_force_is_not_known() -> None:
     window = replace(window_of(10, {}), configuration={})
     assert "not known" in proposed(window).reason
@@ -177,9 +194,6 @@ def test_a_proposal_is_a_member_of_the_domain() -> None:
     knob = worker_knob(minimum=25, maximum=1000, step=25)
     _, move = TRIM.step(TRIM.start((knob,), 0), Trial(DYNAMIC.window(0, 150, 0)))
     assert move.changes == {NAME: 25} or move.changes == {NAME: 50}
-
-
-TIME = dataclasses.replace(worker_knob(), name="keep", role=Role.KEEP_ALIVE, domain=Domain(1, 60_000))
 
 
 def with_time(held: float, **readings: float) -> Move:

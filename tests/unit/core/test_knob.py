@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests._curve import worker_knob
 
 from trimtab.core import Domain, How, Knob, Role, of_role
 from trimtab.errors import UsageError
-from trimtab.records import knob_from
 
 MODES = Domain.choice("static", "dynamic", "ondemand")
 
@@ -35,21 +32,3 @@ def test_a_knob_is_found_by_its_role() -> None:
     worker = worker_knob()
     assert of_role((worker,), Role.WORKER_LIMIT) is worker
     assert of_role((worker,), Role.KEEP_ALIVE) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "native", "role", "label"),
-    [
-        ("any", "MaxRequestWorkers", Role.WORKER_LIMIT, ""),
-        ("any", "KeepAliveTimeout", Role.KEEP_ALIVE, ""),
-        ("any@premium", "budget", Role.PROCESS_BUDGET, "premium"),
-        ("any", "something", Role.OTHER, ""),
-    ],
-)
-def test_a_knob_that_was_stored_before_there_were_roles_has_its_own(
-    name: str, native: str, role: Role, label: str
-) -> None:
-    domain = {"minimum": 1, "maximum": 9, "step": 1, "limited_by": ""}
-    raw = {"name": name, "native_name": native, "unit": "", "domain": domain, "default": 1, "how": "live"}
-    knob = knob_from(json.loads(json.dumps({**raw, "cost": "", "description": ""})))
-    assert (knob.role, knob.label, knob.domain) == (role, label, Domain(1, 9))

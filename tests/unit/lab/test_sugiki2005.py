@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from trimtab.core import Objective, Window
+from trimtab.core import Objective, Subject, Window
 from trimtab.errors import UsageError
 from trimtab.events import Outcome, Status
 from trimtab.lab import Context
@@ -107,7 +106,9 @@ def stored(store: Store, case: Case, at: Callable[[float], Readings], time_ms: C
     """Writes a run of a case with made-up windows."""
     settings = Settings(case.window_s, case.duration_s, Objective("client_response_time_s"), seed=case.seed)
     host = {"kernel": "Linux 6.1", **case.facts()}
-    plan = Plan((), "", "keep-alive", (KNOB,), case.method, {}, settings, {}, host, case.label, case.part)
+    workload = host.pop("workload")
+    subjects, extras, named = (Subject("keep-alive"),), {"steady": case.steady()}, (case.label, case.part)
+    plan = Plan((), "", subjects, (KNOB,), case.method, {}, settings, {}, host, *named, workload, extras)
     writer = store.begin(plan)
     count = round(case.duration_s / case.window_s)
     for index in range(count):
@@ -239,6 +240,6 @@ def test_histograms_are_kept_apart_from_the_windows(tmp_path: Path) -> None:
 
 
 def test_the_facts_of_a_run_name_its_stretches() -> None:
-    facts = Case("large", "keep-alive-cost", 1, 800, Mix.LARGE, duration_s=50.0).facts()
-    assert json.loads(facts["steady"]) == [["large", 34.0, 50.0]]
-    assert facts["workload"] == "load (b), 800 clients"
+    case = Case("large", "keep-alive-cost", 1, 800, Mix.LARGE, duration_s=50.0)
+    assert case.steady() == (("large", 34.0, 50.0),)
+    assert case.facts()["workload"] == "load (b), 800 clients"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.queueing.mmmkn import Mmmkn, Stationary, Vector
@@ -109,6 +109,7 @@ def test_a_server_for_each_user_leaves_no_queue() -> None:
     assert means.residence_s == pytest.approx(1 / 3.0)
 
 
+@settings(deadline=None)
 @given(
     users=st.sampled_from([1_000, 50_000]),
     servers=st.integers(1, 60_000),

@@ -143,6 +143,16 @@ def test_after_two_harmful_changes_in_a_row_nothing_more_is_tried() -> None:
     assert "two changes in a row made things worse" in bench.asked(Move({"k": 1000}, "shorter", gain=0.9)).reason
 
 
+def test_a_knob_that_is_left_to_the_operator_gives_no_new_budget_and_forgives_nothing() -> None:
+    bench = ready().change(w=40).see(3, 0.1).see(200).change(w=300).see(3, 0.1).see(20)
+    before = bench.state
+    bench.state = bench.judge.withdraw(before, (WORKERS,))
+    assert (bench.state.knobs, bench.state.incumbent, bench.state.reference) == ((WORKERS,), None, ())
+    assert bench.state.budget_s == before.budget_s
+    assert (bench.state.refuted, bench.state.worse) == (before.refuted, 2)
+    assert "tried on this workload already" in bench.see(180).asked().reason
+
+
 def test_a_rise_that_stays_after_the_return_was_the_loads_and_blames_nothing() -> None:
     bench = ready().change(w=40).see(3, 0.2)
     assert bench.backs == [{"w": 150}]

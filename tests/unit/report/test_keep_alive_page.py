@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.report.test_page import check, pictures
 from trimtab.controllers._intervals import EDGES_S
-from trimtab.core import Applied, Move, Objective, Window
+from trimtab.core import Applied, Move, Objective, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
@@ -35,7 +35,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def write(store: Store, label: str, **more: float) -> int:
     """A run that comes down from 15 s, with 40 intervals of 0.25 s to 0.3 s in each window."""
     settings = Settings(2.0, math.inf, Objective("idle_held_workers"))
-    plan = Plan((), "", "keep-alive", (KNOB,), "keep-alive", {}, settings, {KEEP_ALIVE: 15_000}, label=label)
+    plan = Plan(
+        (), "", (Subject("keep-alive"),), (KNOB,), "keep-alive", {}, settings, {KEEP_ALIVE: 15_000}, label=label
+    )
     writer = store.begin(plan)
     for index, time_ms in enumerate(TIMES):
         readings = {"idle_connections": time_ms / 100, "idle_held_workers": time_ms / 100, **more}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests._fake_gate import FakeGate, counters, readings
+from tests._fake_gate import FakeGate, counters, read, readings
 from tests._memory_plant import FakeClock
 
 from trimtab.errors import NotMeasured, PlantGone
@@ -17,7 +17,7 @@ from trimtab.gate.link import Link
 from trimtab.metrics import metric
 from trimtab.sensors.gate import SENSOR, differences, percentile_s
 
-FIRST = readings(
+FIRST = read(
     100.0,
     counters(
         "premium",
@@ -30,7 +30,7 @@ FIRST = readings(
     ),
     counters("basic"),
 )
-LAST = readings(
+LAST = read(
     110.0,
     counters(
         "premium",
@@ -82,23 +82,23 @@ def test_all_classes_together_stand_where_the_accept_queue_was() -> None:
 
 
 def test_a_gate_that_counts_from_0_again_is_not_measured_and_neither_is_no_time() -> None:
-    anew = readings(111.0, counters("premium", arrivals=1), counters("basic"))
+    anew = read(111.0, counters("premium", arrivals=1), counters("basic"))
     with pytest.raises(NotMeasured, match="was started anew"):
         differences(LAST, anew)
     with pytest.raises(NotMeasured, match="was started anew"):
-        differences(readings(1.0), LAST)
+        differences(read(1.0), LAST)
     with pytest.raises(NotMeasured, match="no time has passed"):
         differences(LAST, LAST)
 
 
 def test_the_percentile_is_that_of_the_window_alone() -> None:
-    before, after = [[100, 1000]], [[100, 1000], [200, 95], [3000, 5]]
+    before, after = [(100, 1000)], [(100, 1000), (200, 95), (3000, 5)]
     assert percentile_s(before, after, 0.95) == 0.0002
     assert percentile_s(before, after, 0.96) == 0.003
     assert percentile_s(before, before, 0.95) is None
-    assert percentile_s([], [[7, 1]], 0.95) == 7e-6
+    assert percentile_s([], [(7, 1)], 0.95) == 7e-6
     with pytest.raises(NotMeasured, match="has lost counts"):
-        percentile_s([[1, 5]], [[2, 6]], 0.95)
+        percentile_s([(1, 5)], [(2, 6)], 0.95)
 
 
 @given(
@@ -107,8 +107,8 @@ def test_the_percentile_is_that_of_the_window_alone() -> None:
     st.floats(0.01, 1.0),
 )
 def test_the_percentile_is_the_one_of_the_sorted_delays(new: list[int], old: list[int], share: float) -> None:
-    def histogram(delays: list[int]) -> list[list[int]]:
-        return [[d, delays.count(d)] for d in sorted(set(delays))]
+    def histogram(delays: list[int]) -> list[tuple[int, int]]:
+        return [(d, delays.count(d)) for d in sorted(set(delays))]
 
     found = percentile_s(histogram(old), histogram(old + new), share)
     assert found is not None
@@ -142,7 +142,7 @@ def test_a_window_begins_with_what_the_last_was_read_with_when_it_follows_at_onc
     gate.readings = at(30.0, 20)
     assert sensor.read()["arrival_rate_hz@premium"] == 1.0
     gate.readings = {"type": "readings", "now_s": 31.0, "classes": [{"class": "premium"}]}
-    with pytest.raises(PlantGone, match="not its protocol"):
+    with pytest.raises(PlantGone, match="is not the control socket of a gate: it sent"):
         sensor.read()
     gate.die()
     with pytest.raises(PlantGone):

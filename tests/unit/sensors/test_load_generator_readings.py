@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from trimtab.errors import NativeError, NotMeasured
 from trimtab.load import LoadRun

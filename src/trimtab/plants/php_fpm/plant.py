@@ -53,7 +53,7 @@ class PhpFpm(OwnFilePlant):
         accept_lost: bool = False,
     ) -> None:
         self.clock = clock
-        self.pid = attached.master.pid
+        self.pid: int = attached.master.pid
         self.pool = attached.pool
         self.listen = attached.listen
         self._fpm = attached

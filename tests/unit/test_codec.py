@@ -1,0 +1,124 @@
+"""The codec: what goes in comes out, and nothing else comes in."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from trimtab import codec
+from trimtab.core import Domain, How, Knob, Move, Objective
+from trimtab.settings import Mode, Settings
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    value: float
+    names: frozenset[tuple[str, int]] = frozenset()
+    bins: Mapping[int, float] = field(default_factory=dict)
+    colour: Colour | None = None
+
+
+@dataclass(frozen=True)
+class Branch:
+    leaves: tuple[Leaf, ...]
+    first: Leaf | None = None
+
+
+floats = st.floats(allow_nan=False)
+leaves = st.builds(
+    Leaf,
+    floats,
+    st.frozensets(st.tuples(st.text(), st.integers(-(2**53), 2**53))),
+    st.dictionaries(st.integers(), floats),
+    st.none() | st.just(Colour.RED),
+)
+
+
+@settings(deadline=None)
+@given(st.builds(Branch, st.lists(leaves).map(tuple), st.none() | leaves))
+def test_a_record_comes_back_as_it_was(branch: Branch) -> None:
+    text = codec.encode(branch)
+    assert codec.decode(text, Branch) == branch
+    assert "\n" not in text
+
+
+@settings(deadline=None)
+@given(st.floats())
+def test_every_float_comes_back_exactly(value: float) -> None:
+    again = codec.decode(codec.encode(Leaf(value)), Leaf).value
+    assert again == value or (math.isnan(again) and math.isnan(value))
+    assert math.copysign(1, again) == math.copysign(1, value) or math.isnan(value)
+
+
+@settings(deadline=None)
+@given(
+    st.builds(
+        Move,
+        st.dictionaries(st.text(), st.integers(-(2**53), 2**53)),
+        st.text(),
+        st.dictionaries(st.text(), floats),
+        finished=st.booleans(),
+        incumbent=st.none() | st.dictionaries(st.text(), st.integers(-9, 9)),
+    )
+)
+def test_a_move_comes_back_as_it_was(move: Move) -> None:
+    assert codec.decode(codec.encode(move), Move) == move
+
+
+def test_what_a_run_is_told_comes_back_as_it_was() -> None:
+    told = Settings(1.5, math.inf, Objective("cpu_ratio", False), Mode.ADVISE)
+    knob = Knob("pm", "pm", "", Domain.choice("static", "dynamic"), 1, How.RELOAD, "a reload", "how it grows")
+    assert codec.decode(codec.encode(told), Settings) == told
+    assert codec.decode(codec.encode([knob]), tuple[Knob, ...]) == (knob,)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"leaves": [], "twig": 1}', r"unknown field `twig` - at `\$`"),
+        ('{"leaves": [{"value": 1}, {"value": 1, "twig": 1}]}', r"unknown field `twig` - at `\$.leaves\[1\]`"),
+        ('{"leaves": [], "first": {"value": 1, "twig": {}}}', r"unknown field `twig` - at `\$.first`"),
+        ('{"leaves": [{}]}', r"missing required field `value` - at `\$.leaves\[0\]`"),
+        ('{"leaves": [{"value": "1"}]}', r"Expected `float`, got `str` - at `\$.leaves\[0\].value`"),
+        ('{"leaves": [{"value": true}]}', "Expected `float`, got `bool`"),
+        ('{"leaves": [{"value": 1, "colour": "blue"}]}', "Invalid enum value 'blue'"),
+        ('{"leaves": 3}', "Expected `array`, got `int`"),
+        ("[]", "Expected `object`, got `array`"),
+        ("nonsense", "Expecting value"),
+        ("[" * 100_000, "too deeply"),
+    ],
+)
+def test_anything_else_is_refused_with_its_place(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        codec.decode(text, Branch)
+
+
+@dataclass(frozen=True)
+class Weights:
+    layer: NDArray[np.float64]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(floats, min_size=2, max_size=2), min_size=1))
+def test_an_array_comes_back_with_every_number(rows: list[list[float]]) -> None:
+    again = codec.decode(codec.encode(Weights(np.array(rows))), Weights)
+    assert np.array_equal(again.layer, np.array(rows))
+    assert codec.encode(np.float64(0.1)) == "0.1"
+
+
+def test_what_cannot_be_stored_is_refused() -> None:
+    with pytest.raises(TypeError, match="a Random cannot be stored"):
+        codec.encode({"generator": random.Random(1)})

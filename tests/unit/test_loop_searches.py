@@ -1,0 +1,171 @@
+"""How a search ends, and what it makes of refusals and of knobs that stand down, in the loop on a plant in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
+from tests.unit.test_loop import Run, Sceptic
+from trimtab.cli._summary import summary
+from trimtab.core import Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
+from trimtab.decision import Oversight
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit
+from trimtab.events import NoteKind, Status
+from trimtab.guard.largest_step import LargestStep
+from trimtab.loop import Loop
+from trimtab.observer import Stop
+from trimtab.referee.afterwards import AfterwardsState
+from trimtab.replay import Past, replayed
+from trimtab.settings import Mode
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Proposes one worker more after each move that was not applied."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> int:
+        return 20
+
+    def step(self, state: int, trial: Trial) -> tuple[int, Move]:
+        state += trial.fate is not None and trial.fate.state is not MoveState.APPLIED
+        return state, Move({"workers": state}, "more")
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Tries 20 and 30 workers, and stands behind 20."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> int:
+        return 0
+
+    def step(self, state: int, trial: Trial) -> tuple[int, Move]:
+        if state < 2:
+            return state + 1, Move({"workers": (20, 30)[state]}, "a trial", incumbent={"workers": 10})
+        return state + 1, Move.end({"workers": 20}, "30 was no better")
+
+
+@dataclasses.dataclass(frozen=True)
+class Withdrawing:
+    """Moves the first knob that it still has by ten, and counts its steps."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> tuple[int, tuple[str, ...]]:
+        return 0, tuple(knob.name for knob in knobs)
+
+    def withdraw(self, state: tuple[int, tuple[str, ...]], knob: str) -> tuple[int, tuple[str, ...]]:
+        return state[0], tuple(name for name in state[1] if name != knob)
+
+    def step(self, state: tuple[int, tuple[str, ...]], trial: Trial) -> tuple[tuple[int, tuple[str, ...]], Move]:
+        count, names = state
+        value = trial.window.configuration[names[0]] + 10
+        return (count + 1, names), Move({names[0]: value}, f"step {count}")
+
+
+class OnTrial(Sceptic):
+    """A judge that has the change of window 2 on trial for some windows."""
+
+    windows = 3
+
+    def judge(self, state: AfterwardsState, window: Window) -> tuple[AfterwardsState, Mapping[str, int]]:
+        final = window.index >= 3 + self.windows
+        judgement = Judgement(Verdict.BETTER if final else Verdict.OPEN, {}, None, None, 0, "", final)
+        return dataclasses.replace(state, judgement=judgement), {}
+
+
+def test_a_refused_change_does_not_count_when_the_controller_then_proposes_another() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, controller=Told(), duration_s=60.0)
+    plant.apply_error = ApplyRefused("no")
+    assert run.go().status is Status.DONE
+    assert run.states == [MoveState.REFUSED] * 6
+    changes = [move.move.changes["workers"] for move in run.store.moves(run.recorder.run_id)]
+    assert changes == [20, 21, 22, 23, 24, 25]
+
+
+def test_failed_changes_end_the_run_whatever_was_proposed() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, controller=Told(), duration_s=60.0)
+    plant.apply_error = ApplyFailed("no")
+    assert run.go().detail == "3 changes in a row failed, the last because no"
+
+
+def test_a_search_that_has_finished_brings_its_incumbent_into_force_and_ends_the_run() -> None:
+    run = Run(MemoryPlant(), controller=Search(), duration_s=600.0)
+    outcome = run.go()
+    assert (outcome.status, outcome.windows, outcome.restored) == (Status.DONE, 4, False)
+    assert outcome.detail == "the search has finished with workers 20: 30 was no better"
+    assert run.plant.values["workers"] == 20
+    moves = run.store.moves(run.recorder.run_id)
+    assert [(move.move.changes, move.move.finished) for move in moves[2:]] == [({"workers": 20}, True), ({}, True)]
+    assert moves[0].move.incumbent == {"workers": 10}
+    assert "the search has finished with workers 20" in summary(run.store.run(run.recorder.run_id), run.windows)[0]
+
+
+def test_an_incumbent_that_the_guards_cut_is_reached_in_several_steps() -> None:
+    class Search100(Search):
+        def step(self, state: int, trial: Trial) -> tuple[int, Move]:
+            return state, Move.end({"workers": 100}, "the model says so")
+
+    run = Run(MemoryPlant(), controller=Search100(), guards=(LargestStep(2.0),), duration_s=600.0)
+    assert run.go().detail == "the search has finished with workers 100: the model says so"
+    assert [w.configuration["workers"] for w in run.windows] == [10, 20, 40, 80, 100]
+
+
+def test_a_search_whose_incumbent_was_refused_goes_on() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, controller=Search(), duration_s=600.0)
+    plant.fake_clock.at.append((25.0, lambda: setattr(plant, "apply_error", ApplyFailed("no"))))
+    plant.fake_clock.at.append((35.0, lambda: setattr(plant, "apply_error", None)))
+    assert run.go().windows == 5
+    assert run.states == [*[MoveState.APPLIED] * 2, MoveState.FAILED, MoveState.APPLIED, MoveState.HELD]
+
+
+def test_a_search_that_may_only_advise_ends_with_its_advice() -> None:
+    run = Run(MemoryPlant(), controller=Search(), mode=Mode.ADVISE, duration_s=600.0)
+    assert run.go().detail == "the search has finished with workers 20, which was advised: 30 was no better"
+    assert run.plant.applied == []
+
+
+def test_a_judge_s_trial_is_over_before_the_search_ends() -> None:
+    """What is on trial is not left in force because the controller is done."""
+    judge = OnTrial({})
+    run = Run(MemoryPlant(), controller=Search(), judge=judge, duration_s=600.0)
+    assert run.go().windows == 4 + judge.windows
+
+
+def test_a_knob_that_stands_down_does_not_restart_a_controller_that_can_do_without() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (WORKERS, TIMEOUT), controller=Withdrawing(), duration_s=50.0)
+    plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", OperatorEdit("workers", "by hand"))))
+    plant.fake_clock.at.append((25.0, lambda: setattr(plant, "apply_error", None)))
+    run.go()
+    (note,) = run.notes(NoteKind.STAND_DOWN)
+    assert note.text == "workers stands down: by hand"
+    reasons = [move.move.reason for move in run.store.moves(run.recorder.run_id)]
+    assert reasons == [f"step {step}" for step in range(5)]
+    events = run.store.events(run.recorder.run_id)
+    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), events)
+    assert isinstance(again, Past)
+    assert again.standing == run.loop._standing
+
+
+def test_a_run_that_goes_on_puts_back_what_it_had_changed_before_it_was_killed() -> None:
+    run = Run(MemoryPlant(), duration_s=20.0)
+    run.go()
+    found = run.store.past(run.recorder.run_id)
+    assert found is not None
+    plan, past = run.store.run(run.recorder.run_id).plan, found[0]
+    settings = dataclasses.replace(plan.settings, duration_s=30.0, restore=True, mode=Mode.ADVISE)
+    writer = run.store.resume(run.recorder.run_id)
+    again = Loop(run.plant, (WORKERS,), Climber(Objective()), Oversight(()), writer, settings, Stop(), past=past)
+    outcome = again.run()
+    assert (outcome.restored, run.plant.restored) == (True, 1)
+
+
+def test_one_that_cannot_starts_again_and_says_so() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (WORKERS, TIMEOUT), duration_s=20.0)
+    plant.fake_clock.at.append((5.0, lambda: setattr(plant, "apply_error", OperatorEdit("workers", "by hand"))))
+    run.go()
+    (note, *_) = run.notes(NoteKind.STAND_DOWN)
+    assert note.text == "workers stands down: by hand; the search starts again with the others"
