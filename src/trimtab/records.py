@@ -14,8 +14,8 @@ from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee
+from trimtab.processes import Process
 from trimtab.settings import Mode, Settings
-from trimtab.testbed.processes import Process
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Note, NoteKind, Outcome, Status
+from trimtab.processes import Process, identify
 from trimtab.records import (
     Plan,
     Run,
@@ -35,7 +36,6 @@ from trimtab.records import (
     stored_move_from,
     window_from,
 )
-from trimtab.testbed.processes import Process, identify
 from trimtab.trust import printable, untrusted
 
 SCHEMA_VERSION = 1

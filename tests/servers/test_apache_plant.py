@@ -19,10 +19,10 @@ from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_snippet, _apache_status, _master, _own_file
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_reload import Patience
-from trimtab.plants.apache import Apache, probe
+from trimtab.plants import _master, _own_file
+from trimtab.plants.apache import Apache, probe, process, snippet, status
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.reload import Patience
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
@@ -48,9 +48,9 @@ def bed(shared: Bed) -> Iterator[Bed]:
 
 def running_limit(bed: Bed, limit: int) -> bool:
     """Whether the server itself shows this limit, apart from what the plant believes."""
-    board = _apache_status.scoreboard(bed.testbed.status_url, 2.0)
+    board = status.scoreboard(bed.testbed.status_url, 2.0)
     assert board is not None
-    return _apache_status.agrees(board, limit)
+    return status.agrees(board, limit)
 
 
 def busy(bed: Bed) -> int:
@@ -58,7 +58,7 @@ def busy(bed: Bed) -> int:
     rows = Path(f"/proc/{bed.testbed.pid}/net/tcp").read_text().splitlines()[1:]
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
-    workers = _apache_process.generations(_apache_process.find(bed.testbed.pid), frozenset()).workers
+    workers = process.generations(process.find(bed.testbed.pid), frozenset()).workers
     return sum(len(held & _master.descriptors(worker, "socket")) for worker in workers)
 
 
@@ -151,7 +151,7 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
     with pytest.raises(ApplyFailed, match="NoSuchDirective"):
         apache.restore()
     assert not bed.snippet.exists()
-    _apache_process.find(apache.pid).check()
+    process.find(apache.pid).check()
     bed.write("b.conf", None)
     apache.restore()
     assert running_limit(bed, 8 * bed.threads)
@@ -159,7 +159,7 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
 
 def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
     # The macro is not expanded by trimtab, so it cannot foresee that this line has the last word.
-    modules = _apache_process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
+    modules = process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
     bed.write(
         "a.conf",
         f"LoadModule macro_module {modules}/mod_macro.so\n"
@@ -175,7 +175,7 @@ def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
 
 
 def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(bed: Bed) -> None:
-    parent = _apache_process.find(bed.testbed.pid)
+    parent = process.find(bed.testbed.pid)
     attached = Attached(parent, bed.testbed.status_url)
     patience = Patience(reload_s=0.3, serve_s=0.3, drain_s=0.1, shrink_s=0.1)
     apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
@@ -293,7 +293,7 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
     directory = bed.testbed.snippet_directory
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=755", "tmpfs", directory], check=True)
     try:
-        bed.write(bed.snippet.name, _apache_snippet.compose({"max_request_workers": 6 * bed.threads}, None))
+        bed.write(bed.snippet.name, snippet.compose({"max_request_workers": 6 * bed.threads}, None))
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         with pytest.raises(OSError, match="No space"), (directory / "filler").open("wb", buffering=0) as filler:
@@ -325,7 +325,7 @@ def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
             raise OSError(28, "No space left on device")
         real(path, text)
 
-    monkeypatch.setattr("trimtab.plants._apache_change.write", full)
+    monkeypatch.setattr("trimtab.plants.apache.change.write", full)
     with pytest.raises(ApplyFailed, match=r"NoSuchDirective.*could not be put back: No space"):
         apache.apply({"max_request_workers": 4 * bed.threads})
     assert bed.snippet.exists(), "so that 'trimtab runs undo' finds it"

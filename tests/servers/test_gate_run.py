@@ -34,12 +34,12 @@ from trimtab.clock import SystemClock
 from trimtab.gate.server import processes_of
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
+from trimtab.processes import identify
 from trimtab.sensors._shared_file import SharedFile
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.shim import Shim
 from trimtab.testbed.apache_config import Mpm
 from trimtab.testbed.content import WEBSTONE, cgi_url
-from trimtab.testbed.processes import identify
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 

@@ -21,8 +21,8 @@ from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
 from trimtab.load_reports import Summary
+from trimtab.processes import Process, identify
 from trimtab.store import Store
-from trimtab.testbed.processes import Process, identify
 from trimtab.workloads._population import Url
 from trimtab.workloads.specweb99 import SpecWeb99
 

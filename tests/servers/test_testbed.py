@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 import trimtab
+from trimtab import processes
 from trimtab.errors import PlantError
-from trimtab.testbed import content, processes, reap
+from trimtab.testbed import content, reap
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.apache_config import Mpm
 from trimtab.testbed.registry import Registry

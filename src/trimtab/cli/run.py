@@ -36,8 +36,8 @@ from trimtab.gate.place import DEFAULT_NAME, Place, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.installation import require_trusted_as_root
+from trimtab.processes import Process, identify
 from trimtab.sensors import _shared_file
-from trimtab.testbed.processes import Process, identify
 
 PASSED_ON = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),

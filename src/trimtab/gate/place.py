@@ -33,7 +33,7 @@ from typing import Any
 
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import write_whole
-from trimtab.testbed.processes import Process, identify
+from trimtab.processes import Process, identify
 from trimtab.trust import require_trusted, untrusted
 
 DEFAULT_NAME = "default"

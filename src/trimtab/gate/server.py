@@ -14,7 +14,7 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
-from trimtab.testbed.processes import Process, identify
+from trimtab.processes import Process, identify
 
 _PROC = Path("/proc")
 _SHIM = b"libtrimtab_shim"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.testbed.processes import Process
+from trimtab.processes import Process
 from trimtab.trust import printable
 
 Listener = tuple[str, int]

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from trimtab import processes
 from trimtab.errors import PlantError, TrimtabError, UsageError
-from trimtab.testbed import launch, processes, reap
+from trimtab.testbed import launch, reap
 from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.registry import Record, Registry, boot_id
 

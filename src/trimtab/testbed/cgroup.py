@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.core.finding import Finding
-from trimtab.testbed import processes
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.errors import TrimtabError
-from trimtab.testbed import cgroup, processes, swap
+from trimtab.testbed import cgroup, swap
 from trimtab.testbed.registry import Record, Registry, boot_id
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trimtab.files import write_whole
-from trimtab.testbed.processes import Process
+from trimtab.processes import Process
 from trimtab.trust import require_trusted
 
 

@@ -17,7 +17,7 @@ from trimtab.gate import place as places
 from trimtab.gate.place import Place
 from trimtab.gate.server import processes_of, server_of, shared_of, steerable, threads_of
 from trimtab.gate.spawn import ended, spawn
-from trimtab.testbed.processes import Process, identify
+from trimtab.processes import Process, identify
 
 MAPS = """
 import mmap, os, sys

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Origin, evaluate
-from trimtab.plants._apache_edits import edits, settings
-from trimtab.plants._apache_place import place
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.edits import edits, settings
+from trimtab.plants.apache.place import place
 
 IN_FORCE = {"max_request_workers": 150, "keep_alive_timeout_ms": 5000}
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_program, _apache_status, _master
-from trimtab.plants._apache_config import Origin, evaluate
-from trimtab.plants._apache_process import Parent, find
-from trimtab.plants._apache_program import Program, _options
+from trimtab.own import SYSTEM_PATH
+from trimtab.plants import _master
+from trimtab.plants.apache import process, status
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.process import Parent, find
+from trimtab.plants.apache.program import Program, _options
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
 TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"), os.geteuid())
@@ -21,7 +23,7 @@ HIS = Parent(700, 1, Path("/home/eve/apache2"), (), 4242)
 
 
 def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
-    monkeypatch.setattr(_apache_process, "parents", lambda: list(parents))
+    monkeypatch.setattr(process, "parents", lambda: list(parents))
 
 
 def test_the_only_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +93,7 @@ def test_the_program_gets_what_its_configuration_needs_and_nothing_that_the_load
         "SITE": "shop",
     }
     program = Program(Path("/x"), (), environ)
-    kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": _apache_program._PATH}
+    kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": SYSTEM_PATH}
     assert program.passed(frozenset()) == kept
     assert program.passed(frozenset({"SITE", "LD_PRELOAD", "PATH"})) == {**kept, "SITE": "shop"}
 
@@ -112,16 +114,16 @@ def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:
-    assert _apache_status.agrees("W__..", 5)
-    assert _apache_status.agrees("W__..GG", 5)
-    assert not _apache_status.agrees("W__..", 6)
-    assert not _apache_status.agrees("W__....", 5)
+    assert status.agrees("W__..", 5)
+    assert status.agrees("W__..GG", 5)
+    assert not status.agrees("W__..", 6)
+    assert not status.agrees("W__....", 5)
 
 
 def test_the_status_page_is_looked_for_where_the_configuration_puts_it(tmp_path: Path) -> None:
     main = tmp_path / "main.conf"
     main.write_text("<Location /who>\nSetHandler server-status\n</Location>\n")
-    found = _apache_status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81)))
+    found = status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81)))
     assert found == [
         f"http://{host}{path}" for path in ("/who", "/server-status") for host in ("127.0.0.1:80", "[::1]:81")
     ]

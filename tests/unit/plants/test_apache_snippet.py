@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program
-from trimtab.plants._apache_snippet import compose
-from trimtab.plants._apache_undo import script
 from trimtab.plants._own_file import before_all, leftover, read, write
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program
+from trimtab.plants.apache.snippet import compose
+from trimtab.plants.apache.undo import script
 
 VALUES = {"max_request_workers": 40, "keep_alive_timeout_ms": 700}
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import processes
 from trimtab.errors import TrimtabError
-from trimtab.testbed import processes, reap
-from trimtab.testbed.processes import Process
+from trimtab.processes import Process
+from trimtab.testbed import reap
 from trimtab.testbed.registry import Record, Registry, boot_id
 
 

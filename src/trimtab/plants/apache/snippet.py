@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trimtab.plants import _own_file
-from trimtab.plants._apache_limits import written
+from trimtab.plants.apache.knobs import written
 
 NAME = "zz-trimtab.conf"
 """Sorts after what an operator is likely to have there: the last directive wins."""

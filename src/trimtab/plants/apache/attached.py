@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.plants import _apache_status, _master
-from trimtab.plants._apache_config import Configuration, evaluate
-from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program, Verdict
+from trimtab.plants import _master
 from trimtab.plants._vetted import same_files, vet
+from trimtab.plants.apache import status
+from trimtab.plants.apache.configuration import Configuration, evaluate
+from trimtab.plants.apache.knobs import limits
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program, Verdict
 
 STATUS_PATIENCE_S = 2.0
 
@@ -48,8 +49,8 @@ class Attached:
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
         self.listeners = _master.listeners(parent.pid)
-        known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
-        self.status_url = _apache_status.find(known, STATUS_PATIENCE_S)
+        known = [status_url] if status_url else status.candidates(self._config, self.listeners)
+        self.status_url = status.find(known, STATUS_PATIENCE_S)
         self._pipes = _master.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
@@ -79,9 +80,9 @@ class Attached:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
         self._pipes = _master.descriptors(self.parent.pid, "pipe")
-        self.board = _apache_status.scoreboard(self.status_url, STATUS_PATIENCE_S)
+        self.board = status.scoreboard(self.status_url, STATUS_PATIENCE_S)
         filed = values["max_request_workers"]
-        if self.board is not None and not _apache_status.agrees(self.board, filed):
+        if self.board is not None and not status.agrees(self.board, filed):
             self.notes.append(
                 f"MaxRequestWorkers is {len(self.board)} in the running Apache and {filed} in its files: they were "
                 "edited and not reloaded; a reload by trimtab brings all such edits into force"

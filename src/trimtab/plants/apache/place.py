@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Configuration, Origin, evaluate
-from trimtab.plants._apache_limits import DIRECTIVES, limits
-from trimtab.plants._apache_snippet import NAME, compose
+from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
+from trimtab.plants.apache.knobs import DIRECTIVES, limits
+from trimtab.plants.apache.snippet import NAME, compose
 
 _SITES = ("sites", "vhost")
 """Directories of virtual hosts: a general setting is put there only when nothing else will do."""

@@ -22,8 +22,9 @@ import signal
 from pathlib import Path
 
 from trimtab.core import Clock
-from trimtab.plants import _apache_process, _apache_status, _master
-from trimtab.plants._apache_process import Parent
+from trimtab.plants import _master
+from trimtab.plants.apache import process, status
+from trimtab.plants.apache.process import Parent
 
 _POLL_S = 0.002
 _START_S = 1.2
@@ -60,9 +61,9 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         PlantGone: Apache has ended.
     """
     _started(parent, clock)
-    workers = set(_apache_process.generations(parent, frozenset()).workers)
+    workers = set(process.generations(parent, frozenset()).workers)
     helpers = set(_master.children(parent.pid)) - workers
-    places = {pid: place for pid, place in _apache_status.places(status_url, _PAGE_S).items() if pid in workers}
+    places = {pid: place for pid, place in status.places(status_url, _PAGE_S).items() if pid in workers}
     keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
@@ -87,7 +88,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         if not left or now_s > deadline:
             return len(left)
         if now_s > knock_s:
-            quiet = _apache_status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
+            quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
             knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
         parent.check()
         clock.sleep(_POLL_S)
@@ -95,7 +96,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
 
 def _started(parent: Parent, clock: Clock) -> None:
     """Waits until the parent has started what it starts within a second of a reload."""
-    starts = [_master.start_of(pid) for pid in _apache_process.generations(parent, frozenset()).workers]
+    starts = [_master.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)
     if oldest is not None:
         up_s = float(Path("/proc/uptime").read_text().split()[0])

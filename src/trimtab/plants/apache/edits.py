@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.plants._apache_config import Configuration
-from trimtab.plants._apache_limits import DIRECTIVES, limits
-from trimtab.plants._apache_snippet import NAME
+from trimtab.plants.apache.configuration import Configuration
+from trimtab.plants.apache.knobs import DIRECTIVES, limits
+from trimtab.plants.apache.snippet import NAME
 
 Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
 """Knob to every setting of it: file, context and arguments, in order. Line numbers may shift and say nothing."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Origin
-from trimtab.plants._apache_process import Parent
+from trimtab.own import SYSTEM_PATH
+from trimtab.plants.apache.configuration import Origin
+from trimtab.plants.apache.process import Parent
 from trimtab.trust import printable
 
 _WITH_VALUE = "DCcdfkEe"
 _KEPT = "DCcdf"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED = re.compile(r"LANG|TZ|LC_\w+|APACHE_\w+")
 """What the program gets of the environment, beside the variables that the configuration names."""
 _NEVER = re.compile(r"LD_.*|GLIBC_TUNABLES|PATH")
@@ -123,7 +123,7 @@ class Program:
             named: the variables that the configuration names.
         """
         kept = (name for name in self.environ if _PASSED.fullmatch(name) or name in named)
-        return {"PATH": _PATH} | {name: self.environ[name] for name in kept if not _NEVER.fullmatch(name)}
+        return {"PATH": SYSTEM_PATH} | {name: self.environ[name] for name in kept if not _NEVER.fullmatch(name)}
 
     def _run(self, question: list[str], named: frozenset[str]) -> subprocess.CompletedProcess[str]:
         try:

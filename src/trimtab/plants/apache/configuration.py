@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.files import read_text
-from trimtab.plants._apache_syntax import Directive, identifier, lines, source_name, version_holds, words
+from trimtab.plants.apache.syntax import Directive, identifier, lines, source_name, version_holds, words
 from trimtab.trust import open_trusted, printable, require_trusted
 
 Overlay = Mapping[Path, str | None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program
 from trimtab.plants._own_file import put_back
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program
 
 
 def script(parent: Parent, program: Program, path: Path, before: str | None) -> str:

@@ -8,28 +8,24 @@ scoreboard on the status page is as long as the limit.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Finding, Habits, Readings, Role
+from trimtab.core import Clock, Readings
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _apache_testbed
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_change import Change
-from trimtab.plants._apache_findings import findings, permitted
-from trimtab.plants._apache_place import place
-from trimtab.plants._apache_reload import Patience
-from trimtab.plants._apache_undo import script
 from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants.apache import edits, knobs, process, snippet
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.findings import permitted
+from trimtab.plants.apache.place import place
+from trimtab.plants.apache.reload import Patience
+from trimtab.plants.apache.undo import script
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
-
-HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
-"""A time that a client would recognise, and the lever that the evidence points at."""
 
 
 class Apache(OwnFilePlant):
@@ -65,7 +61,7 @@ class Apache(OwnFilePlant):
         self._directory = snippet_directory
         self._patience = patience or Patience()
         self._file: Path | None = None
-        super().__init__(attached, _apache_limits.knobs(attached.limits))
+        super().__init__(attached, knobs.knobs(attached.limits))
         status = ServerStatus(attached.status_url, clock)
         shared = shared_of(self.pid)
         self._sensors = (
@@ -75,7 +71,7 @@ class Apache(OwnFilePlant):
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock),)),
         )
-        self._settings = _apache_edits.settings(attached.config)
+        self._settings = edits.settings(attached.config)
 
     @staticmethod
     def attach(
@@ -98,7 +94,7 @@ class Apache(OwnFilePlant):
         if status_url is not None:
             ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
         chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
-        return Apache(clock, Attached(_apache_process.find(pid), status_url), chosen)
+        return Apache(clock, Attached(process.find(pid), status_url), chosen)
 
     @property
     def server(self) -> str:
@@ -136,7 +132,7 @@ class Apache(OwnFilePlant):
 
     def composed(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
-        return _apache_snippet.compose(values, before, self._start_servers(values))
+        return snippet.compose(values, before, self._start_servers(values))
 
     def change(self, path: Path, text: str | None) -> Change:
         """What brings a text for our file into force."""
@@ -144,7 +140,7 @@ class Apache(OwnFilePlant):
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        return _apache_edits.edits(self._apache.config, self._settings, knobs, self.set_to)
+        return edits.edits(self._apache.config, self._settings, knobs, self.set_to)
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
@@ -158,40 +154,7 @@ class Apache(OwnFilePlant):
         after every change.
         """
         threads = self._apache.limits.threads_per_child
-        running = len(_apache_process.generations(self._apache.parent, frozenset()).workers)
+        running = len(process.generations(self._apache.parent, frozenset()).workers)
         allowed = self._apache.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
         return max(1, min(running, wanted))
-
-
-def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an Apache."""
-    parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
-    parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
-
-
-def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
-    """The Apache that the command line names.
-
-    Raises:
-        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
-    """
-    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory)
-
-
-def probe() -> tuple[Finding, ...]:
-    """What can be done with each Apache that runs here."""
-    running = _apache_process.parents()
-    if not running:
-        return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)
-    return tuple(finding for parent in running for finding in findings(parent))
-
-
-PLANT = Apache
-testbed = _apache_testbed.testbed

@@ -8,11 +8,12 @@ from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import PlantGone, UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_status, _own_file
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_limits import knobs
-from trimtab.plants._apache_place import place
-from trimtab.plants._apache_process import Parent
+from trimtab.plants import _own_file
+from trimtab.plants.apache import status
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.knobs import knobs
+from trimtab.plants.apache.place import place
+from trimtab.plants.apache.process import Parent
 from trimtab.sensors import accept_queue, resources, server_status, shim
 
 
@@ -23,7 +24,7 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
         apache = Attached(parent)
     except UsageError as error:
         forbidden = "forbidden" in str(error) or "status page" in str(error)
-        return (Finding(subject, False, str(error), _apache_status.HOW_TO if forbidden else "see the reason"),)
+        return (Finding(subject, False, str(error), status.HOW_TO if forbidden else "see the reason"),)
     except (PlantGone, OSError) as error:
         return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
     limits = apache.limits

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
-from trimtab.plants import _apache_status
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_drain import drain
-from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Generations
-from trimtab.plants._apache_reload import Patience, reload
 from trimtab.plants._master import children
 from trimtab.plants._own_file import read, write
+from trimtab.plants.apache import status
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.drain import drain
+from trimtab.plants.apache.knobs import limits
+from trimtab.plants.apache.process import Generations
+from trimtab.plants.apache.reload import Patience, reload
 
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
@@ -137,13 +137,13 @@ class Change:
             raise ApplyRefused(f"Apache does not read {self.path}")
 
     def _make_room(self, limit: int) -> tuple[str, ...]:
-        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `_apache_drain`."""
+        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`."""
         apache = self.apache
         if apache.limits.mpm != "prefork":
             return ()
         shrinks = limit < apache.in_force["max_request_workers"]
-        board = _apache_status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
-        crowded = board is None or _apache_status.busy(board) > apache.in_force["max_request_workers"] / 2
+        board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
+        crowded = board is None or status.busy(board) > apache.in_force["max_request_workers"] / 2
         if not shrinks and not crowded:
             return ()
         left = 0
