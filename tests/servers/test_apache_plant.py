@@ -17,9 +17,10 @@ import pytest
 
 from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _master, _own_file
+from trimtab.plants import _own_file
 from trimtab.plants.apache import Apache, probe, process, snippet, status
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.reload import Patience
@@ -59,7 +60,7 @@ def busy(bed: Bed) -> int:
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
     workers = process.generations(process.find(bed.testbed.pid), frozenset()).workers
-    return sum(len(held & _master.descriptors(worker, "socket")) for worker in workers)
+    return sum(len(held & processes.descriptors(worker, "socket")) for worker in workers)
 
 
 def test_it_is_found_and_read(bed: Bed) -> None:
@@ -107,8 +108,8 @@ def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Be
 
 def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> None:
     apache = bed.attach()
-    for processes in (3, 1, 10):
-        apache.apply({"max_request_workers": processes * bed.threads})
+    for count in (3, 1, 10):
+        apache.apply({"max_request_workers": count * bed.threads})
     wanted = 10 * bed.threads
     # Apache itself adds one process a second in the first ten seconds after a reload.
     url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=14000")
@@ -248,9 +249,9 @@ def test_a_reload_by_somebody_else_just_before_ours_does_not_confuse_it(bed: Bed
     for delay_s in (0.0, 0.02, 0.05):
         os.kill(apache.pid, signal.SIGUSR1)
         time.sleep(delay_s)
-        processes = 9 + round(delay_s * 100)
-        apache.apply({"max_request_workers": processes * bed.threads})
-        assert running_limit(bed, processes * bed.threads)
+        limit = bed.threads * (9 + round(delay_s * 100))
+        apache.apply({"max_request_workers": limit})
+        assert running_limit(bed, limit)
     apache.restore()
 
 
@@ -386,7 +387,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         os.kill(apache.pid, signal.SIGTERM)
-        until(lambda: _master.start_of(apache.pid) is None, "the server did not end")
+        until(lambda: processes.start_of(apache.pid) is None, "the server did not end")
         with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
             apache.configuration()
         with pytest.raises(PlantGone):

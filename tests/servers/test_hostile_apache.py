@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import Bed, private
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import ApplyRefused, UsageError
-from trimtab.plants import _master
 from trimtab.plants.apache import Apache
 from trimtab.plants.apache import process as apache_process
 from trimtab.plants.apache.findings import findings
@@ -105,7 +105,7 @@ def real_apache(
     config.write_text("\n".join([*own, *modules, *lines, ""]))
     with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
         deadline = time.monotonic() + PATIENCE_S
-        while not _master.listeners(pid):
+        while not processes.listeners(pid):
             assert time.monotonic() < deadline, (his / "log").read_text()
             time.sleep(0.02)
         yield pid

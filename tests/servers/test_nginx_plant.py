@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from tests.servers._private_nginx import Bed, private
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _master
 from trimtab.plants.nginx import edits, probe
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
@@ -469,7 +469,7 @@ def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may
     process = subprocess.Popen([*HIS, program])
     try:
         deadline = time.monotonic() + 10
-        while _master.program_of(process.pid) != program and time.monotonic() < deadline:
+        while processes.program_of(process.pid) != program and time.monotonic() < deadline:
             time.sleep(0.02)
         with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
             Nginx.attach(SystemClock(), process.pid)
@@ -527,7 +527,7 @@ def test_a_server_that_ends_is_gone_and_its_files_are_put_back() -> None:
         nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 500})
         os.kill(bed.pid, signal.SIGTERM)
         deadline = time.monotonic() + 10
-        while _master.start_of(bed.pid) is not None and time.monotonic() < deadline:
+        while processes.start_of(bed.pid) is not None and time.monotonic() < deadline:
             time.sleep(0.02)
         with pytest.raises(PlantGone, match=f"pid {bed.pid}"):
             nginx.configuration()

@@ -17,11 +17,11 @@ import pytest
 from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants._master import start_of
 from trimtab.plants.php_fpm import probe, process
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.reload import Patience
+from trimtab.processes import start_of
 
 pytestmark = pytest.mark.server
 STATIC, DYNAMIC, ONDEMAND = range(3)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import processes
 from trimtab.errors import PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
-from trimtab.plants import _master
 from trimtab.plants.apache import process, status
 from trimtab.plants.apache.configuration import Origin, evaluate
 from trimtab.plants.apache.process import Parent, find
@@ -63,7 +63,7 @@ def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:
 def test_a_signal_goes_to_the_process_that_was_looked_at_and_to_no_later_one_with_its_id() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        started = _master.start_of(child.pid)
+        started = processes.start_of(child.pid)
         assert started is not None
         later = Parent(child.pid, started - 1, Path("/x"), (), os.geteuid())
         with pytest.raises(PlantGone):
@@ -109,8 +109,8 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert _master._address("0100007F") == "127.0.0.1"
-    assert _master._address("00000000000000000000000001000000") == "::1"
+    assert processes._address("0100007F:0050") == ("127.0.0.1", 80)
+    assert processes._address("00000000000000000000000001000000:0051") == ("::1", 81)
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:

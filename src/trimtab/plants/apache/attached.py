@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimtab.plants import _master
+from trimtab import processes
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Configuration, evaluate
@@ -48,10 +48,10 @@ class Attached:
         self._config = evaluate(self.origin)
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
-        self.listeners = _master.listeners(parent.pid)
+        self.listeners = processes.listeners(parent.pid)
         known = [status_url] if status_url else status.candidates(self._config, self.listeners)
         self.status_url = status.find(known, STATUS_PATIENCE_S)
-        self._pipes = _master.descriptors(parent.pid, "pipe")
+        self._pipes = processes.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
         self.notes: list[str] = []
@@ -79,7 +79,7 @@ class Attached:
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
-        self._pipes = _master.descriptors(self.parent.pid, "pipe")
+        self._pipes = processes.descriptors(self.parent.pid, "pipe")
         self.board = status.scoreboard(self.status_url, STATUS_PATIENCE_S)
         filed = values["max_request_workers"]
         if self.board is not None and not status.agrees(self.board, filed):
@@ -97,7 +97,7 @@ class Attached:
             PlantGone: it has ended.
         """
         self.parent.check()
-        pipes = _master.descriptors(self.parent.pid, "pipe")
+        pipes = processes.descriptors(self.parent.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
-from trimtab.plants._master import children
 from trimtab.plants._own_file import read, write
 from trimtab.plants.apache import status
 from trimtab.plants.apache.attached import Attached
@@ -16,6 +15,7 @@ from trimtab.plants.apache.drain import drain
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Generations
 from trimtab.plants.apache.reload import Patience, reload
+from trimtab.processes import children
 
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""

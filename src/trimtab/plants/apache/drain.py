@@ -17,12 +17,10 @@ as long as the last of them takes.
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 
+from trimtab import processes
 from trimtab.core import Clock
-from trimtab.plants import _master
 from trimtab.plants.apache import process, status
 from trimtab.plants.apache.process import Parent
 
@@ -62,20 +60,20 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
     """
     _started(parent, clock)
     workers = set(process.generations(parent, frozenset()).workers)
-    helpers = set(_master.children(parent.pid)) - workers
+    helpers = set(processes.children(parent.pid)) - workers
     places = {pid: place for pid, place in status.places(status_url, _PAGE_S).items() if pid in workers}
     keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
-        running = set(_master.children(parent.pid)) - helpers
+        running = set(processes.children(parent.pid)) - helpers
         if not noticed:
-            running = {child for child in running if _master.program_of(child) is not None}
+            running = {child for child in running if processes.program_of(child) is not None}
         keep &= running
         for child in sorted(running - keep):
             if child not in asked:
-                if _master.program_of(child) not in (parent.exe, None):
+                if processes.program_of(child) not in (parent.exe, None):
                     helpers.add(child)  # such as a log program that was started anew
                     continue
                 below = len(keep) + sum(1 for other in running & asked.keys() if places.get(other, 0) < limit)
@@ -96,8 +94,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
 
 def _started(parent: Parent, clock: Clock) -> None:
     """Waits until the parent has started what it starts within a second of a reload."""
-    starts = [_master.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
+    starts = [processes.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)
     if oldest is not None:
-        up_s = float(Path("/proc/uptime").read_text().split()[0])
-        clock.sleep(min(_START_S, _START_S - (up_s - oldest / os.sysconf("SC_CLK_TCK"))))
+        clock.sleep(min(_START_S, _START_S - (processes.uptime_s() - oldest / processes.TICKS_HZ)))

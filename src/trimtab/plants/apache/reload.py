@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
-from trimtab.plants._master import descriptors
 from trimtab.plants.apache.process import Generations, Parent, generations
+from trimtab.processes import descriptors
 
 _POLL_S = 0.02
 _QUIET_S = 5.0

@@ -11,8 +11,8 @@ import re
 import urllib.parse
 
 from trimtab.errors import UsageError
-from trimtab.plants._master import Listener
 from trimtab.plants.apache.configuration import Configuration
+from trimtab.processes import Listener
 
 HOW_TO = "load mod_status (a2enmod status) with '<Location /server-status> SetHandler server-status, Require local'"
 _MOST_BYTES = 8 << 20
