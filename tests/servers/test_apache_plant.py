@@ -321,12 +321,12 @@ def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
     apache, real = bed.attach(), _own_file.write
     bed.write("b.conf", "NoSuchDirective on\n")
 
-    def full(path: Path, text: str | None) -> None:
+    def full(path: Path, text: str | None, mode: int) -> None:
         if text is None:
             raise OSError(28, "No space left on device")
-        real(path, text)
+        real(path, text, mode)
 
-    monkeypatch.setattr("trimtab.plants.apache.change.write", full)
+    monkeypatch.setattr(_own_file, "write", full)
     with pytest.raises(ApplyFailed, match=r"NoSuchDirective.*could not be put back: No space"):
         apache.apply({"max_request_workers": 4 * bed.threads})
     assert bed.snippet.exists(), "so that 'trimtab runs undo' finds it"

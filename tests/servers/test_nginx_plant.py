@@ -24,6 +24,7 @@ from tests.servers._private_nginx import Bed, private
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, probe
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
@@ -178,7 +179,7 @@ def test_a_change_that_nginx_refuses_is_put_back(bed: Bed) -> None:
 def test_an_edit_at_the_very_moment_of_ours_is_not_overwritten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     nginx, written = bed.attach(), edits.written
 
-    def edited_meanwhile(*given: Any) -> edits.Texts:
+    def edited_meanwhile(*given: Any) -> Texts:
         texts = written(*given)
         bed.replace("gzip on;", "gzip off;")
         return texts

@@ -208,7 +208,7 @@ def test_what_was_edited_before_trimtab_came_and_not_loaded_is_not_brought_into_
 
 
 @pytest.mark.parametrize(
-    "point", ["change.Change._test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
+    "point", ["change.Change.test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
 )
 def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(bed: Bed, point: str) -> None:
     run = textwrap.dedent(f"""

@@ -7,14 +7,20 @@ looks at it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from trimtab.core import Clock
 from trimtab.errors import PlantGone, UsageError
 from trimtab.processes import Process, identify, parent_of, pids, program_of, start_of, user_of
 from trimtab.trust import printable
+
+_POLL_S = 0.02
+Seen = TypeVar("Seen")
+Kind = TypeVar("Kind", bound="Master")
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,58 @@ class Master:
         pairs = (item.decode(errors="surrogateescape").partition("=") for item in raw.split(b"\0") if b"=" in item)
         return {name: value for name, _, value in pairs}
 
+    def cwd(self) -> Path:
+        """Where it works, and where a relative path on its command line begins.
+
+        Raises:
+            UsageError: not permitted.
+            PlantGone: it has ended.
+        """
+        try:
+            return Path(os.readlink(f"/proc/{self.pid}/cwd"))
+        except OSError:
+            self.check()
+            raise self.not_permitted() from None
+
+    def awaited(self, clock: Clock, patience_s: float, look: Callable[[], Seen]) -> Seen:
+        """What `look` gives as soon as that holds, or else when the patience ends.
+
+        Args:
+            clock: for the wait.
+            patience_s: how long to wait, in seconds.
+            look: what to look at, again and again.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        deadline_s = clock.now_s() + patience_s
+        while not (seen := look()):
+            self.check()
+            if clock.now_s() > deadline_s:
+                break
+            clock.sleep(_POLL_S)
+        return seen
+
+    def undo_script(self, put_back: Iterable[str], test: Sequence[str], signal: str) -> str:
+        """A POSIX shell script: puts files back, checks the configuration, reloads.
+
+        Args:
+            put_back: the lines that put the files back.
+            test: the command that checks the configuration.
+            signal: what makes it reload, such as "USR1".
+        """
+        lines = (
+            "#!/bin/sh",
+            f"# Undoes what trimtab did to {self.title} (pid {self.pid}).",
+            "set -e",
+            *put_back,
+            f"cd / && {shlex.join(test)}",
+            "# Another program may have been given this process id since.",
+            f'[ "$(readlink /proc/{self.pid}/exe)" = {shlex.quote(str(self.exe))} ]',
+            f"kill -{signal} {self.pid}",
+        )
+        return "".join(f"{line}\n" for line in lines)
+
     def signal(self, number: int) -> None:
         """Sends it a signal; 0 only asks whether that is permitted.
 
@@ -100,9 +158,6 @@ class Master:
         found = identify(pid)
         if found is not None and parent_of(pid) == self.pid:
             found.send(number)
-
-
-Kind = TypeVar("Kind", bound=Master)
 
 
 def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:

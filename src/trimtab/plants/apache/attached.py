@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from trimtab import processes
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Parent
-from trimtab.plants.apache.program import Program, Verdict
+from trimtab.plants.apache.program import Program
 
 STATUS_PATIENCE_S = 2.0
 
@@ -24,7 +22,7 @@ class Attached:
         status_url: its status page; None to look for it.
 
     Attributes:
-        parent: as given.
+        master: that process.
         program: its program with what it was started with.
         origin: where the evaluation of its configuration starts.
         limits: the limits of this installation, with the values in force at the start.
@@ -39,9 +37,9 @@ class Attached:
     """
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
-        self.parent = parent
+        self.master = parent
         vet(parent)
-        self.program = Program.of(parent, _cwd(parent))
+        self.program = Program.of(parent)
         vet(parent)
         self.origin = self.program.origin()
         same_files(parent, [self.origin.config_file])
@@ -72,14 +70,14 @@ class Attached:
             UsageError: somebody else could, or the program cannot be run.
             PlantGone: it has ended.
         """
-        vet(self.parent)
+        vet(self.master)
         self._config = evaluate(self.origin)
         return self.program.test(self._config.variables)
 
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
-        self._pipes = processes.descriptors(self.parent.pid, "pipe")
+        self._pipes = processes.descriptors(self.master.pid, "pipe")
         self.board = status.scoreboard(self.status_url, STATUS_PATIENCE_S)
         filed = values["max_request_workers"]
         if self.board is not None and not status.agrees(self.board, filed):
@@ -96,8 +94,8 @@ class Attached:
         Raises:
             PlantGone: it has ended.
         """
-        self.parent.check()
-        pipes = processes.descriptors(self.parent.pid, "pipe")
+        self.master.check()
+        pipes = processes.descriptors(self.master.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 
@@ -127,11 +125,3 @@ class Attached:
                 "a 500 (AH10246)"
             )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]
-
-
-def _cwd(parent: Parent) -> Path:
-    """Where a relative -d starts: the directory in which Apache was started, as far as it can be known."""
-    try:
-        return Path(os.readlink(f"/proc/{parent.pid}/cwd"))
-    except OSError:
-        return Path("/")

@@ -56,7 +56,7 @@ def findings(parent: Parent) -> tuple[Finding, ...]:
 
 def _sensors(apache: Attached) -> tuple[Finding, ...]:
     """What its sensors can say."""
-    clock, pid = SystemClock(), apache.parent.pid
+    clock, pid = SystemClock(), apache.master.pid
     queues = accept_queue.probe(apache.listeners, pid, clock)
     found = (*queues, *resources.probe(pid), *server_status.probe(apache.status_url, clock))
     shared = shared_of(pid)
@@ -70,4 +70,4 @@ def permitted(apache: Attached) -> None:
         UsageError: not by us.
         PlantGone: it has ended.
     """
-    apache.parent.signal(0)
+    apache.master.signal(0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trimtab.core import Clock, Readings
 from trimtab.gate.server import shared_of
+from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import edits, knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
@@ -20,7 +21,6 @@ from trimtab.plants.apache.change import Change
 from trimtab.plants.apache.findings import permitted
 from trimtab.plants.apache.place import place
 from trimtab.plants.apache.reload import Patience
-from trimtab.plants.apache.undo import script
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
@@ -54,7 +54,7 @@ class Apache(OwnFilePlant):
         patience: Patience | None = None,
     ) -> None:
         self.clock = clock
-        self.pid = attached.parent.pid
+        self.pid = attached.master.pid
         self.status_url = attached.status_url
         self.listeners = attached.listeners
         self._apache = attached
@@ -136,7 +136,7 @@ class Apache(OwnFilePlant):
 
     def change(self, path: Path, text: str | None) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._apache, self.clock, self._patience, path, text)
+        return Change(self._apache, self.clock, {path: text}, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
@@ -144,7 +144,8 @@ class Apache(OwnFilePlant):
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        return script(self._apache.parent, self._apache.program, path, before)
+        apache = self._apache
+        return apache.master.undo_script([put_back(path, before)], apache.program.shell_test, "USR1")
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
         """Processes that the reload shall start at once: as many as run now, if the limit allows them.
@@ -154,7 +155,7 @@ class Apache(OwnFilePlant):
         after every change.
         """
         threads = self._apache.limits.threads_per_child
-        running = len(process.generations(self._apache.parent, frozenset()).workers)
+        running = len(process.generations(self._apache.master, frozenset()).workers)
         allowed = self._apache.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
         return max(1, min(running, wanted))

@@ -14,7 +14,6 @@ from trimtab.errors import ApplyFailed
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.processes import descriptors
 
-_POLL_S = 0.02
 _QUIET_S = 5.0
 
 
@@ -49,51 +48,22 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
         UsageError: not permitted.
     """
     parent.check()
-    before = _quiet(parent, clock)
+    # In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that
+    # never looks quiet, because it holds pipes of its own, is taken as it is.
+    before = parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
     parent.signal(signal.SIGUSR1)
-    fresh = _new_pipes(parent, before, clock, patience.reload_s)
-    deadline = clock.now_s() + patience.serve_s
-    while True:
-        seen = generations(parent, fresh)
-        if seen.workers:
-            break
-        parent.check()
-        if clock.now_s() > deadline:
-            if seen.old:  # they hold all the places until their requests are done
-                return seen
-            raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
-        clock.sleep(_POLL_S)
-    deadline = clock.now_s() + patience.drain_s
-    while seen.old and clock.now_s() < deadline:
-        clock.sleep(_POLL_S)
-        parent.check()
-        seen = generations(parent, fresh)
+    fresh = parent.awaited(clock, patience.reload_s, lambda: descriptors(parent.pid, "pipe") - before)
+    if not fresh:
+        raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
+    if parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers):
+        parent.awaited(clock, patience.drain_s, lambda: not generations(parent, fresh).old)
+    seen = generations(parent, fresh)
+    if not seen.workers and not seen.old:  # the old ones hold all the places until their requests are done
+        raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
     return seen
 
 
-def _quiet(parent: Parent, clock: Clock) -> frozenset[str]:
-    """The pipes of the present generation, once a reload by somebody else that is under way has ended.
-
-    In the middle of a reload Apache holds no pipe and may miss a second signal. A parent that never looks quiet,
-    because it holds pipes of its own, is taken as it is.
-    """
-    deadline = clock.now_s() + _QUIET_S
-    while True:
-        pipes = descriptors(parent.pid, "pipe")
-        if (pipes and generations(parent, pipes).workers) or clock.now_s() > deadline:
-            return pipes
-        parent.check()
-        clock.sleep(_POLL_S)
-
-
-def _new_pipes(parent: Parent, before: frozenset[str], clock: Clock, patience_s: float) -> frozenset[str]:
-    """The pipes of the new generation, once the parent has read its configuration again."""
-    deadline = clock.now_s() + patience_s
-    while True:
-        fresh = descriptors(parent.pid, "pipe") - before
-        if fresh:
-            return fresh
-        parent.check()
-        if clock.now_s() > deadline:
-            raise ApplyFailed(f"Apache did not reload within {patience_s:g} s of SIGUSR1")
-        clock.sleep(_POLL_S)
+def _quiet(parent: Parent) -> frozenset[str]:
+    """The pipes of the present generation; none while a reload is under way."""
+    pipes = descriptors(parent.pid, "pipe")
+    return pipes if pipes and generations(parent, pipes).workers else frozenset()

@@ -9,13 +9,14 @@ from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.gate.server import shared_of
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
 from trimtab.plants.nginx.places import chosen, places
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
-from trimtab.plants.nginx.program import Program, Verdict
+from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from trimtab.errors import OperatorEdit
 from trimtab.plants import _own_file
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.configuration import Configuration
-from trimtab.plants.nginx.edits import Texts, is_kept
+from trimtab.plants.nginx.edits import is_kept
 from trimtab.plants.nginx.knobs import set_by, value_of
 from trimtab.plants.nginx.places import Place
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, process
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
-from trimtab.plants.nginx.edits import Texts
 from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, chosen
@@ -247,4 +247,4 @@ class Nginx(Plant):
         return script(self._nginx, self._ledger.places)
 
     def _change(self, texts: Texts) -> Change:
-        return Change(self._nginx, self.clock, self._patience, texts)
+        return Change(self._nginx, self.clock, texts, self._patience)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
-from trimtab.plants.php_fpm.program import Program, Verdict
+from trimtab.plants.php_fpm.program import Program
 
 _PAGE_PATIENCE_S = 2.0
 CLEAN = "process_control_timeout"

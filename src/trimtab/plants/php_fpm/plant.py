@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Readings
+from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.php_fpm import knobs, process, snippet
 from trimtab.plants.php_fpm.attached import Attached
@@ -20,7 +21,6 @@ from trimtab.plants.php_fpm.findings import notes, permitted, queue_of
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.response import derived
 from trimtab.plants.php_fpm.status import PoolStatus
-from trimtab.plants.php_fpm.undo import script
 from trimtab.sensors.resources import Resources
 
 
@@ -143,7 +143,7 @@ class PhpFpm(OwnFilePlant):
 
     def change(self, path: Path, text: str | None) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._fpm, self.clock, self._patience, path, text)
+        return Change(self._fpm, self.clock, {path: text}, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
@@ -153,4 +153,4 @@ class PhpFpm(OwnFilePlant):
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        return script(self._fpm.master, self._fpm.program, path, before)
+        return self._fpm.master.undo_script([put_back(path, before)], self._fpm.program.argv, "USR2")

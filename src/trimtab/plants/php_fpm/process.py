@@ -8,7 +8,6 @@ any more that it held beside the listening ones (`fpm_signals_init_main` in sapi
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -31,7 +30,7 @@ class FpmMaster(Master):
         """Its configuration, from its title; a relative path begins where the master was started."""
         found = _TITLE.match(" ".join(self.argv))
         path = Path(found[1] if found else "")
-        return path if path.is_absolute() else Path(os.readlink(f"/proc/{self.pid}/cwd")) / path
+        return path if path.is_absolute() else self.cwd() / path
 
     def workers(self, pool: str) -> tuple[int, ...]:
         """The running workers of a pool."""
