@@ -475,7 +475,7 @@ def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may
         with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
             Nginx.attach(SystemClock(), process.pid)
         said = [f for f in probe() if f.subject == f"nginx pid {process.pid}"]
-        assert [(f.usable, f.enable) for f in said] == [(False, "run trimtab as that user")]
+        assert [(f.usable, f.detail.partition(": ")[2]) for f in said] == [(False, "run trimtab as that user")]
         assert not marker.exists()
     finally:
         process.kill()

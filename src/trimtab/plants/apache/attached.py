@@ -11,8 +11,6 @@ from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.program import Program
 
-STATUS_PATIENCE_S = 2.0
-
 
 class Attached:
     """The reading half of the plant.
@@ -48,7 +46,7 @@ class Attached:
         self.limits = limits(self._config)
         self.listeners = processes.listeners(parent.pid)
         known = [status_url] if status_url else status.candidates(self._config, self.listeners)
-        self.status_url = status.find(known, STATUS_PATIENCE_S)
+        self.status_url = status.find(known)
         self._pipes = processes.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
@@ -78,7 +76,7 @@ class Attached:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
         self._pipes = processes.descriptors(self.master.pid, "pipe")
-        self.board = status.scoreboard(self.status_url, STATUS_PATIENCE_S)
+        self.board = status.scoreboard(self.status_url)
         filed = values["max_request_workers"]
         if self.board is not None and not status.agrees(self.board, filed):
             self.notes.append(
@@ -118,7 +116,7 @@ class Attached:
             places = ", ".join(self.limits.vhost_keep_alive)
             self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {places}")
         if not self.limits.keep_alive:
-            self.notes.append("KeepAlive is Off, so KeepAliveTimeout has no effect and is not a knob here")
+            self.notes.append("KeepAlive is Off, so KeepAliveTimeout is not a knob here: 'KeepAlive On' makes it one")
         if "cgid_module" in self._config.modules:
             self.notes.append(
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "

@@ -28,7 +28,6 @@ _POLL_S = 0.002
 _START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
-_PAGE_S = 2.0
 _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
@@ -61,7 +60,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
     _started(parent, clock)
     workers = set(process.generations(parent, frozenset()).workers)
     helpers = set(processes.children(parent.pid)) - workers
-    places = {pid: place for pid, place in status.places(status_url, _PAGE_S).items() if pid in workers}
+    places = {pid: place for pid, place in status.places(status_url).items() if pid in workers}
     keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0

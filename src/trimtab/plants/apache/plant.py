@@ -18,7 +18,6 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import edits, knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
-from trimtab.plants.apache.findings import permitted
 from trimtab.plants.apache.place import place
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors._eq1 import eq1
@@ -102,6 +101,11 @@ class Apache(OwnFilePlant):
         return f"Apache {'.'.join(map(str, self._apache.origin.version))} {self._apache.limits.mpm}"
 
     @property
+    def config_file(self) -> Path:
+        """Its main configuration file."""
+        return self._apache.origin.config_file
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this Apache, one line each."""
         return tuple(self._apache.notes)
@@ -128,7 +132,7 @@ class Apache(OwnFilePlant):
             UsageError: not by us.
             PlantGone: it has ended.
         """
-        permitted(self._apache)
+        self._apache.master.signal(0)
 
     def composed(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

@@ -6,17 +6,17 @@ more for each place beyond them that is not free (modules/generators/mod_status.
 
 from __future__ import annotations
 
-import http.client
 import re
-import urllib.parse
 
-from trimtab.errors import UsageError
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.apache.configuration import Configuration
 from trimtab.processes import Listener
+from trimtab.sensors._polled_page import PolledPage, ask
+from trimtab.sensors._status_page import answer
+from trimtab.sensors.server_status import ServerStatus
 
-HOW_TO = "load mod_status (a2enmod status) with '<Location /server-status> SetHandler server-status, Require local'"
-_MOST_BYTES = 8 << 20
-"""Far more than the page of the largest server: a worker that was broken into could send for ever."""
+_PATIENCE_S = 2.0
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
 
 
@@ -41,53 +41,32 @@ def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) ->
     return [f"http://{host}{path}" for path in dict.fromkeys([*paths, "/server-status"]) for host in hosts]
 
 
-def fields(url: str, patience_s: float) -> dict[str, str]:
-    """The lines of the status page in its machine-readable form, by their label.
-
-    Args:
-        url: its address; a query is left out.
-        patience_s: time to wait for a reply, in seconds.
-
-    Raises:
-        UsageError: it is off, forbidden, or not Apache's; the message says how to turn it on.
-        TimeoutError: the server did not reply in time.
-    """
-    status, text = _get(f"{url.partition('?')[0]}?auto", patience_s)
-    if status in (401, 403):
-        raise UsageError(f"the status page {url} is forbidden ({status}): allow it with 'Require local'")
-    found = {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
-    if status != 200 or "Scoreboard" not in found:
-        raise UsageError(f"no status page at {url} ({status}): {HOW_TO}")
-    return found
-
-
-def find(urls: list[str], patience_s: float) -> str:
+def find(urls: list[str]) -> str:
     """The first address at which there is a status page; else the first that is too busy to reply in time.
 
     Raises:
         UsageError: there is none; the message says how to turn it on.
     """
-    problems, slow = [], []
-    for url in (u if "?" in u else f"{u}?auto" for u in urls):
+    problems, slow = list[str](), ""
+    for url in urls:
         try:
-            fields(url, patience_s)
-        except TimeoutError:
-            slow.append(url)
-        except UsageError as error:
-            problems.append(str(error))
-        else:
-            return url
+            if ask(ServerStatus(url, SystemClock(), _PATIENCE_S)) is not None:
+                return url
+            slow = slow or url
+        except (NotMeasured, UsageError) as error:
+            problems.append(str(error) if url in str(error) else f"no status page at {url}: {error}")
     if slow:
-        return slow[0]
-    raise UsageError(next((p for p in problems if "forbidden" in p), problems[0] if problems else f"none: {HOW_TO}"))
+        return slow
+    raise UsageError(next((one for one in problems if "allow it" in one), (problems or ["it listens nowhere"])[0]))
 
 
-def scoreboard(url: str, patience_s: float) -> str | None:
+def scoreboard(url: str, patience_s: float = _PATIENCE_S) -> str | None:
     """One character per place for a worker; None when the page does not reply in time or is not there."""
     try:
-        return fields(url, patience_s)["Scoreboard"]
-    except (TimeoutError, UsageError):
+        page = ask(ServerStatus(url, SystemClock(), patience_s))
+    except NotMeasured:
         return None
+    return None if page is None else page.text.get("Scoreboard")
 
 
 def busy(board: str) -> int:
@@ -100,36 +79,25 @@ def agrees(board: str, limit: int) -> bool:
     return len(board) >= limit and "." not in board[limit:]
 
 
-def places(url: str, patience_s: float) -> dict[int, int]:
+class _Places(PolledPage[dict[int, int]]):
+    """The page for people: process id to the number of its place; nothing where ExtendedStatus is off."""
+
+    def understood(self, reply: bytes) -> dict[int, int]:
+        """What a whole reply says.
+
+        Raises:
+            NotMeasured: it is no HTTP.
+        """
+        rows = re.findall(rb"<b>(\d+)-\d+</b></td><td>(\d+)</td>", answer(reply, self.url)[2])
+        return {int(pid): int(place) for place, pid in rows}
+
+
+def places(url: str) -> dict[int, int]:
     """Process id to the number of its place, of the processes that the page for people lists.
 
     Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
     """
     try:
-        status, text = _get(url.partition("?")[0], patience_s)
-    except (TimeoutError, UsageError):
+        return ask(_Places(url, SystemClock(), _PATIENCE_S)) or {}
+    except NotMeasured:
         return {}
-    rows = re.findall(r"<b>(\d+)-\d+</b></td><td>(\d+)</td>", text) if status == 200 else []
-    return {int(pid): int(place) for place, pid in rows}
-
-
-def _get(url: str, patience_s: float) -> tuple[int, str]:
-    """Status code and body of a page.
-
-    Raises:
-        UsageError: it cannot be fetched.
-        TimeoutError: the server did not reply in time.
-    """
-    parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=patience_s)
-    try:
-        query = f"?{parts.query}" if parts.query else ""
-        connection.request("GET", f"{parts.path or '/'}{query}", headers={"Connection": "close"})
-        reply = connection.getresponse()
-        return reply.status, reply.read(_MOST_BYTES).decode(errors="replace")
-    except TimeoutError:
-        raise
-    except (OSError, http.client.HTTPException) as error:
-        raise UsageError(f"no status page at {url}: {error}") from None
-    finally:
-        connection.close()

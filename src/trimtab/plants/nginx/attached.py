@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.gate.server import shared_of
+from trimtab.plants import _own_file
 from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
-from trimtab.plants.nginx import status
+from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
-from trimtab.plants.nginx.places import chosen, places
+from trimtab.plants.nginx.places import NAME, chosen, places
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
@@ -112,6 +114,20 @@ class Attached:
             self.notes += [note] if note not in self.notes else []
             values["worker_processes"] = len(now)
         self._workers, self.in_force = now, values
+
+    def permitted(self, paths: Iterable[Path]) -> None:
+        """Makes sure that nginx may be signalled and these files written.
+
+        Args:
+            paths: our own files, or the operator's that are to be edited.
+
+        Raises:
+            UsageError: not by us, or what stands there is not ours.
+            PlantGone: it has ended.
+        """
+        self.master.signal(0)
+        for path in paths:
+            _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
     def refresh(self) -> None:
         """Reads what is in force again, if somebody has reloaded nginx since.

@@ -17,7 +17,6 @@ from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, process
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
-from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
@@ -129,7 +128,7 @@ class Nginx(Plant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        permitted(self._nginx, [place.path for place in self._ledger.places.values()])
+        self._nginx.permitted(place.path for place in self._ledger.places.values())
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change: its values, who else has set them, whether it may be made, and the configuration as it is.

@@ -17,11 +17,12 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.php_fpm import knobs, process, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
-from trimtab.plants.php_fpm.findings import notes, permitted, queue_of
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.response import derived
-from trimtab.plants.php_fpm.status import PoolStatus
+from trimtab.plants.php_fpm.status import PoolStatus, endpoint
+from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
+from trimtab.sensors.unix_queue import UnixQueue
 
 
 class PhpFpm(OwnFilePlant):
@@ -39,6 +40,7 @@ class PhpFpm(OwnFilePlant):
         pid: process id of the master.
         pool: the pool's name.
         listen: where the pool listens.
+        status_page: where its status page is.
     """
 
     name = "php-fpm"
@@ -55,6 +57,7 @@ class PhpFpm(OwnFilePlant):
         self.pid = attached.master.pid
         self.pool = attached.pool
         self.listen = attached.listen
+        self.status_page = attached.place
         self._fpm = attached
         self._directory = snippet_directory
         self._patience = patience or Patience()
@@ -63,7 +66,7 @@ class PhpFpm(OwnFilePlant):
         super().__init__(attached, knobs.knobs(attached.loaded, attached.pool))
         self._first = attached.loaded
         status = PoolStatus(attached.place, clock, lambda: queue.length())
-        queue = queue_of(attached, clock, status)
+        queue = _queue_of(attached, clock, status)
         self._sensors = (queue, Resources(self.pid, clock), status)
 
     @staticmethod
@@ -95,7 +98,7 @@ class PhpFpm(OwnFilePlant):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this FPM, one line each."""
-        return notes(self._fpm)
+        return self._fpm.notes()
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law."""
@@ -123,9 +126,8 @@ class PhpFpm(OwnFilePlant):
             UsageError: it could not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        permitted(
-            self._fpm, self._accept_lost
-        )  # also where our own file was not loaded yet: an earlier run was killed
+        # Also where our own file was not loaded yet: an earlier run was killed.
+        self._fpm.permitted(self._accept_lost)
         super().check_permissions()
 
     def permitted(self) -> None:
@@ -135,7 +137,7 @@ class PhpFpm(OwnFilePlant):
             UsageError: it may not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        permitted(self._fpm, self._accept_lost, self.place())
+        self._fpm.permitted(self._accept_lost, self.place())
 
     def composed(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
@@ -154,3 +156,11 @@ class PhpFpm(OwnFilePlant):
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
         return self._fpm.master.undo_script([put_back(path, before)], self._fpm.program.argv, "USR2")
+
+
+def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | AcceptQueue:
+    """The sensor of the pool's listen queue."""
+    _, address = endpoint(fpm.listen)
+    if isinstance(address, str):
+        return UnixQueue(address, clock, fpm.master.pid, visitor.ours)
+    return AcceptQueue([address], clock, fpm.master.pid, visitor, ours=visitor.ours)
