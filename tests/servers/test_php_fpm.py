@@ -286,7 +286,7 @@ def test_a_pool_in_the_main_file_after_the_include_has_the_last_word_and_that_is
         main = bed.testbed.config_file
         main.write_text(main.read_text() + "[www]\npm.max_children = 4\n")
         bed.restart_pool()
-        with pytest.raises(ApplyRefused, match=r"would have the last word.*its last line"):
+        with pytest.raises(ApplyRefused, match=r"would have the last word.*is the last line of"):
             bed.attach().apply({"max_children": 6})
 
 

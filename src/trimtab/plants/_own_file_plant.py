@@ -1,49 +1,23 @@
 """A plant that is steered by one file of trimtab's own and by reloads: what is the same for every such server.
 
-It remembers what was there before the first change, what it wrote and what that set; it changes in two phases, stands
-a knob down that somebody else has set, and undoes what it, or an earlier run that was killed, has done.
+It remembers what was there before the first change, what it wrote and what that set, and undoes what it, or an
+earlier run that was killed, has done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
-from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.core import Knob, Prepared
+from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._change import Change, Server
+from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.trust import printable
-
-
-class Server(Protocol):
-    """The running server."""
-
-    @property
-    def in_force(self) -> Mapping[str, int]:
-        """Knob to value."""
-        ...
-
-    def refresh(self) -> None:
-        """Notices what others have done to it.
-
-        Raises:
-            PlantGone: it has ended.
-        """
-        ...
-
-
-class Change(Protocol):
-    """A new text for our file."""
-
-    def bring(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Brings it into force, or puts everything back; gives what the user should know."""
-        ...
-
-    def undo(self) -> None:
-        """Puts it in place even where the server then refuses its configuration, which is said."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +54,7 @@ class _Texts:
     found: str | None
 
 
-class OwnFilePlant(Plant):
+class OwnFilePlant(ReloadedPlant):
     """The base of such plants.
 
     Args:
@@ -89,21 +63,18 @@ class OwnFilePlant(Plant):
     """
 
     def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
-        self._server = server
-        self._knobs = {knob.name: knob for knob in knobs}
+        super().__init__(server, knobs)
         self._standing = _Standing()
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
-        self._sensors: tuple[Sensor, ...] = ()
 
+    @abstractmethod
     def place(self) -> Path:
         """Where our file is, or is to be.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def permitted(self) -> None:
         """Makes sure that the server may be reloaded.
 
@@ -111,56 +82,34 @@ class OwnFilePlant(Plant):
             UsageError: it may not, or not without harm.
             PlantGone: it has ended.
         """
-        raise NotImplementedError
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    @abstractmethod
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file that sets these values, and remembers what was there before."""
-        raise NotImplementedError
 
-    def change(self, path: Path, text: str | None) -> Change:
+    @abstractmethod
+    def change(self, path: Path, text: str | None) -> Change[Any]:
         """What brings a text for our file into force; None has it gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file, and what was found."""
-        raise NotImplementedError
 
+    @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        raise NotImplementedError
+
+    def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set: all of them where our file was edited."""
+        written = self._standing.written
+        if written is not None and (edit := _edit(self.place(), written)):
+            return dict.fromkeys(self._knobs, edit)
+        return self.edits({*knobs, *self.set_to})
 
     @property
     def set_to(self) -> Mapping[str, int]:
         """Knob to the value that our file sets."""
         return self._standing.values or {}
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that can be moved here, with the domains that hold for this installation."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors that work here."""
-        return self._sensors
-
-    def close(self) -> None:
-        """Gives back the sensors, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
-
-    def configuration(self) -> Configuration:
-        """What is in force now.
-
-        Raises:
-            OperatorEdit: somebody else has set a knob of ours; said once for each.
-            PlantGone: the server has ended.
-        """
-        self._server.refresh()
-        self._look_for_edits(self.set_to)
-        for knob, message in self._down.items():
-            if knob in self.set_to and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, message)
-        return {knob: self._server.in_force[knob] for knob in self._knobs}
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.
@@ -172,50 +121,22 @@ class OwnFilePlant(Plant):
         self.permitted()
         _own_file.writable(self.place(), self._standing.written)
 
-    def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Checks a change, and composes what our file is to hold; nothing is touched.
+    def composed(self, values: Mapping[str, int]) -> _Texts:
+        """What our file is to hold.
 
         Raises:
-            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
-            OperatorEdit: somebody else has set one of the knobs.
-            PlantGone: the server has ended.
+            UsageError: it cannot be read.
         """
-        wanted, standing = self.validated(changes), self._standing
-        try:
-            self._server.refresh()
-            self._look_for_edits({*wanted, *self.set_to})
-            for knob in wanted:
-                if knob in self._down:
-                    self._told.add(knob)
-                    raise OperatorEdit(knob, self._down[knob])
-            now = {knob: self._server.in_force[knob] for knob in wanted}
-            if now == wanted:
-                return Prepared(wanted, now)
-            if why := self.objection({**self._server.in_force, **wanted}):
-                raise ApplyRefused(why)
-            self.check_permissions()
-            path = self.place()
-            found = _own_file.read(path) if standing.written is None else standing.original
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
-        values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
-        return Prepared(wanted, now, _Texts(path, self.composed(values, found), values, standing, found))
+        path, standing = self.place(), self._standing
+        found = _own_file.read(path) if standing.written is None else standing.original
+        return _Texts(path, self.text(values, found), values, standing, found)
 
-    def commit(self, prepared: Prepared) -> Applied:
-        """Brings a prepared change into force by one reload: all of it or nothing.
-
-        Raises:
-            ApplyRefused: the server does not accept it; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            PlantGone: the server has ended.
-        """
-        texts: _Texts | None = prepared.detail
-        if texts is None:
-            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
-        started_s = self.clock.now_s()
+    def bring(self, prepared: Prepared) -> tuple[str, ...]:
+        """Writes our file and reloads, or puts everything back."""
+        texts: _Texts = prepared.detail
         notes = self.change(texts.path, texts.text).bring(texts.values)
         self._standing = _Standing(texts.found, texts.text, texts.values)
-        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+        return notes
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was committed, by one more reload; one that was only prepared touched nothing.
@@ -280,14 +201,6 @@ class OwnFilePlant(Plant):
             path, _own_file.before_all(now) if self._standing.written is None else self._standing.original
         )
 
-    def _look_for_edits(self, knobs: Iterable[str]) -> None:
-        """Stands down the knobs that somebody else has set."""
-        written = self._standing.written
-        if written is not None and (edit := _edit(self.place(), written)):
-            self._down |= dict.fromkeys(self._knobs, edit)
-            return
-        self._down |= self.edits(knobs)
-
 
 def _edit(path: Path, *ours: str | None) -> str:
     """What somebody else has done to our file; empty when it holds one of our texts."""
@@ -296,3 +209,41 @@ def _edit(path: Path, *ours: str | None) -> str:
     except UsageError as error:
         return f"{error}; trimtab leaves it alone now"
     return "" if text in ours else _own_file.taken_over(path, text)
+
+
+def first_place(
+    directories: Sequence[Path], chosen: Path | None, name: str, hindrance: Callable[[Path], str], mend: str
+) -> Path:
+    """The path for our file: in the first directory in which it would take effect.
+
+    Args:
+        directories: those that are included, best first.
+        chosen: the one that the user named; None for any.
+        name: of our file.
+        hindrance: why a file of ours at this path would not take effect; empty when it would.
+        mend: what to say would give it a place.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = [one for one in directories if chosen is None or one.resolve() == chosen.resolve()]
+    reasons = [] if found else [f"{chosen} is not included" if chosen else "no directory is included"]
+    for directory in found:
+        if not (reason := hindrance(directory / name)):
+            return directory / name
+        reasons.append(f"in {directory} {reason}")
+    raise UsageError(f"no place for trimtab's settings ({'; '.join(reasons)}): {mend}")
+
+
+def edited(knob: str, before: Sequence[tuple[Any, ...]], now: Sequence[tuple[Any, ...]]) -> str:
+    """What to say where somebody else has set a knob; empty where nobody has.
+
+    Args:
+        knob: its name.
+        before: each of its settings outside of our file when trimtab attached, the file first.
+        now: the same as it is now.
+    """
+    if before == now:
+        return ""
+    touched = (*(one for one in now if one not in before), *(one for one in before if one not in now), *now)
+    return f"{knob} was edited in {touched[0][0]}; trimtab leaves it alone now"

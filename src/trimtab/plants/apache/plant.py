@@ -15,10 +15,9 @@ from trimtab.core import Clock, Readings
 from trimtab.gate.server import shared_of
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
-from trimtab.plants.apache import edits, knobs, process, snippet
+from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
-from trimtab.plants.apache.place import place
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -70,7 +69,7 @@ class Apache(OwnFilePlant):
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock),)),
         )
-        self._settings = edits.settings(attached.config)
+        self._settings = snippet.settings(attached.config)
 
     @staticmethod
     def attach(
@@ -122,7 +121,7 @@ class Apache(OwnFilePlant):
         """
         if self._file is None:
             values = {knob: self._apache.in_force[knob] for knob in self._knobs}
-            self._file = place(self._apache.origin, self._apache.config, self._directory, values)
+            self._file = snippet.place(self._apache.origin, self._apache.config, self._directory, values)
         return self._file
 
     def permitted(self) -> None:
@@ -134,7 +133,7 @@ class Apache(OwnFilePlant):
         """
         self._apache.master.signal(0)
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
         return snippet.compose(values, before, self._start_servers(values))
 
@@ -144,7 +143,7 @@ class Apache(OwnFilePlant):
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        return edits.edits(self._apache.config, self._settings, knobs, self.set_to)
+        return snippet.edits(self._apache.config, self._settings, knobs, self.set_to)
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""

@@ -139,7 +139,7 @@ class PhpFpm(OwnFilePlant):
         """
         self._fpm.permitted(self._accept_lost, self.place())
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
         return snippet.compose(self.pool, values, before)
 
