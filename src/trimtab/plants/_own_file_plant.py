@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trimtab.core import Knob, Prepared
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
-from trimtab.plants._change import Change, Server
+from trimtab.plants._change import Server
 from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.trust import printable
 
@@ -32,26 +32,7 @@ class _Standing:
 
     original: str | None = None
     written: str | None = None
-    values: Mapping[str, int] | None = None
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """What a prepared change needs to be committed and rolled back.
-
-    Args:
-        path: our file.
-        text: what it is to hold.
-        values: knob to the value that it sets.
-        standing: what stood before.
-        found: what was in the file's place before our first change.
-    """
-
-    path: Path
-    text: str
-    values: Mapping[str, int]
-    standing: _Standing
-    found: str | None
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
 class OwnFilePlant(ReloadedPlant):
@@ -60,15 +41,21 @@ class OwnFilePlant(ReloadedPlant):
     Args:
         server: the running server.
         knobs: its knobs.
+        directory: where our file shall go; None to look for a place.
     """
 
-    def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
+    def __init__(self, server: Server, knobs: Iterable[Knob], directory: Path | None) -> None:
         super().__init__(server, knobs)
+        self._directory = directory
+        self._file: Path | None = None
         self._standing = _Standing()
 
     @abstractmethod
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
+
+        Args:
+            directory: the one that the user named; None for any.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -88,16 +75,21 @@ class OwnFilePlant(ReloadedPlant):
         """The text of our file that sets these values, and remembers what was there before."""
 
     @abstractmethod
-    def change(self, path: Path, text: str | None) -> Change[Any]:
-        """What brings a text for our file into force; None has it gone."""
-
-    @abstractmethod
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file, and what was found."""
 
     @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
+
+    def place(self) -> Path:
+        """Where our file is, or is to be.
+
+        Raises:
+            UsageError: there is no place where it would take effect.
+        """
+        self._file = self._file or self.find_place(self._directory)
+        return self._file
 
     def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set: all of them where our file was edited."""
@@ -109,7 +101,7 @@ class OwnFilePlant(ReloadedPlant):
     @property
     def set_to(self) -> Mapping[str, int]:
         """Knob to the value that our file sets."""
-        return self._standing.values or {}
+        return self._standing.values
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.
@@ -121,21 +113,21 @@ class OwnFilePlant(ReloadedPlant):
         self.permitted()
         _own_file.writable(self.place(), self._standing.written)
 
-    def composed(self, values: Mapping[str, int]) -> _Texts:
-        """What our file is to hold.
+    def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
+        """What stands now, and what is to stand.
 
         Raises:
-            UsageError: it cannot be read.
+            UsageError: our file cannot be read.
         """
-        path, standing = self.place(), self._standing
-        found = _own_file.read(path) if standing.written is None else standing.original
-        return _Texts(path, self.text(values, found), values, standing, found)
+        now = self._standing
+        found = _own_file.read(self.place()) if now.written is None else now.original
+        return now, _Standing(found, self.text(values, found), values)
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes our file and reloads, or puts everything back."""
-        texts: _Texts = prepared.detail
-        notes = self.change(texts.path, texts.text).bring(texts.values)
-        self._standing = _Standing(texts.found, texts.text, texts.values)
+        _, after = prepared.detail
+        notes = self.change({self.place(): after.written}).bring(after.values)
+        self._standing = after
         return notes
 
     def rollback(self, prepared: Prepared) -> None:
@@ -144,12 +136,10 @@ class OwnFilePlant(ReloadedPlant):
         Raises:
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
-        texts: _Texts | None = prepared.detail
-        if texts is None or self._standing.written != texts.text:
-            return
-        before = texts.standing
-        self.change(texts.path, texts.found if before.written is None else before.written).undo()
-        self._standing = before
+        before, after = prepared.detail or (self._standing, None)
+        if self._standing is after:
+            self.change({self.place(): after.original if before.written is None else before.written}).undo()
+            self._standing = before
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -164,7 +154,7 @@ class OwnFilePlant(ReloadedPlant):
         path = self.place()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)
-        self.change(path, standing.original).undo()
+        self.change({path: standing.original}).undo()
         self._standing = _Standing()
 
     def leftover(self) -> str:
@@ -188,7 +178,7 @@ class OwnFilePlant(ReloadedPlant):
         before = _own_file.before_all(text)
         if before != text and self._standing.written is None:
             self.permitted()
-            self.change(path, before).undo()
+            self.change({path: before}).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
-from trimtab.plants._change import Server
+from trimtab.plants._change import Change, Server, Texts
 
 
 class ReloadedPlant(Plant):
@@ -34,6 +34,10 @@ class ReloadedPlant(Plant):
     @abstractmethod
     def set_to(self) -> Mapping[str, int]:
         """Knob to the value that we have set."""
+
+    @abstractmethod
+    def change(self, texts: Texts) -> Change[Any]:
+        """What brings texts for files into force; None has one gone."""
 
     @abstractmethod
     def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trimtab.core import Clock, Readings
 from trimtab.gate.server import shared_of
+from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import knobs, process, snippet
@@ -56,10 +57,8 @@ class Apache(OwnFilePlant):
         self.status_url = attached.status_url
         self.listeners = attached.listeners
         self._apache = attached
-        self._directory = snippet_directory
         self._patience = patience or Patience()
-        self._file: Path | None = None
-        super().__init__(attached, knobs.knobs(attached.limits))
+        super().__init__(attached, knobs.knobs(attached.limits), snippet_directory)
         status = ServerStatus(attached.status_url, clock)
         shared = shared_of(self.pid)
         self._sensors = (
@@ -113,16 +112,14 @@ class Apache(OwnFilePlant):
         """Burst length and response time, Eq. (1) of liu2003."""
         return eq1(readings)
 
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        if self._file is None:
-            values = {knob: self._apache.in_force[knob] for knob in self._knobs}
-            self._file = snippet.place(self._apache.origin, self._apache.config, self._directory, values)
-        return self._file
+        values = {knob: self._apache.in_force[knob] for knob in self._knobs}
+        return snippet.place(self._apache.origin, self._apache.config, directory, values)
 
     def permitted(self) -> None:
         """Makes sure that Apache may be signalled.
@@ -137,9 +134,9 @@ class Apache(OwnFilePlant):
         """The text of our file."""
         return snippet.compose(values, before, self._start_servers(values))
 
-    def change(self, path: Path, text: str | None) -> Change:
+    def change(self, texts: Texts) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._apache, self.clock, {path: text}, self._patience)
+        return Change(self._apache, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

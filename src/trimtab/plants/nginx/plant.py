@@ -123,6 +123,10 @@ class Nginx(ReloadedPlant):
         """
         self._nginx.permitted(place.path for place in self._ledger.places.values())
 
+    def change(self, texts: Texts) -> Change:
+        """What brings texts for files into force."""
+        return Change(self._nginx, self.clock, texts, self._patience)
+
     def composed(self, values: Mapping[str, int]) -> tuple[Mapping[str, int], Mapping[str, int], Texts]:
         """What we are to have set, what we have set, and what the files hold that we have written.
 
@@ -145,7 +149,7 @@ class Nginx(ReloadedPlant):
             first = ledger.first(texts)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
-        notes = self._change(texts).bring(values)
+        notes = self.change(texts).bring(values)
         ledger.took(values, texts, first)
         return notes
 
@@ -161,7 +165,7 @@ class Nginx(ReloadedPlant):
         _, values, texts = prepared.detail
         if self._ledger.values != values:
             self._nginx.master.check()
-            self._change(self._ledger.earlier(texts)).undo()
+            self.change(self._ledger.earlier(texts)).undo()
             self._ledger.go_back(values, texts)
 
     def restore(self) -> None:
@@ -176,7 +180,7 @@ class Nginx(ReloadedPlant):
         if not self._ledger.written:
             return
         texts, theirs = self._ledger.original()
-        self._change(texts).undo()
+        self.change(texts).undo()
         knob = min(self._ledger.values, default="")
         self._ledger.close()
         if theirs:
@@ -199,11 +203,8 @@ class Nginx(ReloadedPlant):
         """
         left = edits.leftovers(self._nginx.config)
         if left and not self._ledger.written:
-            self._change(left).undo()
+            self.change(left).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
         return script(self._nginx, self._ledger.places)
-
-    def _change(self, texts: Texts) -> Change:
-        return Change(self._nginx, self.clock, texts, self._patience)

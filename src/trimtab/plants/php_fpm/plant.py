@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Readings
+from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.php_fpm import knobs, process, snippet
@@ -59,11 +60,9 @@ class PhpFpm(OwnFilePlant):
         self.listen = attached.listen
         self.status_page = attached.place
         self._fpm = attached
-        self._directory = snippet_directory
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
-        self._file: Path | None = None
-        super().__init__(attached, knobs.knobs(attached.loaded, attached.pool))
+        super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
         self._first = attached.loaded
         status = PoolStatus(attached.place, clock, lambda: queue.length())
         queue = _queue_of(attached, clock, status)
@@ -108,16 +107,14 @@ class PhpFpm(OwnFilePlant):
         """Why FPM would refuse this configuration; empty when it would not."""
         return knobs.objection(configuration)
 
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        if self._file is None:
-            fpm = self._fpm
-            self._file = snippet.place(fpm.program, fpm.read(), fpm.pool, fpm.in_force, self._directory)
-        return self._file
+        fpm = self._fpm
+        return snippet.place(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made and that no request is lost by it.
@@ -143,9 +140,9 @@ class PhpFpm(OwnFilePlant):
         """The text of our file."""
         return snippet.compose(self.pool, values, before)
 
-    def change(self, path: Path, text: str | None) -> Change:
+    def change(self, texts: Texts) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._fpm, self.clock, {path: text}, self._patience)
+        return Change(self._fpm, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
