@@ -1,4 +1,4 @@
-"""Apache httpd 2.4: its workers and its keep-alive time, by graceful reloads. See `plant`."""
+"""Apache httpd 2.4: its workers and its keep-alive time, by graceful reloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate in front of an unmodified server: classes of clients, their budgets, and M, moved live. See `plant`."""
+"""The gate in front of an unmodified server: classes of clients, their budgets, and M, moved live."""
 
 from __future__ import annotations
 

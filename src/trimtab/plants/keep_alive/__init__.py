@@ -1,4 +1,4 @@
-"""The keep-alive time of an unmodified server under `trimtab run`, moved live. See `plant`."""
+"""The keep-alive time of an unmodified server under `trimtab run`, moved live."""
 
 from __future__ import annotations
 
