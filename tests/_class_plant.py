@@ -14,8 +14,7 @@ from random import Random
 
 from tests._classes import budget_knobs
 from tests._memory_plant import FakeClock, FakeSensor
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Readings, Sensor, of_class
-from trimtab.errors import ApplyRefused, UsageError
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Sensor, of_class
 
 
 class ClassPlant(Plant):
@@ -62,27 +61,13 @@ class ClassPlant(Plant):
     def configuration(self) -> Configuration:
         return {"max_request_workers": self.workers, **self.budgets}
 
-    def derive(self, readings: Readings) -> Readings:
-        return {}
-
-    def apply(self, changes: Mapping[str, int]) -> Applied:
-        known = {knob.name: knob for knob in self.knobs()}
-        for name, value in changes.items():
-            if name not in known:
-                raise ApplyRefused(f"unknown knob {name}")
-            try:
-                known[name].validated(value)
-            except UsageError as error:
-                raise ApplyRefused(str(error)) from None
-        self.budgets |= changes
+    def commit(self, prepared: Prepared) -> Applied:
+        self.budgets |= prepared.changes
         self._dispatch()
         return Applied(self.configuration())
 
     def restore(self) -> None:
         self.budgets = dict(self._first)
-
-    def close(self) -> None:
-        pass
 
     def undo_script(self) -> str:
         return "#!/bin/sh\n"

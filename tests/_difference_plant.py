@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 from tests._classes import TWO, budget_knobs
 from tests._memory_plant import FakeClock, FakeSensor
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Readings, Sensor, of_class
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor, of_class
 from trimtab.identification.model import Model
 
 BASE_S = 10.0
@@ -77,18 +76,12 @@ class DifferencePlant(Plant):
     def configuration(self) -> Configuration:
         return dict(self.values)
 
-    def derive(self, readings: Readings) -> Readings:
-        return {}
-
-    def apply(self, changes: Mapping[str, int]) -> Applied:
-        self.values.update(changes)
+    def commit(self, prepared: Prepared) -> Applied:
+        self.values.update(prepared.changes)
         return Applied(dict(self.values), 0.0)
 
     def restore(self) -> None:
         self.values.update(self.first)
-
-    def close(self) -> None:
-        pass
 
     def undo_script(self) -> str:
         return "#!/bin/sh\ntrue\n"

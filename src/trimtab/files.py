@@ -16,6 +16,19 @@ from trimtab.trust import printable
 
 MOST_BYTES = 16 << 20
 """More than any text that trimtab reads: what is longer is not read at all."""
+Stamp = tuple[int, int, int]
+"""Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too)."""
+ABSENT: Stamp = (0, 0, 0)
+"""The stamp of a path that does not exist."""
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when a file or directory does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ABSENT
+    return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 def read_text(fd: int, name: str | os.PathLike[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import Master, find, serving
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
 
+CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
+MORE = CPUS + 1
+SHIPPED = {"worker_processes": CPUS, "worker_connections": 768, "keepalive_timeout_ms": 75_000}
 ETC = Path("/etc/nginx")
 MODULES = Path("/usr/lib/nginx/modules")
 SITE = """
@@ -118,3 +123,20 @@ def private() -> Iterator[Bed]:
     """A small private nginx as Debian ships it."""
     with DebianNginx(NginxSpec()) as testbed:
         yield Bed(testbed)
+
+
+@contextmanager
+def left_as_found(bed: Bed) -> Iterator[None]:
+    """Puts its files back at the end, and has it read them."""
+    before = bed.files()
+    yield
+    if bed.files() != before:
+        for path in bed.files().keys() - before.keys():
+            path.unlink()
+        for path, text in before.items():
+            path.write_bytes(text)
+        os.kill(bed.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        time.sleep(0.5)
+        while bed.processes() != CPUS and time.monotonic() < deadline:
+            time.sleep(0.05)

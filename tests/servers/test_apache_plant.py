@@ -17,12 +17,13 @@ import pytest
 
 from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_snippet, _apache_status, _master, _own_file
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_reload import Patience
-from trimtab.plants.apache import Apache, probe
+from trimtab.plants import _own_file
+from trimtab.plants.apache import Apache, probe, process, snippet, status
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.reload import Patience
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
@@ -48,9 +49,9 @@ def bed(shared: Bed) -> Iterator[Bed]:
 
 def running_limit(bed: Bed, limit: int) -> bool:
     """Whether the server itself shows this limit, apart from what the plant believes."""
-    board = _apache_status.scoreboard(bed.testbed.status_url, 2.0)
+    board = status.scoreboard(bed.testbed.status_url, 2.0)
     assert board is not None
-    return _apache_status.agrees(board, limit)
+    return status.agrees(board, limit)
 
 
 def busy(bed: Bed) -> int:
@@ -58,8 +59,8 @@ def busy(bed: Bed) -> int:
     rows = Path(f"/proc/{bed.testbed.pid}/net/tcp").read_text().splitlines()[1:]
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
-    workers = _apache_process.generations(_apache_process.find(bed.testbed.pid), frozenset()).workers
-    return sum(len(held & _master.descriptors(worker, "socket")) for worker in workers)
+    workers = process.generations(process.find(bed.testbed.pid), frozenset()).workers
+    return sum(len(held & processes.descriptors(worker, "socket")) for worker in workers)
 
 
 def test_it_is_found_and_read(bed: Bed) -> None:
@@ -107,8 +108,8 @@ def test_a_second_change_keeps_the_first_and_a_new_one_follows_a_restore(bed: Be
 
 def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> None:
     apache = bed.attach()
-    for processes in (3, 1, 10):
-        apache.apply({"max_request_workers": processes * bed.threads})
+    for count in (3, 1, 10):
+        apache.apply({"max_request_workers": count * bed.threads})
     wanted = 10 * bed.threads
     # Apache itself adds one process a second in the first ten seconds after a reload.
     url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=14000")
@@ -151,7 +152,7 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
     with pytest.raises(ApplyFailed, match="NoSuchDirective"):
         apache.restore()
     assert not bed.snippet.exists()
-    _apache_process.find(apache.pid).check()
+    process.find(apache.pid).check()
     bed.write("b.conf", None)
     apache.restore()
     assert running_limit(bed, 8 * bed.threads)
@@ -159,7 +160,7 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
 
 def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
     # The macro is not expanded by trimtab, so it cannot foresee that this line has the last word.
-    modules = _apache_process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
+    modules = process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
     bed.write(
         "a.conf",
         f"LoadModule macro_module {modules}/mod_macro.so\n"
@@ -175,7 +176,7 @@ def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
 
 
 def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(bed: Bed) -> None:
-    parent = _apache_process.find(bed.testbed.pid)
+    parent = process.find(bed.testbed.pid)
     attached = Attached(parent, bed.testbed.status_url)
     patience = Patience(reload_s=0.3, serve_s=0.3, drain_s=0.1, shrink_s=0.1)
     apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
@@ -248,9 +249,9 @@ def test_a_reload_by_somebody_else_just_before_ours_does_not_confuse_it(bed: Bed
     for delay_s in (0.0, 0.02, 0.05):
         os.kill(apache.pid, signal.SIGUSR1)
         time.sleep(delay_s)
-        processes = 9 + round(delay_s * 100)
-        apache.apply({"max_request_workers": processes * bed.threads})
-        assert running_limit(bed, processes * bed.threads)
+        limit = bed.threads * (9 + round(delay_s * 100))
+        apache.apply({"max_request_workers": limit})
+        assert running_limit(bed, limit)
     apache.restore()
 
 
@@ -293,7 +294,7 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
     directory = bed.testbed.snippet_directory
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=755", "tmpfs", directory], check=True)
     try:
-        bed.write(bed.snippet.name, _apache_snippet.compose({"max_request_workers": 6 * bed.threads}, None))
+        bed.write(bed.snippet.name, snippet.compose({"max_request_workers": 6 * bed.threads}, None))
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         with pytest.raises(OSError, match="No space"), (directory / "filler").open("wb", buffering=0) as filler:
@@ -320,12 +321,12 @@ def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
     apache, real = bed.attach(), _own_file.write
     bed.write("b.conf", "NoSuchDirective on\n")
 
-    def full(path: Path, text: str | None) -> None:
+    def full(path: Path, text: str | None, mode: int) -> None:
         if text is None:
             raise OSError(28, "No space left on device")
-        real(path, text)
+        real(path, text, mode)
 
-    monkeypatch.setattr("trimtab.plants._apache_change.write", full)
+    monkeypatch.setattr(_own_file, "write", full)
     with pytest.raises(ApplyFailed, match=r"NoSuchDirective.*could not be put back: No space"):
         apache.apply({"max_request_workers": 4 * bed.threads})
     assert bed.snippet.exists(), "so that 'trimtab runs undo' finds it"
@@ -351,7 +352,7 @@ def test_the_doctor_names_every_knob_and_the_status_page(bed: Bed) -> None:
 
 
 def test_a_status_page_that_is_not_there_is_said_with_what_turns_it_on(bed: Bed) -> None:
-    with pytest.raises(UsageError, match=r"\(404\).*a2enmod status"):
+    with pytest.raises(UsageError, match=r"nothing-here answered 404 Not Found: turn it on: 'a2enmod status'"):
         Apache.attach(SystemClock(), bed.testbed.pid, bed.testbed.url("/nothing-here"))
     with pytest.raises(UsageError, match="outside this machine"):
         Apache.attach(SystemClock(), bed.testbed.pid, "http://192.0.2.1/server-status")
@@ -386,7 +387,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
         apache = bed.attach()
         apache.apply({"max_request_workers": 4 * bed.threads})
         os.kill(apache.pid, signal.SIGTERM)
-        until(lambda: _master.start_of(apache.pid) is None, "the server did not end")
+        until(lambda: processes.start_of(apache.pid) is None, "the server did not end")
         with pytest.raises(PlantGone, match=f"pid {apache.pid}"):
             apache.configuration()
         with pytest.raises(PlantGone):

@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import Bed, private
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
 from trimtab.errors import ApplyRefused, UsageError
-from trimtab.plants import _apache_process, _master
-from trimtab.plants._apache_findings import findings
 from trimtab.plants.apache import Apache
+from trimtab.plants.apache import process as apache_process
+from trimtab.plants.apache.findings import findings
 from trimtab.testbed._private import free_ports
 from trimtab.testbed.apache import module_directory, program
 
@@ -76,11 +77,11 @@ def script(marker: Path) -> str:
 @contextmanager
 def running(*command: str | Path) -> Iterator[int]:
     """A process that is named as Apache's are; ended with its children when the block ends."""
-    before = {parent.pid for parent in _apache_process.parents()}
+    before = {parent.pid for parent in apache_process.parents()}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while process.pid not in {parent.pid for parent in _apache_process.parents()} - before:
+        while process.pid not in {parent.pid for parent in apache_process.parents()} - before:
             assert process.poll() is None and time.monotonic() < deadline, f"{command} did not start"
             time.sleep(0.02)
         yield process.pid
@@ -104,7 +105,7 @@ def real_apache(
     config.write_text("\n".join([*own, *modules, *lines, ""]))
     with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
         deadline = time.monotonic() + PATIENCE_S
-        while not _master.listeners(pid):
+        while not processes.listeners(pid):
             assert time.monotonic() < deadline, (his / "log").read_text()
             time.sleep(0.02)
         yield pid
@@ -112,7 +113,7 @@ def real_apache(
 
 def doctor(pid: int) -> tuple[Finding, ...]:
     """What the doctor says of one process."""
-    return next(findings(parent) for parent in _apache_process.parents() if parent.pid == pid)
+    return next(findings(parent) for parent in apache_process.parents() if parent.pid == pid)
 
 
 def refusal(pid: int, marker: Path) -> str:
@@ -179,18 +180,18 @@ def test_a_file_that_a_stranger_made_into_a_fifo_does_not_hang_the_doctor(his: P
 def test_the_command_line_of_a_stranger_is_not_read_because_its_pages_may_never_come(his: Path) -> None:
     shutil.copy("/bin/dash", his / "apache2")
     with running(*AS_STRANGER, his / "apache2", "-c", "read wait \x1b[2J") as pid:
-        found = next(parent for parent in _apache_process.parents() if parent.pid == pid)
+        found = next(parent for parent in apache_process.parents() if parent.pid == pid)
         assert found.argv == ()
 
 
 def test_a_stranger_cannot_keep_root_from_finding_its_own_apache(his: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy("/bin/dash", his / "apache2")
     with private("event") as bed, running(*AS_STRANGER, his / "apache2", "-c", "read wait") as pid:
-        real = _apache_process.parents
+        real = apache_process.parents
         monkeypatch.setattr(
-            _apache_process, "parents", lambda: [one for one in real() if one.pid in (bed.testbed.pid, pid)]
+            apache_process, "parents", lambda: [one for one in real() if one.pid in (bed.testbed.pid, pid)]
         )
-        assert _apache_process.find(None).pid == bed.testbed.pid
+        assert apache_process.find(None).pid == bed.testbed.pid
 
 
 def test_what_runs_in_another_mount_namespace_is_compared_before_it_is_run(tmp_path: Path, marker: Path) -> None:
@@ -218,7 +219,7 @@ def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marke
     process = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not (child := [p for p in _apache_process.parents() if p.exe == tmp_path / "apache2"]):
+        while not (child := [p for p in apache_process.parents() if p.exe == tmp_path / "apache2"]):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert re.search("pid namespace.*run trimtab in there", refusal(child[0].pid, marker))

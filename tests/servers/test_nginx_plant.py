@@ -5,25 +5,21 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import os
-import shutil
 import signal
 import socket
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.servers._private_nginx import Bed, private
+from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, left_as_found, private
+from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants import _master
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits, probe
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.plant import Nginx
@@ -31,10 +27,6 @@ from trimtab.plants.nginx.process import workers
 from trimtab.plants.nginx.reload import Patience
 
 pytestmark = [pytest.mark.server]
-
-CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
-MORE = CPUS + 1
-SHIPPED = {"worker_processes": CPUS, "worker_connections": 768, "keepalive_timeout_ms": 75_000}
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +37,8 @@ def shared() -> Iterator[Bed]:
 
 @pytest.fixture
 def bed(shared: Bed) -> Iterator[Bed]:
-    """One that is left as it was found."""
-    before = shared.files()
-    yield shared
-    if shared.files() != before:
-        for path in shared.files().keys() - before.keys():
-            path.unlink()
-        for path, text in before.items():
-            path.write_bytes(text)
-        os.kill(shared.pid, signal.SIGHUP)
-        deadline = time.monotonic() + 10
-        time.sleep(0.5)
-        while shared.processes() != CPUS and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with left_as_found(shared):
+        yield shared
 
 
 def idle_close_s(bed: Bed) -> float:
@@ -178,7 +159,7 @@ def test_a_change_that_nginx_refuses_is_put_back(bed: Bed) -> None:
 def test_an_edit_at_the_very_moment_of_ours_is_not_overwritten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     nginx, written = bed.attach(), edits.written
 
-    def edited_meanwhile(*given: Any) -> edits.Texts:
+    def edited_meanwhile(*given: Any) -> Texts:
         texts = written(*given)
         bed.replace("gzip on;", "gzip off;")
         return texts
@@ -263,135 +244,6 @@ def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -
     assert bed.processes() == CPUS
 
 
-def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_stays(bed: Bed) -> None:
-    nginx = bed.attach()
-    nginx.apply({"worker_processes": MORE, "worker_connections": 600})
-    bed.replace("worker_connections 600;", "worker_connections 500; # mine")
-    bed.replace("gzip on;", "gzip off;")
-    with pytest.raises(OperatorEdit) as edit:
-        nginx.configuration()
-    assert edit.value.knob == "worker_connections"
-    nginx.configuration()
-    with pytest.raises(OperatorEdit):
-        nginx.apply({"worker_connections": 700})
-    nginx.apply({"worker_processes": 1})
-    assert nginx.configuration()["worker_connections"] == 500
-    nginx.restore()
-    text = bed.config.read_text()
-    assert "worker_connections 500; # mine" in text and "gzip off;" in text, "the operator's edits stay"
-    assert "worker_processes auto;" in text, "ours is taken back"
-    assert bed.processes() == CPUS
-
-
-def test_a_knob_that_the_operator_sets_elsewhere_stands_down(bed: Bed) -> None:
-    nginx = bed.attach()
-    bed.write("mine.conf", "keepalive_timeout 9s;\n")
-    with pytest.raises(OperatorEdit, match=r"mine\.conf"):
-        nginx.apply({"keepalive_timeout_ms": 400})
-
-
-def test_an_edit_of_our_own_file_stands_down_and_is_not_overwritten(bed: Bed) -> None:
-    nginx = bed.attach()
-    nginx.apply({"keepalive_timeout_ms": 400})
-    bed.write("zz-trimtab.conf", "keepalive_timeout 7s;\n")
-    with pytest.raises(OperatorEdit, match=r"zz-trimtab\.conf"):
-        nginx.configuration()
-    with pytest.raises(OperatorEdit):
-        nginx.restore()
-    assert (bed.snippets / "zz-trimtab.conf").read_text() == "keepalive_timeout 7s;\n"
-
-
-POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
-
-
-@pytest.mark.parametrize("point", range(len(POINTS)), ids=POINTS)
-def test_what_a_kill_leaves_is_recognised_and_undone_to_the_byte_wherever_it_comes(bed: Bed, point: int) -> None:
-    before = bed.files()
-    killed = textwrap.dedent(f"""
-        import os, signal
-        from trimtab.clock import SystemClock
-        from trimtab.plants import _own_file
-        from trimtab.plants.nginx import attached, change
-        from trimtab.plants.nginx.plant import Nginx
-        def die(*given, **more):
-            os.kill(os.getpid(), signal.SIGKILL)
-        nginx = Nginx.attach(SystemClock(), {bed.pid}, None, True)
-        write, point = _own_file.write, {point}
-        left = iter(range(point, -1, -1))
-        def counted(path, text, *mode):
-            if next(left, 0) == 0:
-                die()
-            write(path, text, *mode)
-        if point < 2:
-            _own_file.write = counted
-        elif point == 2:
-            prepared = nginx.prepare({{"worker_processes": {MORE}}})
-            attached.Attached.test = die
-            nginx.commit(prepared)
-        elif point == 3:
-            change.reload = die
-        nginx.apply({{"worker_processes": {MORE}}})
-        die()
-    """)
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
-    assert (bed.files() != before) == (point > 0)
-    assert bed.processes() == (MORE if point == 4 else CPUS)
-    nginx = bed.attach()
-    assert ("nginx.conf" in nginx.leftover()) == (point > 0)
-    nginx.undo_leftover()
-    assert bed.files() == before
-    assert (bed.processes(), bed.attach().leftover()) == (CPUS, "")
-
-
-def test_a_run_after_a_killed_one_goes_back_to_its_own_start_and_undo_to_the_first(bed: Bed) -> None:
-    before, killed = bed.files(), bed.attach()
-    killed.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
-    left = bed.files()
-    nginx = bed.attach()
-    nginx.apply({"worker_processes": 1, "keepalive_timeout_ms": 500})
-    nginx.restore()
-    assert bed.files() == left, "as it was before this run"
-    assert nginx.configuration() == {**SHIPPED, "worker_processes": MORE, "keepalive_timeout_ms": 600}
-    nginx.undo_leftover()
-    assert bed.files() == before
-    assert nginx.configuration() == SHIPPED
-
-
-def test_undo_after_a_kill_keeps_what_the_operator_has_edited_since(bed: Bed) -> None:
-    bed.attach().apply({"worker_processes": MORE})
-    bed.replace("gzip on;", "gzip off;")
-    nginx = bed.attach()
-    nginx.undo_leftover()
-    text = bed.config.read_text()
-    assert "gzip off;" in text and "worker_processes auto;" in text
-    assert bed.processes() == CPUS
-
-
-def test_the_undo_script_undoes_to_the_byte_without_trimtab(bed: Bed) -> None:
-    before, nginx = bed.files(), bed.attach()
-    script = nginx.undo_script()
-    nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
-    for text in (script, nginx.undo_script()):
-        ended = subprocess.run(["sh", "-c", text], check=False, capture_output=True, text=True)
-        assert ended.returncode == 0, ended.stderr
-        assert bed.files() == before
-    deadline = time.monotonic() + 10
-    while bed.processes() != CPUS and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert bed.processes() == CPUS
-
-
-def test_the_undo_script_leaves_a_file_alone_that_was_edited_since_and_says_what_to_put_back(bed: Bed) -> None:
-    nginx = bed.attach()
-    nginx.apply({"worker_processes": MORE})
-    bed.replace("gzip on;", "gzip off;")
-    edited = bed.files()
-    ended = subprocess.run(["sh", "-c", nginx.undo_script()], check=False, capture_output=True, text=True)
-    assert ended.returncode == 1
-    assert "worker_processes auto" in ended.stderr
-    assert bed.files() == edited
-
-
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
     bed.write("zz-trimtab.conf", "# mine\n")
     nginx = bed.attach()
@@ -443,74 +295,6 @@ def test_a_status_page_that_is_off_is_said_with_what_turns_it_on(bed: Bed) -> No
         Nginx.attach(SystemClock(), bed.pid, "http://192.0.2.1/nginx_status")
 
 
-@pytest.mark.root
-def test_a_configuration_that_somebody_else_can_change_is_refused(bed: Bed) -> None:
-    bed.write("his.conf", "# his\n")
-    (bed.snippets / "his.conf").chmod(0o666)
-    with pytest.raises(UsageError, match=r"his\.conf can be written by everybody"):
-        bed.attach()
-
-
-LEAVES = 'if (!geteuid()) { creat("%s", 0600); return 0; } pause();'
-HIS = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
-
-
-@pytest.mark.root
-def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may(tmp_path: Path) -> None:
-    """His program is named nginx and would leave a marker if root ran it."""
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(0o755)
-    his, marker = tmp_path / "his", tmp_path / "root-was-here"
-    his.mkdir()
-    program, source = his / "nginx", his / "nginx.c"
-    source.write_text(f"#include <fcntl.h>\n#include <unistd.h>\nint main(void) {{ {LEAVES % marker} }}\n")
-    subprocess.run(["cc", "-o", program, source], check=True)
-    os.chown(his, 65534, 65534)
-    process = subprocess.Popen([*HIS, program])
-    try:
-        deadline = time.monotonic() + 10
-        while _master.program_of(process.pid) != program and time.monotonic() < deadline:
-            time.sleep(0.02)
-        with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
-            Nginx.attach(SystemClock(), process.pid)
-        said = [f for f in probe() if f.subject == f"nginx pid {process.pid}"]
-        assert [(f.usable, f.enable) for f in said] == [(False, "run trimtab as that user")]
-        assert not marker.exists()
-    finally:
-        process.kill()
-        process.wait()
-
-
-@pytest.mark.root
-def test_an_nginx_whose_program_somebody_else_can_change_is_not_run(tmp_path: Path) -> None:
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(0o755)
-    program, config = tmp_path / "nginx", tmp_path / "nginx.conf"
-    shutil.copy("/usr/sbin/nginx", program)
-    os.chown(program, 65534, 65534)
-    config.write_text(f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n")
-    process = subprocess.Popen([program, "-e", f"{tmp_path}/log", "-c", str(config)])
-    try:
-        deadline = time.monotonic() + 10
-        while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        with pytest.raises(UsageError, match="belongs to uid 65534"):
-            Nginx.attach(SystemClock(), process.pid)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@pytest.mark.root
-def test_a_module_that_somebody_else_can_change_is_not_loaded_by_our_test(bed: Bed) -> None:
-    directory = bed.testbed.directory / "his"
-    directory.mkdir()
-    os.chown(directory, 65534, 65534)
-    bed.replace("^user", f"load_module {directory}/evil.so;\nuser")
-    with pytest.raises(UsageError, match="belongs to uid 65534"):
-        bed.attach()
-
-
 def test_a_command_line_that_nginx_has_cut_short_is_not_taken_for_another_configuration() -> None:
     """nginx writes its title over its environment, and cuts the command line where that is empty."""
     with private() as bed:
@@ -527,7 +311,7 @@ def test_a_server_that_ends_is_gone_and_its_files_are_put_back() -> None:
         nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 500})
         os.kill(bed.pid, signal.SIGTERM)
         deadline = time.monotonic() + 10
-        while _master.start_of(bed.pid) is not None and time.monotonic() < deadline:
+        while processes.start_of(bed.pid) is not None and time.monotonic() < deadline:
             time.sleep(0.02)
         with pytest.raises(PlantGone, match=f"pid {bed.pid}"):
             nginx.configuration()

@@ -17,11 +17,11 @@ import pytest
 from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants._master import start_of
 from trimtab.plants.php_fpm import probe, process
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.reload import Patience
+from trimtab.processes import start_of
 
 pytestmark = pytest.mark.server
 STATIC, DYNAMIC, ONDEMAND = range(3)
@@ -208,7 +208,7 @@ def test_what_was_edited_before_trimtab_came_and_not_loaded_is_not_brought_into_
 
 
 @pytest.mark.parametrize(
-    "point", ["change.Change._test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
+    "point", ["change.Change.test", "change.reload", "change.Attached.reloaded", "plant.PhpFpm.configuration"]
 )
 def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(bed: Bed, point: str) -> None:
     run = textwrap.dedent(f"""
@@ -286,7 +286,7 @@ def test_a_pool_in_the_main_file_after_the_include_has_the_last_word_and_that_is
         main = bed.testbed.config_file
         main.write_text(main.read_text() + "[www]\npm.max_children = 4\n")
         bed.restart_pool()
-        with pytest.raises(ApplyRefused, match=r"would have the last word.*its last line"):
+        with pytest.raises(ApplyRefused, match=r"would have the last word.*is the last line of"):
             bed.attach().apply({"max_children": 6})
 
 

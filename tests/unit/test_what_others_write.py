@@ -19,7 +19,8 @@ from tests._fake_gate import counters, read
 from tests._memory_plant import FakeClock
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.gate.keep_alive import DOMAIN, InCharge, KeepAliveTime
-from trimtab.plants import _apache_syntax, _own_file
+from trimtab.plants import _own_file
+from trimtab.plants.apache import syntax
 from trimtab.sensors import _shared_file, _status_page
 from trimtab.sensors.gate import differences
 from trimtab.sensors.keep_alive import KeepAlive
@@ -142,11 +143,11 @@ def test_a_number_of_a_status_page_is_finite_or_absent(reply: bytes) -> None:
 @example("~ (", (2, 4, 1))
 @example("", (2, 4, 1))
 def test_configuration_files_of_apache_are_read_whatever_stands_there(text: str, version: tuple[int, ...]) -> None:
-    for number, line in _apache_syntax.lines(text):
+    for number, line in syntax.lines(text):
         assert number > 0
         assert line.strip()
-        _apache_syntax.words(line)
-    assert _apache_syntax.version_holds(text, version) in (True, False)
+        syntax.words(line)
+    assert syntax.version_holds(text, version) in (True, False)
 
 
 @given(TEXT)

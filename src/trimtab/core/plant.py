@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -155,7 +156,7 @@ class Prepared:
     detail: Any = None
 
 
-class Plant:
+class Plant(ABC):
     """A system under control: the base of every plant. Its module names the class in `PLANT`.
 
     A change is made in two phases, so that several plants can change as one: `prepare` refuses whatever can be
@@ -192,13 +193,13 @@ class Plant:
         """What the user should know before anything is changed, one line each."""
         return ()
 
+    @abstractmethod
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sensors(self) -> tuple[Sensor, ...]:
         """The sensors that work here."""
-        raise NotImplementedError
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """By which of several sensors of the same precedence decisions go; None where the plant cannot say.
@@ -209,6 +210,7 @@ class Plant:
         """
         return None
 
+    @abstractmethod
     def configuration(self) -> Configuration:
         """What is in force now, read from the running system.
 
@@ -216,7 +218,6 @@ class Plant:
             OperatorEdit: a knob that trimtab has set now has another value.
             PlantGone: the server has ended.
         """
-        raise NotImplementedError
 
     def derive(self, readings: Readings) -> Readings:
         """Readings that follow from those of several sensors, such as Eq. (1) of liu2003; a pure function."""
@@ -232,9 +233,11 @@ class Plant:
         Raises:
             UsageError: it could not; the message says what is needed.
         """
+        return
 
     def lease(self, timeout_s: float) -> None:
         """Says that a controller is in charge for that many seconds; only some plants ask who is."""
+        return
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change; nothing in force is touched.
@@ -249,6 +252,7 @@ class Plant:
             raise ApplyRefused(why)
         return Prepared(wanted, {name: now[name] for name in wanted})
 
+    @abstractmethod
     def commit(self, prepared: Prepared) -> Applied:
         """Brings a prepared change into force, and reads it back.
 
@@ -256,7 +260,6 @@ class Plant:
             ApplyFailed: did not take; what was before is restored.
             PlantGone: the server has ended.
         """
-        raise NotImplementedError
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was prepared, or committed.
@@ -280,9 +283,9 @@ class Plant:
         """
         return self.commit(self.prepare(changes))
 
+    @abstractmethod
     def restore(self) -> None:
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
-        raise NotImplementedError
 
     def leftover(self) -> str:
         """What an earlier run left behind, in one line; empty when nothing."""
@@ -290,13 +293,15 @@ class Plant:
 
     def undo_leftover(self) -> None:
         """Takes away what earlier runs left behind."""
+        return
 
     def close(self) -> None:
         """Gives back what the plant holds, without changing the server; may be called twice."""
+        return
 
+    @abstractmethod
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
-        raise NotImplementedError
 
     def validated(self, changes: Mapping[str, int]) -> dict[str, int]:
         """The changes, if each is a value of a knob.

@@ -11,10 +11,11 @@ import mmap
 import os
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.errors import UsageError
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
-from trimtab.processes import Process, identify
+from trimtab.processes import Process, identify, parent_of, pids
 
 _PROC = Path("/proc")
 _SHIM = b"libtrimtab_shim"
@@ -34,8 +35,7 @@ def processes_of(place: Place) -> list[Process]:
     wanted = _identity(place.shared)
     if wanted is None:
         return []
-    pids = (int(entry) for entry in os.listdir(_PROC) if entry.isdigit())
-    members = {pid: _parent(pid) for pid in pids if wanted in _files_under_shim(pid)}
+    members = {pid: parent_of(pid) for pid in pids() if wanted in _files_under_shim(pid)}
     first = sorted(members, key=lambda pid: (members[pid] in members, pid))
     return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
 
@@ -66,14 +66,7 @@ def server_of(place: Place) -> int | None:
 
 def threads_of(place: Place) -> int:
     """Threads in a worker process of the server of one run: 1 where each connection has a process of its own."""
-    return max((_threads(one.pid) for one in processes_of(place)[1:]), default=1)
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len(os.listdir(_PROC / str(pid) / "task"))
-    except OSError:
-        return 1
+    return max((processes.threads_of(one.pid) for one in processes_of(place)[1:]), default=1)
 
 
 def _files_under_shim(pid: int) -> set[_Identity]:
@@ -112,12 +105,3 @@ def _identity(path: Path) -> _Identity | None:
     finally:
         os.close(fd)
     return next(((parts[3], parts[4]) for line in lines if (parts := line.split()) and line.startswith(begins)), None)
-
-
-def _parent(pid: int) -> int:
-    """The parent of a process; 0 when it is gone."""
-    try:
-        fields = (_PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return 0
-    return int(fields.rpartition(b")")[2].split()[1])

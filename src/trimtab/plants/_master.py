@@ -1,4 +1,4 @@
-"""The first process of a running server, read from /proc: found, signalled; its children and sockets.
+"""The first process of a running server: found, asked what it was started with, signalled.
 
 What somebody else runs is found too, so that it can be said; before anything of it is run or signalled, `_vetted`
 looks at it.
@@ -6,20 +6,21 @@ looks at it.
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import struct
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from trimtab.core import Clock
 from trimtab.errors import PlantGone, UsageError
-from trimtab.processes import Process
+from trimtab.processes import Process, identify, parent_of, pids, program_of, start_of, user_of
 from trimtab.trust import printable
 
-Listener = tuple[str, int]
-"""Address and port of a listening TCP socket."""
+_POLL_S = 0.02
+Seen = TypeVar("Seen")
+Kind = TypeVar("Kind", bound="Master")
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,58 @@ class Master:
         pairs = (item.decode(errors="surrogateescape").partition("=") for item in raw.split(b"\0") if b"=" in item)
         return {name: value for name, _, value in pairs}
 
+    def cwd(self) -> Path:
+        """Where it works, and where a relative path on its command line begins.
+
+        Raises:
+            UsageError: not permitted.
+            PlantGone: it has ended.
+        """
+        try:
+            return Path(os.readlink(f"/proc/{self.pid}/cwd"))
+        except OSError:
+            self.check()
+            raise self.not_permitted() from None
+
+    def awaited(self, clock: Clock, patience_s: float, look: Callable[[], Seen]) -> Seen:
+        """What `look` gives as soon as that holds, or else when the patience ends.
+
+        Args:
+            clock: for the wait.
+            patience_s: how long to wait, in seconds.
+            look: what to look at, again and again.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        deadline_s = clock.now_s() + patience_s
+        while not (seen := look()):
+            self.check()
+            if clock.now_s() > deadline_s:
+                break
+            clock.sleep(_POLL_S)
+        return seen
+
+    def undo_script(self, put_back: Iterable[str], test: Sequence[str], signal: str) -> str:
+        """A POSIX shell script: puts files back, checks the configuration, reloads.
+
+        Args:
+            put_back: the lines that put the files back.
+            test: the command that checks the configuration.
+            signal: what makes it reload, such as "USR1".
+        """
+        lines = (
+            "#!/bin/sh",
+            f"# Undoes what trimtab did to {self.title} (pid {self.pid}).",
+            "set -e",
+            *put_back,
+            f"cd / && {shlex.join(test)}",
+            "# Another program may have been given this process id since.",
+            f'[ "$(readlink /proc/{self.pid}/exe)" = {shlex.quote(str(self.exe))} ]',
+            f"kill -{signal} {self.pid}",
+        )
+        return "".join(f"{line}\n" for line in lines)
+
     def signal(self, number: int) -> None:
         """Sends it a signal; 0 only asks whether that is permitted.
 
@@ -102,12 +155,9 @@ class Master:
 
     def signal_child(self, pid: int, number: int) -> None:
         """Sends a signal to a process, if that is still its child."""
-        found = stat_of(pid)
-        if found is not None and found[1] == self.pid:
-            Process(pid, found[2]).send(number)
-
-
-Kind = TypeVar("Kind", bound=Master)
+        found = identify(pid)
+        if found is not None and parent_of(pid) == self.pid:
+            found.send(number)
 
 
 def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
@@ -118,21 +168,17 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
         named: whether a program of this file name is its program.
         serves: whether a command line is a server's, not a question's that ends with its answer.
     """
-    found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            program = program_of(int(entry))
-            if program is not None and named(program.name):
-                found[int(entry)] = program
+    there = ((pid, program_of(pid)) for pid in pids())
+    found = {pid: program for pid, program in there if program is not None and named(program.name)}
     running = []
     for pid, program in sorted(found.items()):
-        stat = stat_of(pid)
-        if stat is None or stat[0] in "ZX" or stat[1] in found:
+        started = start_of(pid)
+        if started is None or parent_of(pid) in found:
             continue
         user = user_of(pid)
         if user != os.geteuid():
             # Its command line is not read: whoever runs it can have that wait for ever (a FUSE file in its memory).
-            running.append(kind(pid, stat[2], program, (), user))
+            running.append(kind(pid, started, program, (), user))
             continue
         try:
             raw = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -140,7 +186,7 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
             continue
         argv = tuple(part.decode(errors="surrogateescape") for part in raw.split(b"\0") if part)
         if serves(argv):
-            running.append(kind(pid, stat[2], program, argv, user))
+            running.append(kind(pid, started, program, argv, user))
     return running
 
 
@@ -168,104 +214,3 @@ def chosen(pid: int | None, running: Sequence[Kind], what: str, named: str) -> K
     if len(choice) > 1:
         raise UsageError(f"{what} runs several times, choose one with --pid: {'; '.join(o.line for o in choice)}")
     return choice[0]
-
-
-def stat_of(pid: int) -> tuple[str, int, int] | None:
-    """State letter, parent's id and start time in ticks of a process; None when there is none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[1]), int(fields[19])
-
-
-def start_of(pid: int) -> int | None:
-    """Start time in ticks of a process that has not ended; a zombie has."""
-    found = stat_of(pid)
-    return None if found is None or found[0] in "ZX" else found[2]
-
-
-def user_of(pid: int) -> int | None:
-    """The user with whose rights a process runs; None when it has ended, or real, effective and saved differ."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
-    except OSError:
-        return None
-    users = {user for line in text.splitlines() if line.startswith("Uid:") for user in line.split()[1:]}
-    return int(users.pop()) if len(users) == 1 else None
-
-
-def program_of(pid: int) -> Path | None:
-    """The program of a process, by its executable or, where that may not be read, by its name."""
-    try:
-        return Path(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
-    except PermissionError:
-        try:
-            return Path(Path(f"/proc/{pid}/comm").read_text().strip())
-        except OSError:
-            return None
-    except OSError:
-        return None
-
-
-def descriptors(pid: int, kind: str) -> frozenset[str]:
-    """The pipes or sockets that a process holds, by their kernel names; empty when it has ended.
-
-    Args:
-        pid: the process.
-        kind: "pipe" or "socket".
-
-    Raises:
-        UsageError: not permitted.
-    """
-    directory, found = f"/proc/{pid}/fd", set()
-    try:
-        entries = os.listdir(directory)
-    except PermissionError:
-        raise UsageError(f"no permission to look into pid {pid}: run as root or as its user") from None
-    except OSError:
-        return frozenset()
-    for entry in entries:
-        try:
-            target = os.readlink(f"{directory}/{entry}")
-        except OSError:
-            continue
-        if target.startswith(f"{kind}:["):
-            found.add(target)
-    return frozenset(found)
-
-
-def children(pid: int) -> list[int]:
-    """The children of a process, with those that have ended and that it has not yet noticed."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def listeners(pid: int) -> tuple[Listener, ...]:
-    """The TCP addresses on which a process listens, from its own sockets.
-
-    Raises:
-        UsageError: not permitted.
-    """
-    held = {name[len("socket:[") : -1] for name in descriptors(pid, "socket")}
-    found = set()
-    for table in ("tcp", "tcp6"):
-        try:
-            rows = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            fields = row.split()
-            if fields[3] == "0A" and fields[9] in held:
-                address, _, port = fields[1].partition(":")
-                found.add((_address(address), int(port, 16)))
-    return tuple(sorted(found))
-
-
-def _address(text: str) -> str:
-    """An address of /proc/net/tcp, which prints 32-bit words in the machine's byte order."""
-    words = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
-    return str(ipaddress.ip_address(struct.pack(f"={len(words)}I", *words)))

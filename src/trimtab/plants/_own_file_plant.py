@@ -1,49 +1,23 @@
 """A plant that is steered by one file of trimtab's own and by reloads: what is the same for every such server.
 
-It remembers what was there before the first change, what it wrote and what that set; it changes in two phases, stands
-a knob down that somebody else has set, and undoes what it, or an earlier run that was killed, has done.
+It remembers what was there before the first change, what it wrote and what that set, and undoes what it, or an
+earlier run that was killed, has done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
-from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.core import Knob, Prepared
+from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._change import Server
+from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.trust import printable
-
-
-class Server(Protocol):
-    """The running server."""
-
-    @property
-    def in_force(self) -> Mapping[str, int]:
-        """Knob to value."""
-        ...
-
-    def refresh(self) -> None:
-        """Notices what others have done to it.
-
-        Raises:
-            PlantGone: it has ended.
-        """
-        ...
-
-
-class Change(Protocol):
-    """A new text for our file."""
-
-    def bring(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Brings it into force, or puts everything back; gives what the user should know."""
-        ...
-
-    def undo(self) -> None:
-        """Puts it in place even where the server then refuses its configuration, which is said."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,52 +32,36 @@ class _Standing:
 
     original: str | None = None
     written: str | None = None
-    values: Mapping[str, int] | None = None
+    values: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """What a prepared change needs to be committed and rolled back.
-
-    Args:
-        path: our file.
-        text: what it is to hold.
-        values: knob to the value that it sets.
-        standing: what stood before.
-        found: what was in the file's place before our first change.
-    """
-
-    path: Path
-    text: str
-    values: Mapping[str, int]
-    standing: _Standing
-    found: str | None
-
-
-class OwnFilePlant(Plant):
+class OwnFilePlant(ReloadedPlant):
     """The base of such plants.
 
     Args:
         server: the running server.
         knobs: its knobs.
+        directory: where our file shall go; None to look for a place.
     """
 
-    def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
-        self._server = server
-        self._knobs = {knob.name: knob for knob in knobs}
+    def __init__(self, server: Server, knobs: Iterable[Knob], directory: Path | None) -> None:
+        super().__init__(server, knobs)
+        self._directory = directory
+        self._file: Path | None = None
         self._standing = _Standing()
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
-        self._sensors: tuple[Sensor, ...] = ()
 
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    @abstractmethod
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
+
+        Args:
+            directory: the one that the user named; None for any.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def permitted(self) -> None:
         """Makes sure that the server may be reloaded.
 
@@ -111,56 +69,39 @@ class OwnFilePlant(Plant):
             UsageError: it may not, or not without harm.
             PlantGone: it has ended.
         """
-        raise NotImplementedError
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    @abstractmethod
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file that sets these values, and remembers what was there before."""
-        raise NotImplementedError
 
-    def change(self, path: Path, text: str | None) -> Change:
-        """What brings a text for our file into force; None has it gone."""
-        raise NotImplementedError
-
+    @abstractmethod
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file, and what was found."""
-        raise NotImplementedError
 
+    @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        raise NotImplementedError
+
+    def place(self) -> Path:
+        """Where our file is, or is to be.
+
+        Raises:
+            UsageError: there is no place where it would take effect.
+        """
+        self._file = self._file or self.find_place(self._directory)
+        return self._file
+
+    def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set: all of them where our file was edited."""
+        written = self._standing.written
+        if written is not None and (edit := _edit(self.place(), written)):
+            return dict.fromkeys(self._knobs, edit)
+        return self.edits({*knobs, *self.set_to})
 
     @property
     def set_to(self) -> Mapping[str, int]:
         """Knob to the value that our file sets."""
-        return self._standing.values or {}
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that can be moved here, with the domains that hold for this installation."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors that work here."""
-        return self._sensors
-
-    def close(self) -> None:
-        """Gives back the sensors, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
-
-    def configuration(self) -> Configuration:
-        """What is in force now.
-
-        Raises:
-            OperatorEdit: somebody else has set a knob of ours; said once for each.
-            PlantGone: the server has ended.
-        """
-        self._server.refresh()
-        self._look_for_edits(self.set_to)
-        for knob, message in self._down.items():
-            if knob in self.set_to and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, message)
-        return {knob: self._server.in_force[knob] for knob in self._knobs}
+        return self._standing.values
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.
@@ -172,50 +113,22 @@ class OwnFilePlant(Plant):
         self.permitted()
         _own_file.writable(self.place(), self._standing.written)
 
-    def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Checks a change, and composes what our file is to hold; nothing is touched.
+    def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
+        """What stands now, and what is to stand.
 
         Raises:
-            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
-            OperatorEdit: somebody else has set one of the knobs.
-            PlantGone: the server has ended.
+            UsageError: our file cannot be read.
         """
-        wanted, standing = self.validated(changes), self._standing
-        try:
-            self._server.refresh()
-            self._look_for_edits({*wanted, *self.set_to})
-            for knob in wanted:
-                if knob in self._down:
-                    self._told.add(knob)
-                    raise OperatorEdit(knob, self._down[knob])
-            now = {knob: self._server.in_force[knob] for knob in wanted}
-            if now == wanted:
-                return Prepared(wanted, now)
-            if why := self.objection({**self._server.in_force, **wanted}):
-                raise ApplyRefused(why)
-            self.check_permissions()
-            path = self.place()
-            found = _own_file.read(path) if standing.written is None else standing.original
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
-        values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
-        return Prepared(wanted, now, _Texts(path, self.composed(values, found), values, standing, found))
+        now = self._standing
+        found = _own_file.read(self.place()) if now.written is None else now.original
+        return now, _Standing(found, self.text(values, found), values)
 
-    def commit(self, prepared: Prepared) -> Applied:
-        """Brings a prepared change into force by one reload: all of it or nothing.
-
-        Raises:
-            ApplyRefused: the server does not accept it; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            PlantGone: the server has ended.
-        """
-        texts: _Texts | None = prepared.detail
-        if texts is None:
-            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
-        started_s = self.clock.now_s()
-        notes = self.change(texts.path, texts.text).bring(texts.values)
-        self._standing = _Standing(texts.found, texts.text, texts.values)
-        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+    def bring(self, prepared: Prepared) -> tuple[str, ...]:
+        """Writes our file and reloads, or puts everything back."""
+        _, after = prepared.detail
+        notes = self.change({self.place(): after.written}).bring(after.values)
+        self._standing = after
+        return notes
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was committed, by one more reload; one that was only prepared touched nothing.
@@ -223,12 +136,10 @@ class OwnFilePlant(Plant):
         Raises:
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
-        texts: _Texts | None = prepared.detail
-        if texts is None or self._standing.written != texts.text:
-            return
-        before = texts.standing
-        self.change(texts.path, texts.found if before.written is None else before.written).undo()
-        self._standing = before
+        before, after = prepared.detail or (self._standing, None)
+        if self._standing is after:
+            self.change({self.place(): after.original if before.written is None else before.written}).undo()
+            self._standing = before
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -243,7 +154,7 @@ class OwnFilePlant(Plant):
         path = self.place()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)
-        self.change(path, standing.original).undo()
+        self.change({path: standing.original}).undo()
         self._standing = _Standing()
 
     def leftover(self) -> str:
@@ -267,7 +178,7 @@ class OwnFilePlant(Plant):
         before = _own_file.before_all(text)
         if before != text and self._standing.written is None:
             self.permitted()
-            self.change(path, before).undo()
+            self.change({path: before}).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
@@ -280,14 +191,6 @@ class OwnFilePlant(Plant):
             path, _own_file.before_all(now) if self._standing.written is None else self._standing.original
         )
 
-    def _look_for_edits(self, knobs: Iterable[str]) -> None:
-        """Stands down the knobs that somebody else has set."""
-        written = self._standing.written
-        if written is not None and (edit := _edit(self.place(), written)):
-            self._down |= dict.fromkeys(self._knobs, edit)
-            return
-        self._down |= self.edits(knobs)
-
 
 def _edit(path: Path, *ours: str | None) -> str:
     """What somebody else has done to our file; empty when it holds one of our texts."""
@@ -296,3 +199,41 @@ def _edit(path: Path, *ours: str | None) -> str:
     except UsageError as error:
         return f"{error}; trimtab leaves it alone now"
     return "" if text in ours else _own_file.taken_over(path, text)
+
+
+def first_place(
+    directories: Sequence[Path], chosen: Path | None, name: str, hindrance: Callable[[Path], str], mend: str
+) -> Path:
+    """The path for our file: in the first directory in which it would take effect.
+
+    Args:
+        directories: those that are included, best first.
+        chosen: the one that the user named; None for any.
+        name: of our file.
+        hindrance: why a file of ours at this path would not take effect; empty when it would.
+        mend: what to say would give it a place.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = [one for one in directories if chosen is None or one.resolve() == chosen.resolve()]
+    reasons = [] if found else [f"{chosen} is not included" if chosen else "no directory is included"]
+    for directory in found:
+        if not (reason := hindrance(directory / name)):
+            return directory / name
+        reasons.append(f"in {directory} {reason}")
+    raise UsageError(f"no place for trimtab's settings ({'; '.join(reasons)}): {mend}")
+
+
+def edited(knob: str, before: Sequence[tuple[Any, ...]], now: Sequence[tuple[Any, ...]]) -> str:
+    """What to say where somebody else has set a knob; empty where nobody has.
+
+    Args:
+        knob: its name.
+        before: each of its settings outside of our file when trimtab attached, the file first.
+        now: the same as it is now.
+    """
+    if before == now:
+        return ""
+    touched = (*(one for one in now if one not in before), *(one for one in before if one not in now), *now)
+    return f"{knob} was edited in {touched[0][0]}; trimtab leaves it alone now"

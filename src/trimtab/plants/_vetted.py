@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._master import Master, user_of
+from trimtab.plants._master import Master
+from trimtab.processes import user_of
 from trimtab.trust import printable, require_trusted
 
 _SEPARATE = ("user", "pid")

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
+from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._status_page import Endpoint, Fetch
@@ -40,7 +43,7 @@ class Reply(Generic[P]):
     page: P
 
 
-class Polled(Sensor, Generic[P]):
+class Polled(Sensor, ABC, Generic[P]):
     """A page of one server: the part of a sensor that asks for it and collects.
 
     Args:
@@ -71,13 +74,13 @@ class Polled(Sensor, Generic[P]):
         self._before: Reply[P] | None = None
         self._within: list[Reply[P]] = []
 
+    @abstractmethod
     def understood(self, reply: bytes) -> P | None:
         """What a whole reply says; None for one that says nothing and is passed over.
 
         Raises:
             NotMeasured: it is not the page.
         """
-        raise NotImplementedError
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -194,6 +197,19 @@ class Polled(Sensor, Generic[P]):
         )
 
 
+def ask(page: Polled[P]) -> P | None:
+    """The page as it is now; None when it does not come within its patience. It is closed.
+
+    Raises:
+        NotMeasured: it is off, forbidden or not there.
+    """
+    try:
+        page.begin()
+        return page.latest()
+    finally:
+        page.close()
+
+
 class PolledPage(Polled[P]):
     """The status page of one server, over HTTP.
 
@@ -201,7 +217,6 @@ class PolledPage(Polled[P]):
         url: the page, such as "http://127.0.0.1:80/server-status".
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
-        allow_remote: whether the page may be on another machine.
         query: what is added to its path, with its question mark.
         host: what to ask for by name; None for what the URL says.
 
@@ -218,7 +233,6 @@ class PolledPage(Polled[P]):
         url: str,
         clock: Clock,
         patience_s: float = 0.02,
-        allow_remote: bool = False,
         query: str = "",
         host: str | None = None,
     ) -> None:
@@ -230,11 +244,30 @@ class PolledPage(Polled[P]):
         path = f"{parts.path or '/server-status'}{query}"
         # HTTP/1.0, so that the reply ends the connection and frees the worker.
         request = f"GET {path} HTTP/1.0\r\nHost: {host or parts.netloc}\r\nUser-Agent: trimtab\r\n\r\n"
-        addresses = _resolved(url, parts.hostname, self.port, allow_remote)
+        addresses = _resolved(url, parts.hostname, self.port)
         super().__init__(addresses, request.encode("latin-1"), clock, patience_s)
 
 
-def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[Endpoint]:
+def probed(page: PolledPage[P], busy: str, said: Callable[[P], tuple[str, str]]) -> Finding:
+    """Whether a status page can be read here.
+
+    Args:
+        page: the page, with the patience of a user.
+        busy: what helps where it does not come in time.
+        said: what can be read there, and what would make it more.
+    """
+    subject = f"status page {page.url}"
+    try:
+        found = ask(page)
+    except NotMeasured as error:
+        reason, _, enable = str(error).partition(": ")
+        return Finding(subject, False, reason, enable or "start the server, or name another page")
+    if found is None:
+        return Finding(subject, False, "it did not answer in time", busy)
+    return Finding(subject, True, *said(found))
+
+
+def _resolved(url: str, host: str, port: int) -> list[Endpoint]:
     """The addresses of a host, those of IPv4 first.
 
     Raises:
@@ -246,6 +279,6 @@ def _resolved(url: str, host: str, port: int, allow_remote: bool) -> list[Endpoi
         raise UsageError(f"status page {url}: {error.strerror}") from None
     addresses = sorted({(int(f[0]), (str(f[4][0]), port)) for f in found})
     remote = [a for _, (a, _) in addresses if not ipaddress.ip_address(a).is_loopback]
-    if remote and not allow_remote:
-        raise UsageError(f"status page {url} is at {remote[0]}, outside this machine; allow it with --allow-remote")
+    if remote:
+        raise UsageError(f"status page {url} is at {remote[0]}, outside this machine: name it by a loopback address")
     return list(addresses)

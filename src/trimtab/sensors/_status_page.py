@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.errors import NotMeasured
+from trimtab.trust import printable
 
-_LARGEST_BYTES = 1 << 20
+_LARGEST_BYTES = 8 << 20
+"""Far more than the page of the largest server: a worker that was broken into could send for ever."""
 Endpoint = tuple[int, tuple[str, int] | str]
 """Family and address of a socket; that of a Unix socket is its path."""
 
@@ -38,18 +40,29 @@ class Page:
         return number if math.isfinite(number) else None
 
 
+def answer(reply: bytes, url: str) -> tuple[str, str, bytes]:
+    """Status code, its words and the body of a whole HTTP reply.
+
+    Raises:
+        NotMeasured: it is no such reply.
+    """
+    head, separator, body = reply.partition(b"\r\n\r\n")
+    version, _, status = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
+    if not separator or not status or not version.startswith("HTTP/"):
+        raise NotMeasured(f"{url} did not answer in HTTP")
+    code, _, words = status.partition(" ")
+    return code, words, body
+
+
 def parse(reply: bytes, url: str) -> Page:
     """The page from a whole HTTP reply.
 
     Raises:
         NotMeasured: it is no reply, an error, or not a status page; the message says how to turn the page on.
     """
-    head, separator, body = reply.partition(b"\r\n\r\n")
-    status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-    if not separator or len(status) < 2 or not status[0].startswith("HTTP/"):
-        raise NotMeasured(f"{url} did not answer in HTTP")
-    if status[1] != "200":
-        raise NotMeasured(f"{url} answered {' '.join(status[1:])}: {advice(status[1])}")
+    status, reason, body = answer(reply, url)
+    if status != "200":
+        raise NotMeasured(f"{url} answered {printable(f'{status} {reason}'.strip())}: {advice(status)}")
     fields = dict(line.partition(": ")[::2] for line in body.decode("latin-1").splitlines())
     if "BusyWorkers" not in fields:
         raise NotMeasured(f"{url} is not the page of mod_status")
@@ -106,7 +119,7 @@ class Fetch:
                     return bytes(self._reply)
                 self._reply += data
                 if len(self._reply) > _LARGEST_BYTES:
-                    raise NotMeasured("the status page is longer than 1 MiB")
+                    raise NotMeasured(f"the status page is longer than {_LARGEST_BYTES} bytes")
         except OSError as error:
             if error.errno != errno.ECONNREFUSED or not self._addresses:
                 raise NotMeasured(f"the status page: {error.strerror or error}") from None

@@ -19,11 +19,11 @@ needs of it must be of one moment: while they grow, a line through two moments h
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.errors import NotMeasured
+from trimtab.processes import children, parent_of
 from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import table
 from trimtab.sensors._memory import GroupMemory, own_memory
@@ -70,8 +70,8 @@ class WorkerMemory:
         """Memory that one more worker process adds; None when there is no worker or it may not be read."""
         try:
             if self._group is None:
-                return self._sampled(self._children(self._everybody()))
-            workers = self._children(self._in_group())
+                return self._sampled(self._children())
+            workers = sorted(set(self._children()).intersection(self._in_group()))
             if not workers:
                 return None
             demand = self._group.demand()
@@ -106,29 +106,11 @@ class WorkerMemory:
 
     def _descends(self, pid: int) -> bool:
         while pid > 1 and pid != self._pid:
-            pid = self._parent(pid)
+            pid = parent_of(pid, self._proc)
         return pid == self._pid
 
     def _in_group(self) -> list[int]:
         return [int(word) for word in self._members.read_text(encoding="ascii").split()]
 
-    def _everybody(self) -> list[int]:
-        return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
-
-    def _children(self, candidates: list[int]) -> list[int]:
-        """The worker processes among some candidates, sorted."""
-        try:
-            # One file in place of one for every process; only some kernels have it (CONFIG_PROC_CHILDREN).
-            words = (self._proc / f"{self._pid}/task/{self._pid}/children").read_bytes().split()
-        except FileNotFoundError:
-            return sorted(pid for pid in candidates if self._parent(pid) == self._pid)
-        return sorted({int(word) for word in words}.intersection(candidates))
-
-    def _parent(self, pid: int) -> int:
-        """The parent of a process; 0 when it is gone."""
-        try:
-            fields = (self._proc / str(pid) / "stat").read_bytes()
-        except OSError:
-            return 0
-        # The name, in parentheses, may hold spaces and parentheses.
-        return int(fields.rpartition(b")")[2].split()[1])
+    def _children(self) -> list[int]:
+        return sorted(children(self._pid, self._proc))

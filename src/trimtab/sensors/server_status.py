@@ -34,8 +34,9 @@ from trimtab.sensors._metrics import (
     REQUEST_RATE,
     SERVICE_TIME,
 )
-from trimtab.sensors._polled_page import PolledPage, Reply
+from trimtab.sensors._polled_page import PolledPage, Reply, probed
 from trimtab.sensors._status_page import Page, parse
+from trimtab.trust import printable
 
 _STOPS = {"prefork": 2, "worker": 2}
 
@@ -47,7 +48,6 @@ class ServerStatus(PolledPage[Page]):
         url: the page, such as "http://127.0.0.1:80/server-status".
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
-        allow_remote: whether the page may be on another machine.
 
     Raises:
         UsageError: the URL is not one of http, has no address, or is not on this machine.
@@ -57,8 +57,8 @@ class ServerStatus(PolledPage[Page]):
     metrics = (BUSY_WORKERS, IDLE_WORKERS, IDLE_HELD_WORKERS, REQUEST_RATE, BYTE_RATE, SERVICE_TIME)
     sampling_period_s = 0.04
 
-    def __init__(self, url: str, clock: Clock, patience_s: float = 0.02, allow_remote: bool = False) -> None:
-        super().__init__(url, clock, patience_s, allow_remote, "?auto")
+    def __init__(self, url: str, clock: Clock, patience_s: float = 0.02) -> None:
+        super().__init__(url, clock, patience_s, "?auto")
 
     def understood(self, reply: bytes) -> Page:
         """What a whole reply says.
@@ -128,21 +128,14 @@ def probe(url: str, clock: Clock) -> tuple[Finding, ...]:
         url: the page.
         clock: the loop's clock.
     """
-    subject = f"status page {url}"
-    sensor = ServerStatus(url, clock, patience_s=1.0)
-    try:
-        sensor.begin()
-        page = sensor.latest()
-    except NotMeasured as error:
-        reason, _, enable = str(error).partition(": ")
-        return (Finding(subject, False, reason, enable or "start the server, or name another page"),)
-    finally:
-        sensor.close()
-    if page is None:
-        return (Finding(subject, False, "no answer within 1 s", "all workers are busy: give the page time"),)
+    busy = "all workers are busy: give the page time"
+    return (probed(ServerStatus(url, clock, patience_s=1.0), busy, _said),)
+
+
+def _said(page: Page) -> tuple[str, str]:
     if page.number("Total Duration") is None:
-        return (Finding(subject, True, "workers only", "'ExtendedStatus On' adds requests and service time"),)
-    return (Finding(subject, True, f"workers, requests, bytes and service time, {page.text.get('ServerMPM')}"),)
+        return "workers only", "'ExtendedStatus On' adds requests and service time"
+    return f"workers, requests, bytes and service time, {printable(page.text.get('ServerMPM', ''))}", ""
 
 
 SENSOR = ServerStatus

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Configuration, Origin, evaluate
-from trimtab.plants._apache_syntax import lines, version_holds, words
+from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
+from trimtab.plants.apache.syntax import lines, version_holds, words
 
 Read = Callable[..., Configuration]
 

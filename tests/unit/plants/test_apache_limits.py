@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Origin, evaluate
-from trimtab.plants._apache_limits import Limits, knobs, limits, written
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.knobs import Limits, knobs, limits, written
 
 
 def read(tmp_path: Path, mpm: str, *directives: str) -> Limits:

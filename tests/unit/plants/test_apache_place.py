@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Origin, evaluate
-from trimtab.plants._apache_edits import edits, settings
-from trimtab.plants._apache_place import place
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.snippet import edits, place, settings
 
 IN_FORCE = {"max_request_workers": 150, "keep_alive_timeout_ms": 5000}
 
@@ -62,14 +61,17 @@ def test_without_an_included_directory_the_line_to_add_is_given(tmp_path: Path) 
 
 def test_a_directory_that_the_user_names_must_be_included(tmp_path: Path) -> None:
     start = origin(tmp_path, DEBIAN, mods__a_conf="", conf__a_conf="")
-    with pytest.raises(UsageError, match=r"/elsewhere is not included by .*main\.conf: add"):
+    with pytest.raises(
+        UsageError,
+        match=r"/elsewhere is not included\).*'IncludeOptional .*/elsewhere/\*\.conf' at the end of .*main\.conf",
+    ):
         where(start, tmp_path / "elsewhere")
     assert where(start, tmp_path / "mods").parent == tmp_path / "mods"
 
 
 def test_an_include_within_a_virtual_host_is_no_place(tmp_path: Path) -> None:
     start = origin(tmp_path, "<VirtualHost *>\nInclude conf/*.conf\n</VirtualHost>", conf__a_conf="")
-    with pytest.raises(UsageError, match="includes no directory"):
+    with pytest.raises(UsageError, match="no directory is included"):
         where(start)
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from trimtab import processes
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants import _apache_process, _apache_program, _apache_status, _master
-from trimtab.plants._apache_config import Origin, evaluate
-from trimtab.plants._apache_process import Parent, find
-from trimtab.plants._apache_program import Program, _options
+from trimtab.own import SYSTEM_PATH
+from trimtab.plants.apache import process, status
+from trimtab.plants.apache.configuration import Origin, evaluate
+from trimtab.plants.apache.process import Parent, find
+from trimtab.plants.apache.program import Program, _options
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
 TWO = Parent(900, 1, Path("/usr/sbin/apache2"), ("apache2", "-f", "/x/own.conf"), os.geteuid())
@@ -21,7 +23,7 @@ HIS = Parent(700, 1, Path("/home/eve/apache2"), (), 4242)
 
 
 def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
-    monkeypatch.setattr(_apache_process, "parents", lambda: list(parents))
+    monkeypatch.setattr(process, "parents", lambda: list(parents))
 
 
 def test_the_only_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,7 @@ def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:
 def test_a_signal_goes_to_the_process_that_was_looked_at_and_to_no_later_one_with_its_id() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
-        started = _master.start_of(child.pid)
+        started = processes.start_of(child.pid)
         assert started is not None
         later = Parent(child.pid, started - 1, Path("/x"), (), os.geteuid())
         with pytest.raises(PlantGone):
@@ -91,7 +93,7 @@ def test_the_program_gets_what_its_configuration_needs_and_nothing_that_the_load
         "SITE": "shop",
     }
     program = Program(Path("/x"), (), environ)
-    kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": _apache_program._PATH}
+    kept = {"APACHE_RUN_DIR": "/run", "LC_ALL": "C", "TZ": "UTC", "PATH": SYSTEM_PATH}
     assert program.passed(frozenset()) == kept
     assert program.passed(frozenset({"SITE", "LD_PRELOAD", "PATH"})) == {**kept, "SITE": "shop"}
 
@@ -107,21 +109,21 @@ def test_options_are_read_joined_and_apart_and_orders_are_left_out() -> None:
 
 
 def test_addresses_of_the_kernel_are_read_in_the_machines_byte_order() -> None:
-    assert _master._address("0100007F") == "127.0.0.1"
-    assert _master._address("00000000000000000000000001000000") == "::1"
+    assert processes._address("0100007F:0050") == ("127.0.0.1", 80)
+    assert processes._address("00000000000000000000000001000000:0051") == ("::1", 81)
 
 
 def test_a_scoreboard_agrees_with_the_limit_and_with_busy_places_beyond_it() -> None:
-    assert _apache_status.agrees("W__..", 5)
-    assert _apache_status.agrees("W__..GG", 5)
-    assert not _apache_status.agrees("W__..", 6)
-    assert not _apache_status.agrees("W__....", 5)
+    assert status.agrees("W__..", 5)
+    assert status.agrees("W__..GG", 5)
+    assert not status.agrees("W__..", 6)
+    assert not status.agrees("W__....", 5)
 
 
 def test_the_status_page_is_looked_for_where_the_configuration_puts_it(tmp_path: Path) -> None:
     main = tmp_path / "main.conf"
     main.write_text("<Location /who>\nSetHandler server-status\n</Location>\n")
-    found = _apache_status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81)))
+    found = status.candidates(evaluate(Origin(main, tmp_path)), (("0.0.0.0", 80), ("::1", 81)))
     assert found == [
         f"http://{host}{path}" for path in ("/who", "/server-status") for host in ("127.0.0.1:80", "[::1]:81")
     ]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program
-from trimtab.plants._apache_snippet import compose
-from trimtab.plants._apache_undo import script
-from trimtab.plants._own_file import before_all, leftover, read, write
+from trimtab.plants._own_file import before_all, leftover, put_back, read, write
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program
+from trimtab.plants.apache.snippet import compose
 
 VALUES = {"max_request_workers": 40, "keep_alive_timeout_ms": 700}
 
@@ -94,7 +93,7 @@ def test_the_undo_script_is_a_shell_script_that_puts_the_file_back(tmp_path: Pat
     path.write_text("ours")
     parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",), 0)
     program = Program(Path("/bin/true"), (("f", "a b"),), {"APACHE_RUN_DIR": "/x y", "SECRET": "1"})
-    text = script(parent, program, path, before)
+    text = parent.undo_script([put_back(path, before)], program.shell_test, "USR1")
     assert "SECRET" not in text
     ended = subprocess.run(["sh", "-c", text], check=False, capture_output=True)
     assert ended.returncode != 0, "no process has that id, so nothing is signalled"
@@ -108,7 +107,7 @@ def test_a_link_under_a_name_that_can_be_guessed_is_not_written_through(tmp_path
     (tmp_path / name.format(pid=os.getpid())).symlink_to(victim)
     write(path, "text")
     parent = Parent(1 << 30, 0, Path("/bin/true"), ("true",), 0)
-    undo = script(parent, Program(Path("/bin/true"), (), {}), path, "before")
+    undo = parent.undo_script([put_back(path, "before")], ["true"], "USR1")
     subprocess.run(["sh", "-c", undo], check=False, capture_output=True)
     assert read(path) == "before"
     assert victim.read_text() == "precious"

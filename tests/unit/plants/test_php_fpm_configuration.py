@@ -133,7 +133,7 @@ def test_where_it_would_not_have_the_last_word_or_catch_what_follows_it_is_not_p
 
 def test_where_no_directory_is_included_the_line_to_add_is_said(main: Path) -> None:
     main.write_text("[global]\n" + WWW)
-    with pytest.raises(UsageError, match=r"make sure that 'include=.*/pool\.d/\*\.conf' is its last line"):
+    with pytest.raises(UsageError, match=r"make sure that 'include=.*/pool\.d/\*\.conf' is the last line of"):
         place(main)
 
 

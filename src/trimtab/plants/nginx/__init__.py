@@ -1,4 +1,4 @@
-"""nginx: its processes, its connections and its keep-alive time, by reloads. See `plant`."""
+"""nginx: its processes, its connections and its keep-alive time, by reloads."""
 
 from __future__ import annotations
 

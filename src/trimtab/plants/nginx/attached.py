@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.gate.server import shared_of
-from trimtab.plants import _master
+from trimtab.plants import _own_file
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
-from trimtab.plants.nginx import status
+from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
-from trimtab.plants.nginx.places import chosen, places
+from trimtab.plants.nginx.places import NAME, chosen, places
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
-from trimtab.plants.nginx.program import Program, Verdict
+from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
 _CLOCKS_DIFFER_S = 1.0
 """Files have their times from a clock that steps, processes in ticks since boot."""
-_TICKS_HZ = os.sysconf("SC_CLK_TCK")
 
 
 class Attached:
@@ -58,7 +59,7 @@ class Attached:
         config = self.config
         same_files(master, config.texts)
         self._require_its_own(config)
-        self.listeners = _master.listeners(master.pid)
+        self.listeners = processes.listeners(master.pid)
         self.shared = shared_of(master.pid)
         self.page: status.Page | None = None
         try:
@@ -114,6 +115,20 @@ class Attached:
             values["worker_processes"] = len(now)
         self._workers, self.in_force = now, values
 
+    def permitted(self, paths: Iterable[Path]) -> None:
+        """Makes sure that nginx may be signalled and these files written.
+
+        Args:
+            paths: our own files, or the operator's that are to be edited.
+
+        Raises:
+            UsageError: not by us, or what stands there is not ours.
+            PlantGone: it has ended.
+        """
+        self.master.signal(0)
+        for path in paths:
+            _own_file.writable(path if path.name == NAME else edits.beside(path), None)
+
     def refresh(self) -> None:
         """Reads what is in force again, if somebody has reloaded nginx since.
 
@@ -162,6 +177,6 @@ class Attached:
 
 def _edited_since(config: Configuration, now: frozenset[Worker]) -> Path | None:
     """A file of the configuration that is younger than all processes that serve."""
-    up_s = float(Path("/proc/uptime").read_text().split()[0])
-    newest_s = time.time() - up_s + max(start for _, start in now) / _TICKS_HZ + _CLOCKS_DIFFER_S
+    up_s = max(start for _, start in now) / processes.TICKS_HZ
+    newest_s = time.time() - processes.uptime_s() + up_s + _CLOCKS_DIFFER_S
     return next((path for path in config.texts if path.stat().st_mtime > newest_s), None)

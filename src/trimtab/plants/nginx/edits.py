@@ -17,13 +17,11 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx.configuration import Configuration, text_of
 from trimtab.plants.nginx.knobs import SETTINGS
 from trimtab.plants.nginx.places import Place, is_ours
 from trimtab.plants.nginx.syntax import directives
-
-Texts = dict[Path, str | None]
-"""What files shall hold, in the order in which they are written; None to have one gone."""
 
 
 @dataclass(frozen=True)

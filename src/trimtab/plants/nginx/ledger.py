@@ -1,4 +1,4 @@
-"""What a run has set in an nginx, what the files held before it, and which knobs the operator has taken back."""
+"""What a run has set in an nginx, and what the files held before it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trimtab.errors import OperatorEdit
 from trimtab.plants import _own_file
+from trimtab.plants._change import Texts
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.configuration import Configuration
-from trimtab.plants.nginx.edits import Texts, is_kept
+from trimtab.plants.nginx.edits import is_kept
 from trimtab.plants.nginx.knobs import set_by, value_of
 from trimtab.plants.nginx.places import Place
 
@@ -25,7 +25,6 @@ class Ledger:
         values: knob name to the value that we have set.
         written: what we have written last, by file, in the order in which files are written.
         before: what these files held before the run.
-        down: the knobs that somebody else has set, and what was found.
     """
 
     places: Mapping[str, Place]
@@ -33,8 +32,6 @@ class Ledger:
     values: dict[str, int] = field(default_factory=dict)
     written: Texts = field(default_factory=dict)
     before: Texts = field(default_factory=dict)
-    down: dict[str, str] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
 
     @staticmethod
     def of(config: Configuration, places: Mapping[str, Place]) -> Ledger:
@@ -46,13 +43,14 @@ class Ledger:
         """
         return Ledger(places, {knob: _words(config, knob) for knob in places})
 
-    def look(self, config: Configuration, knobs: Iterable[str]) -> None:
-        """Stands down the knobs that somebody else has set.
+    def edited(self, config: Configuration, knobs: Iterable[str]) -> dict[str, str]:
+        """The knobs that somebody else has set, and what was found.
 
         Args:
             config: as it is on disk now.
             knobs: those to look at beside ours.
         """
+        found = {}
         for knob in {*knobs, *self.values}:
             path, words = _words(config, knob)
             if knob in self.values:
@@ -61,29 +59,8 @@ class Ledger:
                 edited = (path, words) != self.start[knob]
             if edited:
                 where = path or self.start[knob][0] or self.places[knob].path
-                self.down[knob] = f"{knob} was edited in {where}; trimtab leaves it alone now"
-
-    def tell(self) -> None:
-        """Says once of each knob of ours that somebody else has set it.
-
-        Raises:
-            OperatorEdit: somebody has.
-        """
-        for knob, message in self.down.items():
-            if knob in self.values and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, message)
-
-    def require(self, knobs: Iterable[str]) -> None:
-        """Makes sure that nobody else has set one of these.
-
-        Raises:
-            OperatorEdit: somebody has.
-        """
-        for knob in knobs:
-            if knob in self.down:
-                self._told.add(knob)
-                raise OperatorEdit(knob, self.down[knob])
+                found[knob] = f"{knob} was edited in {where}; trimtab leaves it alone now"
+        return found
 
     def rebase(self) -> None:
         """What was before the run gets the edits that the operator has made since, so that they outlive `restore`.

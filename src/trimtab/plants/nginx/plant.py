@@ -8,16 +8,15 @@ told to, and a short keep-alive time is seen on a connection.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Clock, Configuration, Prepared, Readings
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._change import Texts
+from trimtab.plants._reloaded_plant import ReloadedPlant
 from trimtab.plants.nginx import edits, process
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
-from trimtab.plants.nginx.edits import Texts
-from trimtab.plants.nginx.findings import permitted
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
@@ -31,7 +30,7 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
 
 
-class Nginx(Plant):
+class Nginx(ReloadedPlant):
     """A running nginx.
 
     Args:
@@ -53,13 +52,14 @@ class Nginx(Plant):
         self.clock = clock
         self.pid = attached.master.pid
         self.listeners = attached.listeners
+        super().__init__(attached, attached.knobs.values())
         self._nginx = attached
         self._patience = patience or Patience()
         places = chosen(attached.possible)
         self._ledger = Ledger.of(attached.config, {knob: places[knob] for knob in attached.knobs})
         page, shared = attached.page, attached.shared
         self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
-        self._sensors: tuple[Sensor, ...] = (
+        self._sensors = (
             AcceptQueue(attached.listeners, clock, self.pid, stub),
             Resources(self.pid, clock),
             Connections(attached.listeners, clock, self.pid, None, shared),
@@ -91,30 +91,22 @@ class Nginx(Plant):
         fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
         return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
 
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that can be moved here, with the domains that hold for this installation."""
-        return tuple(self._nginx.knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The accept queues, the processes, the page of stub_status and, under `trimtab run`, the shim."""
-        return self._sensors
-
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
         return _eq1.eq1(readings)
 
-    def configuration(self) -> Configuration:
-        """What is in force now.
+    @property
+    def set_to(self) -> Mapping[str, int]:
+        """Knob to the value that we have set."""
+        return self._ledger.values
+
+    def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set.
 
         Raises:
-            OperatorEdit: somebody else has set a knob of ours; said once for each.
-            PlantGone: nginx has ended.
+            UsageError: the configuration cannot be read.
         """
-        self._nginx.refresh()
-        with contextlib.suppress(UsageError):  # in the middle of an edit it may make no sense; nginx has not read it
-            self._ledger.look(self._nginx.config, ())
-        self._ledger.tell()
-        return {knob: self._nginx.in_force[knob] for knob in self._nginx.knobs}
+        return self._ledger.edited(self._nginx.config, knobs)
 
     def objection(self, configuration: Configuration) -> str:
         """Why this leaves no room for the connections there are; empty when it does.
@@ -134,50 +126,26 @@ class Nginx(Plant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        permitted(self._nginx, [place.path for place in self._ledger.places.values()])
+        self._nginx.permitted(place.path for place in self._ledger.places.values())
 
-    def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Checks a change: its values, who else has set them, whether it may be made, and the configuration as it is.
+    def change(self, texts: Texts) -> Change:
+        """What brings texts for files into force."""
+        return Change(self._nginx, self.clock, texts, self._patience)
+
+    def composed(self, values: Mapping[str, int]) -> tuple[Mapping[str, int], Mapping[str, int], Texts]:
+        """What we are to have set, what we have set, and what the files hold that we have written.
 
         Raises:
-            ApplyRefused: not valid, not permitted, or nginx refuses its present configuration.
-            OperatorEdit: somebody else has set one of the knobs.
-            PlantGone: nginx has ended.
+            UsageError: nginx refuses its present configuration, or a file cannot be read.
         """
-        wanted = self.validated(changes)
-        self._nginx.refresh()
-        try:
-            self._ledger.look(self._nginx.config, wanted)
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
-        self._ledger.require(wanted)
-        if why := self.objection({**self._nginx.in_force, **wanted}):
-            raise ApplyRefused(why)
-        before = {knob: self._nginx.in_force[knob] for knob in wanted}
-        if before == wanted:
-            return Prepared({}, {})
-        try:
-            self.check_permissions()
-            verdict = self._nginx.test()
-        except UsageError as error:
-            raise ApplyRefused(str(error)) from None
+        verdict = self._nginx.test()
         if not verdict.valid:
-            raise ApplyRefused(f"nginx refuses its configuration as it is: {verdict.message}")
-        return Prepared(wanted, before, (dict(self._ledger.values), edits.present(self._ledger.written)))
+            raise UsageError(f"nginx refuses its configuration as it is: {verdict.message}")
+        return values, dict(self._ledger.values), edits.present(self._ledger.written)
 
-    def commit(self, prepared: Prepared) -> Applied:
-        """Brings a prepared change into force by one reload.
-
-        Raises:
-            ApplyRefused: nginx does not accept it; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            PlantGone: nginx has ended.
-        """
-        if not prepared.changes:
-            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
-        started_s = self.clock.now_s()
-        ledger = self._ledger
-        values = {k: v for k, v in {**ledger.values, **prepared.changes}.items() if k not in ledger.down}
+    def bring(self, prepared: Prepared) -> tuple[str, ...]:
+        """Writes the files and reloads, or puts everything back."""
+        ledger, values = self._ledger, prepared.detail[0]
         try:
             ledger.rebase()
             config = self._nginx.config
@@ -186,9 +154,9 @@ class Nginx(Plant):
             first = ledger.first(texts)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
-        notes = self._change(texts).bring(values)
+        notes = self.change(texts).bring(values)
         ledger.took(values, texts, first)
-        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+        return notes
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was prepared, or committed.
@@ -197,12 +165,12 @@ class Nginx(Plant):
             ApplyFailed: it could not be taken back.
             PlantGone: nginx has ended.
         """
-        if not prepared.changes:
+        if prepared.detail is None:
             return
-        values, texts = prepared.detail
+        _, values, texts = prepared.detail
         if self._ledger.values != values:
             self._nginx.master.check()
-            self._change(self._ledger.earlier(texts)).undo()
+            self.change(self._ledger.earlier(texts)).undo()
             self._ledger.go_back(values, texts)
 
     def restore(self) -> None:
@@ -217,7 +185,7 @@ class Nginx(Plant):
         if not self._ledger.written:
             return
         texts, theirs = self._ledger.original()
-        self._change(texts).undo()
+        self.change(texts).undo()
         knob = min(self._ledger.values, default="")
         self._ledger.close()
         if theirs:
@@ -240,16 +208,8 @@ class Nginx(Plant):
         """
         left = edits.leftovers(self._nginx.config)
         if left and not self._ledger.written:
-            self._change(left).undo()
-
-    def close(self) -> None:
-        """Gives back the sensors, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+            self.change(left).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
         return script(self._nginx, self._ledger.places)
-
-    def _change(self, texts: Texts) -> Change:
-        return Change(self._nginx, self.clock, self._patience, texts)

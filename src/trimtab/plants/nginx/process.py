@@ -11,7 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimtab.plants import _master
-from trimtab.plants._master import children, chosen, descriptors, program_of, start_of
+from trimtab.plants._master import chosen
+from trimtab.processes import children, descriptors, program_of, sockets, start_of
 
 _TITLE = "nginx: master process "
 
@@ -57,8 +58,8 @@ def serving(master: Master) -> frozenset[Worker]:
     Raises:
         UsageError: not permitted.
     """
-    sockets = descriptors(master.pid, "socket") - _others(master.pid)
-    return frozenset(one for one in workers(master) if not sockets.isdisjoint(descriptors(one[0], "socket")))
+    held = descriptors(master.pid, "socket") - _others(master.pid)
+    return frozenset(one for one in workers(master) if not held.isdisjoint(descriptors(one[0], "socket")))
 
 
 def workers(master: Master) -> frozenset[Worker]:
@@ -73,16 +74,9 @@ def _others(pid: int) -> frozenset[str]:
     They are the channels on which a master speaks with its children, and those of logs; they stand in short tables,
     as that of TCP does not. What stands in a listener's place under a gate (SOCK_SEQPACKET) is not among them.
     """
-    found = set()
-    for table, inode in (("unix", 6), ("udp", 9), ("udp6", 9)):
-        try:
-            rows = Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
-        except OSError:
-            continue
-        for fields in (row.split() for row in rows):
-            if table != "unix" or not (int(fields[3], 16) & _ACCEPTS or fields[4] == _SEQPACKET):
-                found.add(f"socket:[{fields[inode]}]")
-    return frozenset(found)
+    unix = (row for row in sockets(pid, "unix") if not (int(row[3], 16) & _ACCEPTS or row[4] == _SEQPACKET))
+    udp = sockets(pid, "udp", "udp6")
+    return frozenset((*(f"socket:[{row[6]}]" for row in unix), *(f"socket:[{row[9]}]" for row in udp)))
 
 
 def open_files(pid: int) -> int | None:

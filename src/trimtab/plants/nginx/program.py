@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.plants._program import Verdict, ask
 from trimtab.plants.nginx.process import Master
 from trimtab.trust import printable
 
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-"""All that it is given: nginx writes its title over the environment it was started with, so that is not known."""
-_PATIENCE_S = 60.0
 _FINE = re.compile(r"syntax is ok$|test is successful$")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the configuration test said.
-
-    Args:
-        valid: whether nginx would start with this configuration.
-        message: what it said, in one line.
-        files: the files that it read, by its own account.
-    """
-
-    valid: bool
-    message: str
-    files: frozenset[Path]
 
 
 @dataclass(frozen=True)
@@ -63,8 +44,8 @@ class Program:
         """
         given = options(master.command)
         if "p" in given:
-            given["p"] = str(_cwd(master) / given["p"])
-        said = _run(master.exe, ["-V"]).stderr
+            given["p"] = str(master.cwd() / given["p"])
+        said = ask([str(master.exe), "-V"], {}).stderr
         built: dict[str, str] = dict(re.findall(r"--(prefix|conf-path|pid-path)=(\S+)", said))
         if not said.startswith("nginx version: "):
             raise UsageError(f"{printable(str(master.exe))} -V does not answer as nginx does")
@@ -89,7 +70,8 @@ class Program:
         Raises:
             UsageError: the program cannot be run.
         """
-        answer = _run(self.exe, [*self.options, "-T"])
+        # nginx writes its title over the environment that it was started with, so that is not known.
+        answer = ask([*self.argv, "-T"], {})
         files = re.findall(r"^# configuration file (/.*):$", answer.stdout, re.MULTILINE)
         told = [line.strip() for line in answer.stderr.splitlines() if line.strip() and not _FINE.search(line)]
         return Verdict(answer.returncode == 0, " ".join(map(_plain, told)), frozenset(Path(file) for file in files))
@@ -119,33 +101,6 @@ def options(command: str) -> dict[str, str]:
     return found
 
 
-def _cwd(master: Master) -> Path:
-    """Where nginx was started, for a relative -p."""
-    try:
-        return Path(os.readlink(f"/proc/{master.pid}/cwd"))
-    except OSError:
-        master.check()
-        raise master.not_permitted() from None
-
-
 def _plain(line: str) -> str:
     """A line of its log without time and process."""
     return re.sub(r"^\S+ \S+ (?=\[)|(?<=\]) \d+#\d+:", "", line)
-
-
-def _run(exe: Path, question: list[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            [str(exe), *question],
-            env=_ENVIRONMENT,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"cannot run {printable(str(exe))} {' '.join(question)}: {error}") from None

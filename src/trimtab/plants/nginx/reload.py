@@ -15,8 +15,6 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
 from trimtab.plants.nginx.process import Master, Worker, serving, workers
 
-_POLL_S = 0.02
-
 
 @dataclass(frozen=True)
 class Patience:
@@ -60,17 +58,11 @@ def reload(master: Master, expected: int, clock: Clock, patience: Patience) -> G
     """
     before = workers(master)
     master.signal(signal.SIGHUP)
-    deadline = clock.now_s() + patience.serve_s
-    while len(fresh := serving(master) - before) != expected:
-        master.check()
-        if clock.now_s() > deadline:
-            raise ApplyFailed(
-                f"nginx has {len(fresh)} new processes and not {expected}, {patience.serve_s:g} s after SIGHUP: "
-                "its error log says why"
-            )
-        clock.sleep(_POLL_S)
-    deadline = clock.now_s() + patience.drain_s
-    while (old := before & workers(master)) and clock.now_s() < deadline:
-        master.check()
-        clock.sleep(_POLL_S)
-    return Generations(fresh, old)
+    if not master.awaited(clock, patience.serve_s, lambda: len(serving(master) - before) == expected):
+        fresh = len(serving(master) - before)
+        raise ApplyFailed(
+            f"nginx has {fresh} new processes and not {expected}, {patience.serve_s:g} s after SIGHUP: "
+            "its error log says why"
+        )
+    master.awaited(clock, patience.drain_s, lambda: not before & workers(master))
+    return Generations(serving(master) - before, before & workers(master))

@@ -14,6 +14,7 @@ from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.stub_status import HOW_TO, StubStatus
 from trimtab.plants.nginx.syntax import Directive
+from trimtab.sensors._polled_page import ask
 
 _PATIENCE_S = 2.0
 _NOT_PLAIN = frozenset({"ssl", "quic", "proxy_protocol"})
@@ -63,15 +64,12 @@ def find(configuration: Configuration, url: str | None) -> Page:
     known = candidates(configuration) if url is None else [Page(url, None)]
     problems = []
     for page in known:
-        sensor = StubStatus(page.url, SystemClock(), page.host, _PATIENCE_S)
         try:
-            sensor.begin()
+            ask(StubStatus(page.url, SystemClock(), page.host, _PATIENCE_S))
         except NotMeasured as error:
             problems.append(str(error))
         else:
             return page
-        finally:
-            sensor.close()
     raise UsageError(problems[0] if problems else f"this nginx has no page of stub_status: {HOW_TO}")
 
 

@@ -48,7 +48,9 @@ from trimtab.sensors._metrics import (
     REQUESTS_UNDER_WAY,
     SERVICE_TIME,
 )
-from trimtab.sensors._polled_page import PolledPage, Reply
+from trimtab.sensors._polled_page import PolledPage, Reply, probed
+from trimtab.sensors._status_page import answer
+from trimtab.trust import printable
 
 HOW_TO = (
     "add 'server { listen 127.0.0.1:8081; location = /nginx_status { stub_status; allow 127.0.0.1; deny all; } }' "
@@ -90,15 +92,12 @@ def parse(reply: bytes, url: str) -> Counts:
     Raises:
         NotMeasured: it is no reply, an error, or not this page; the message says how to turn the page on.
     """
-    head, separator, body = reply.partition(b"\r\n\r\n")
-    status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-    if not separator or len(status) < 2 or not status[0].startswith("HTTP/"):
-        raise NotMeasured(f"{url} did not answer in HTTP")
-    if status[1] in ("401", "403"):
-        raise NotMeasured(f"{url} is forbidden ({status[1]}): 'allow 127.0.0.1;' in its location, then reload nginx")
+    status, _, body = answer(reply, url)
+    if status in ("401", "403"):
+        raise NotMeasured(f"{url} is forbidden ({status}): 'allow 127.0.0.1;' in its location, then reload nginx")
     found = _PAGE.match(body)
-    if status[1] != "200" or found is None:
-        raise NotMeasured(f"no page of stub_status at {url} ({status[1]}): {HOW_TO}")
+    if status != "200" or found is None:
+        raise NotMeasured(f"no page of stub_status at {url} ({printable(status)}): {HOW_TO}")
     return Counts(*map(int, found.groups()))
 
 
@@ -198,17 +197,9 @@ def probe(url: str, clock: Clock, host: str | None = None) -> tuple[Finding, ...
         clock: the loop's clock.
         host: the server_name under which it is; None for what the URL says.
     """
-    subject, sensor = f"status page {url}", StubStatus(url, clock, host, patience_s=1.0)
-    try:
-        sensor.begin()
-        page = sensor.latest()
-    except NotMeasured as error:
-        reason, _, enable = str(error).partition(": ")
-        return (Finding(subject, False, reason, enable or "start the server, or name another page"),)
-    finally:
-        sensor.close()
-    if page is None:
-        return (Finding(subject, False, "no answer within 1 s", "all its processes are busy: give the page time"),)
-    return (
-        Finding(subject, True, f"stub_status: {page.active - 1} connections, {page.requests - 1} requests so far"),
-    )
+    busy = "all its processes are busy: give the page time"
+    return (probed(StubStatus(url, clock, host, patience_s=1.0), busy, _said),)
+
+
+def _said(page: Counts) -> tuple[str, str]:
+    return f"stub_status: {page.active - 1} connections, {page.requests - 1} requests so far", ""

@@ -39,23 +39,11 @@ def script(nginx: Attached, places: Mapping[str, Place]) -> str:
         places: where each knob is set.
     """
     texts = nginx.config.texts
-    pid, exe = nginx.master.pid, shlex.quote(str(nginx.master.exe))
     own = sorted({place.path for place in places.values() if place.directive is None})
     theirs = sorted({place.path for place in places.values() if place.directive is not None})
-    return "\n".join(
-        (
-            "#!/bin/sh",
-            f"# Undoes what trimtab did to nginx (pid {pid}).",
-            "set -e",
-            *(_own_file.put_back(path, _own_file.before_all(texts.get(path))) for path in own),
-            *(_operators(path, texts[path], places) for path in theirs),
-            f"cd / && {shlex.join(['env', '-i', *nginx.program.argv, '-t', '-q'])}",
-            "# Another program may have been given this process id since.",
-            f'[ "$(readlink /proc/{pid}/exe)" = {exe} ]',
-            f"kill -HUP {pid}",
-            "",
-        )
-    )
+    lines = [_own_file.put_back(path, _own_file.before_all(texts.get(path))) for path in own]
+    lines += [_operators(path, texts[path], places) for path in theirs]
+    return nginx.master.undo_script(lines, ["env", "-i", *nginx.program.argv, "-t", "-q"], "HUP")
 
 
 def _operators(path: Path, text: str, places: Mapping[str, Place]) -> str:

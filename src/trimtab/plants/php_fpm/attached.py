@@ -7,11 +7,12 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
-from trimtab.plants.php_fpm.program import Program, Verdict
+from trimtab.plants.php_fpm.program import Program
 
 _PAGE_PATIENCE_S = 2.0
 CLEAN = "process_control_timeout"
@@ -123,6 +124,58 @@ class Attached:
             if self.loaded.stamps[path][2] // 10**9 > page.started_s:
                 return path
         return None
+
+    def permitted(self, accept_lost: bool, ours: Path | None = None) -> None:
+        """Makes sure that FPM may be reloaded, and that no request is lost by it.
+
+        Args:
+            accept_lost: whether requests may be lost.
+            ours: our own file, where it does not matter that it was not loaded yet.
+
+        Raises:
+            UsageError: it may not; the message says what is needed.
+            PlantGone: it has ended.
+        """
+        self.master.signal(0)
+        if self.pending is not None and self.pending != ours:
+            raise UsageError(
+                f"{self.pending} was changed after PHP-FPM loaded it, so it is not known what is in force: reload "
+                "PHP-FPM yourself (systemctl reload php-fpm, or kill -USR2), then try again"
+            )
+        if not self.timeout_s and not accept_lost:
+            raise UsageError(
+                f"a reload would end requests in progress, because {CLEAN} is 0: {self._how_to_reload()}, "
+                "or accept it with --accept-lost-requests"
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before anything is changed."""
+        others = [pool for pool in self.loaded.pools() if pool != self.pool]
+        found = []
+        if self.timeout_s:
+            found.append(
+                f"every change is a reload: PHP-FPM serves nothing until requests in progress are done, at most "
+                f"{self.timeout_s} s ({CLEAN}), and ends those that take longer; what comes meanwhile waits in the "
+                "queue"
+            )
+        else:
+            found.append(f"{CLEAN} is 0: a reload ends requests in progress; {self._how_to_reload()}")
+        if others:
+            found.append(f"a reload is one of all pools: {', '.join(others)} too")
+        if self.pending is not None:
+            found.append(
+                f"{self.pending} was changed after PHP-FPM loaded it: what is in force may not be what it says"
+            )
+        if not self.place.apart:
+            found.append(
+                f"the status page waits in the queue of pool {self.pool}; 'pm.status_listen = 127.0.0.1:9001' in "
+                f"[{self.pool}] (PHP 8.0 and newer) gives it a process of its own"
+            )
+        return tuple(found)
+
+    def _how_to_reload(self) -> str:
+        """What makes reloads lose no request."""
+        return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
 
 
 def _chosen(configuration: Configuration, pool: str | None) -> str:

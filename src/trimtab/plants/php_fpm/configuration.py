@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.files import read_text
+from trimtab.files import Stamp, read_text, stamp
 from trimtab.trust import open_trusted, printable, require_trusted
 
 GLOBAL = "global"
@@ -25,9 +25,6 @@ _QUOTED = re.compile(r"(\"[^\"]*\"|'[^']*')\s*(;.*)?$")
 _TIME = re.compile(r"(\d+)([smhd]?)$")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST_FILES = 1000
-
-Stamp = tuple[int, int, int]
-"""Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too); zeros for no such path."""
 
 
 @dataclass(frozen=True)
@@ -109,15 +106,6 @@ class Configuration:
     def changed(self) -> list[Path]:
         """The files and directories that are not as they were when they were read."""
         return [path for path, was in self.stamps.items() if stamp(path) != was]
-
-
-def stamp(path: Path) -> Stamp:
-    """What tells a file from itself after a change."""
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 def read(main: Path, prefix: Path = Path("/usr"), overlay: Mapping[Path, str | None] | None = None) -> Configuration:

@@ -12,15 +12,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Readings
+from trimtab.plants._change import Texts
+from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.php_fpm import knobs, process, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
-from trimtab.plants.php_fpm.findings import notes, permitted, queue_of
 from trimtab.plants.php_fpm.reload import Patience
-from trimtab.plants.php_fpm.status import PoolStatus
-from trimtab.plants.php_fpm.undo import script
+from trimtab.plants.php_fpm.status import PoolStatus, endpoint
+from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
+from trimtab.sensors.unix_queue import UnixQueue
 
 
 class PhpFpm(OwnFilePlant):
@@ -38,6 +40,7 @@ class PhpFpm(OwnFilePlant):
         pid: process id of the master.
         pool: the pool's name.
         listen: where the pool listens.
+        status_page: where its status page is.
     """
 
     name = "php-fpm"
@@ -56,15 +59,14 @@ class PhpFpm(OwnFilePlant):
         self.pid: int = attached.master.pid
         self.pool = attached.pool
         self.listen = attached.listen
+        self.status_page = attached.place
         self._fpm = attached
-        self._directory = snippet_directory
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
-        self._file: Path | None = None
-        super().__init__(attached, knobs.knobs(attached.loaded, attached.pool))
+        super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
         self._first = attached.loaded
         status = PoolStatus(attached.place, clock, lambda: queue.length())
-        queue = queue_of(attached, clock, status)
+        queue = _queue_of(attached, clock, status)
         self._sensors = (queue, Resources(self.pid, clock), status)
 
     @staticmethod
@@ -96,7 +98,7 @@ class PhpFpm(OwnFilePlant):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this FPM, one line each."""
-        return notes(self._fpm)
+        return self._fpm.notes()
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law."""
@@ -106,16 +108,14 @@ class PhpFpm(OwnFilePlant):
         """Why FPM would refuse this configuration; empty when it would not."""
         return knobs.objection(configuration)
 
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        if self._file is None:
-            fpm = self._fpm
-            self._file = snippet.place(fpm.program, fpm.read(), fpm.pool, fpm.in_force, self._directory)
-        return self._file
+        fpm = self._fpm
+        return snippet.place(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made and that no request is lost by it.
@@ -124,9 +124,8 @@ class PhpFpm(OwnFilePlant):
             UsageError: it could not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        permitted(
-            self._fpm, self._accept_lost
-        )  # also where our own file was not loaded yet: an earlier run was killed
+        # Also where our own file was not loaded yet: an earlier run was killed.
+        self._fpm.permitted(self._accept_lost)
         super().check_permissions()
 
     def permitted(self) -> None:
@@ -136,15 +135,15 @@ class PhpFpm(OwnFilePlant):
             UsageError: it may not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        permitted(self._fpm, self._accept_lost, self.place())
+        self._fpm.permitted(self._accept_lost, self.place())
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
         return snippet.compose(self.pool, values, before)
 
-    def change(self, path: Path, text: str | None) -> Change:
+    def change(self, texts: Texts) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._fpm, self.clock, self._patience, path, text)
+        return Change(self._fpm, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
@@ -154,4 +153,12 @@ class PhpFpm(OwnFilePlant):
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        return script(self._fpm.master, self._fpm.program, path, before)
+        return self._fpm.master.undo_script([put_back(path, before)], self._fpm.program.argv, "USR2")
+
+
+def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | AcceptQueue:
+    """The sensor of the pool's listen queue."""
+    _, address = endpoint(fpm.listen)
+    if isinstance(address, str):
+        return UnixQueue(address, clock, fpm.master.pid, visitor.ours)
+    return AcceptQueue([address], clock, fpm.master.pid, visitor, ours=visitor.ours)

@@ -8,16 +8,15 @@ any more that it held beside the listening ones (`fpm_signals_init_main` in sapi
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from trimtab.plants._master import Master, children, chosen, descriptors, masters, start_of
+from trimtab.plants._master import Master, chosen, masters
+from trimtab.processes import children, descriptors, listening, sockets, start_of
 
 _NAME = re.compile(r"php-fpm([\d.]+)?")
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
 _POOL = "php-fpm: pool "
-_LISTENS = "0A"
 _ACCEPTS = "00010000"
 
 
@@ -31,7 +30,7 @@ class FpmMaster(Master):
         """Its configuration, from its title; a relative path begins where the master was started."""
         found = _TITLE.match(" ".join(self.argv))
         path = Path(found[1] if found else "")
-        return path if path.is_absolute() else Path(os.readlink(f"/proc/{self.pid}/cwd")) / path
+        return path if path.is_absolute() else self.cwd() / path
 
     def workers(self, pool: str) -> tuple[int, ...]:
         """The running workers of a pool."""
@@ -77,16 +76,4 @@ def _words(pid: int) -> bytes:
 
 def _listening(pid: int) -> frozenset[str]:
     """The sockets of the process's network namespace that listen, by their kernel names."""
-    found = set()
-    for table in ("tcp", "tcp6", "unix"):
-        try:
-            rows = Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            fields = row.split()
-            if table == "unix" and fields[3] == _ACCEPTS:
-                found.add(f"socket:[{fields[6]}]")
-            elif table != "unix" and fields[3] == _LISTENS:
-                found.add(f"socket:[{fields[9]}]")
-    return frozenset(found)
+    return frozenset(listening(pid)) | {f"socket:[{row[6]}]" for row in sockets(pid, "unix") if row[3] == _ACCEPTS}

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.errors import UsageError
-from trimtab.own import SYSTEM_PATH
+from trimtab.plants._program import Verdict, ask
 from trimtab.trust import printable, require_trusted
 
 _PASSED = re.compile(r"LANG|TZ|LC_\w+")
 _STAMP = re.compile(r"^\[[^\]]*\] ")
-_PATIENCE_S = 60.0
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the configuration test said.
-
-    Args:
-        valid: whether FPM would start with this configuration.
-        message: what it said, in one line.
-    """
-
-    valid: bool
-    message: str
 
 
 @dataclass(frozen=True)
@@ -67,20 +51,7 @@ class Program:
         for path in (self.exe, *(Path(word) for word in self.options if "/" in word)):
             require_trusted(path)
         environ = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
-        try:
-            answer = subprocess.run(
-                self.argv,
-                env={**environ, "PATH": SYSTEM_PATH},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_PATIENCE_S,
-                check=False,
-                cwd="/",
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UsageError(f"cannot run {self.exe} -t: {error}") from None
+        answer = ask(self.argv, environ)
         return Verdict(answer.returncode == 0, _said(answer.stderr.splitlines()))
 
 

@@ -20,8 +20,6 @@ from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
 from trimtab.plants.php_fpm.process import FpmMaster
 
-_POLL_S = 0.02
-
 
 @dataclass(frozen=True)
 class Patience:
@@ -59,16 +57,14 @@ def reload(master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Cl
     """
     before = master.generation()
     master.signal(signal.SIGUSR2)
-    deadline = clock.now_s() + timeout_s + patience.reload_s
-    while not (now := master.generation()) or now & before:
-        master.check()
-        if clock.now_s() > deadline:
-            raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
-        clock.sleep(_POLL_S)
-    deadline = clock.now_s() + patience.serve_s
-    while len(workers := master.workers(pool)) < least:
-        master.check()
-        if clock.now_s() > deadline:
-            raise ApplyFailed(f"{len(workers)} workers of pool {pool} run after the reload, not {least}")
-        clock.sleep(_POLL_S)
-    return len(workers)
+    if not master.awaited(clock, timeout_s + patience.reload_s, lambda: _anew(master, before)):
+        raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
+    if not master.awaited(clock, patience.serve_s, lambda: len(master.workers(pool)) >= least):
+        raise ApplyFailed(f"{len(master.workers(pool))} workers of pool {pool} run after the reload, not {least}")
+    return len(master.workers(pool))
+
+
+def _anew(master: FpmMaster, before: frozenset[str]) -> bool:
+    """Whether the master has executed itself since."""
+    now = master.generation()
+    return bool(now) and not now & before

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._own_file_plant import edited, first_place
 from trimtab.plants.php_fpm import knobs
 from trimtab.plants.php_fpm.configuration import Configuration, Setting, directories, read
 from trimtab.plants.php_fpm.program import Program
@@ -61,23 +62,14 @@ def place(
         UsageError: no directory is included where the file would take effect; the message gives the line to add.
     """
     main = program.config_file
-    file = name(pool)
-    found = directories(configuration, file)
-    if chosen is not None:
-        found = [one for one in found if one.resolve() == chosen.resolve()]
-    reasons = [] if found else [f"{chosen} is not included" if chosen else "it includes no directory"]
-    for directory in found:
-        path = directory / file
+
+    def hindrance(path: Path) -> str:
         imagined = read(main, program.prefix, {path: compose(pool, values, None)})
-        reason = _overridden(imagined, configuration, path, pool, values)
-        if not reason:
-            return path
-        reasons.append(f"in {directory} {reason}")
-    wanted = chosen or main.parent / "pool.d"
-    raise UsageError(
-        f"no place for trimtab's settings in {main} ({'; '.join(reasons)}): make sure that 'include={wanted}/*.conf' "
-        "is its last line and reload PHP-FPM"
-    )
+        return _overridden(imagined, configuration, path, pool, values)
+
+    include = f"include={chosen or main.parent / 'pool.d'}/*.conf"
+    mend = f"make sure that '{include}' is the last line of {main} and reload PHP-FPM"
+    return first_place(directories(configuration, name(pool)), chosen, name(pool), hindrance, mend)
 
 
 def edits(
@@ -92,13 +84,8 @@ def edits(
         wanted: the knobs to look at.
         ours: our own file.
     """
-    found = {}
-    for knob in wanted:
-        was, there = (_others(one, pool, knob, ours) for one in (before, now))
-        if was != there:
-            touched = [one for one in there if one not in was] or [one for one in was if one not in there] or there
-            found[knob] = f"{knob} was edited in {touched[0][0]}; trimtab leaves it alone now"
-    return found
+    pairs = {knob: [_others(one, pool, knob, ours) for one in (before, now)] for knob in wanted}
+    return {knob: said for knob, pair in pairs.items() if (said := edited(knob, *pair))}
 
 
 def _others(configuration: Configuration, pool: str, knob: str, ours: Path | None) -> list[tuple[Path, str]]:

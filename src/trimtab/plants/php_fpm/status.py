@@ -27,6 +27,7 @@ from trimtab.core import Clock, Metric, Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import fastcgi
 from trimtab.plants.php_fpm.configuration import Configuration
+from trimtab.sensors import _polled_page
 from trimtab.sensors._metrics import BUSY_WORKERS, IDLE_WORKERS, REQUEST_RATE
 from trimtab.sensors._polled_page import Polled, Reply
 from trimtab.sensors._status_page import Endpoint
@@ -233,12 +234,7 @@ def ask(place: Place, clock: Clock, patience_s: float) -> Page | None:
     Raises:
         NotMeasured: it is off, or nothing listens there.
     """
-    sensor = PoolStatus(place, clock, patience_s=patience_s)
-    try:
-        Polled.begin(sensor)
-        return sensor.latest()
-    finally:
-        sensor.close()
+    return _polled_page.ask(PoolStatus(place, clock, patience_s=patience_s))
 
 
 def _reloaded(first: Reply[Page], last: Reply[Page]) -> bool:

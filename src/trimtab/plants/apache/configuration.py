@@ -15,18 +15,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.files import read_text
-from trimtab.plants._apache_syntax import Directive, identifier, lines, source_name, version_holds, words
+from trimtab.files import ABSENT, Stamp, read_text, stamp
+from trimtab.plants.apache.syntax import Directive, identifier, lines, source_name, version_holds, words
 from trimtab.trust import open_trusted, printable, require_trusted
 
 Overlay = Mapping[Path, str | None]
 """Files to imagine: their text, or None for a file to be taken as absent."""
 
-Stamp = tuple[int, int, int]
-"""Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too); zeros for a path that does
-not exist."""
-
-_ABSENT: Stamp = (0, 0, 0)
 _MAX_DEPTH = 128
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _WILD = frozenset("*?[")
@@ -53,7 +48,7 @@ class Configuration:
 
     def read(self) -> list[Path]:
         """The files and directories that were read."""
-        return [path for path, seen in self.stamps.items() if seen != _ABSENT]
+        return [path for path, seen in self.stamps.items() if seen != ABSENT]
 
     def unchanged(self) -> bool:
         """Whether every file and directory that was read is as it was."""
@@ -83,15 +78,6 @@ class Origin:
     after: tuple[str, ...] = ()
     static_modules: frozenset[str] = frozenset()
     version: tuple[int, ...] = (2, 4)
-
-
-def stamp(path: Path) -> Stamp:
-    """What changes when the file or directory does."""
-    try:
-        status = path.stat()
-    except OSError:
-        return _ABSENT
-    return (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:

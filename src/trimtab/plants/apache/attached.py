@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from trimtab.plants import _apache_status, _master
-from trimtab.plants._apache_config import Configuration, evaluate
-from trimtab.plants._apache_limits import limits
-from trimtab.plants._apache_process import Parent
-from trimtab.plants._apache_program import Program, Verdict
+from trimtab import processes
+from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
-
-STATUS_PATIENCE_S = 2.0
+from trimtab.plants.apache import status
+from trimtab.plants.apache.configuration import Configuration, evaluate
+from trimtab.plants.apache.knobs import limits
+from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.program import Program
 
 
 class Attached:
@@ -23,7 +20,7 @@ class Attached:
         status_url: its status page; None to look for it.
 
     Attributes:
-        parent: as given.
+        master: that process.
         program: its program with what it was started with.
         origin: where the evaluation of its configuration starts.
         limits: the limits of this installation, with the values in force at the start.
@@ -38,19 +35,19 @@ class Attached:
     """
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
-        self.parent = parent
+        self.master = parent
         vet(parent)
-        self.program = Program.of(parent, _cwd(parent))
+        self.program = Program.of(parent)
         vet(parent)
         self.origin = self.program.origin()
         same_files(parent, [self.origin.config_file])
         self._config = evaluate(self.origin)
         same_files(parent, self._config.read())
         self.limits = limits(self._config)
-        self.listeners = _master.listeners(parent.pid)
-        known = [status_url] if status_url else _apache_status.candidates(self._config, self.listeners)
-        self.status_url = _apache_status.find(known, STATUS_PATIENCE_S)
-        self._pipes = _master.descriptors(parent.pid, "pipe")
+        self.listeners = processes.listeners(parent.pid)
+        known = [status_url] if status_url else status.candidates(self._config, self.listeners)
+        self.status_url = status.find(known)
+        self._pipes = processes.descriptors(parent.pid, "pipe")
         self.board: str | None = None
         self.in_force: dict[str, int] = {}
         self.notes: list[str] = []
@@ -71,17 +68,17 @@ class Attached:
             UsageError: somebody else could, or the program cannot be run.
             PlantGone: it has ended.
         """
-        vet(self.parent)
+        vet(self.master)
         self._config = evaluate(self.origin)
         return self.program.test(self._config.variables)
 
     def read_running(self) -> None:
         """Reads what is in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
-        self._pipes = _master.descriptors(self.parent.pid, "pipe")
-        self.board = _apache_status.scoreboard(self.status_url, STATUS_PATIENCE_S)
+        self._pipes = processes.descriptors(self.master.pid, "pipe")
+        self.board = status.scoreboard(self.status_url)
         filed = values["max_request_workers"]
-        if self.board is not None and not _apache_status.agrees(self.board, filed):
+        if self.board is not None and not status.agrees(self.board, filed):
             self.notes.append(
                 f"MaxRequestWorkers is {len(self.board)} in the running Apache and {filed} in its files: they were "
                 "edited and not reloaded; a reload by trimtab brings all such edits into force"
@@ -95,8 +92,8 @@ class Attached:
         Raises:
             PlantGone: it has ended.
         """
-        self.parent.check()
-        pipes = _master.descriptors(self.parent.pid, "pipe")
+        self.master.check()
+        pipes = processes.descriptors(self.master.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
 
@@ -119,18 +116,10 @@ class Attached:
             places = ", ".join(self.limits.vhost_keep_alive)
             self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {places}")
         if not self.limits.keep_alive:
-            self.notes.append("KeepAlive is Off, so KeepAliveTimeout has no effect and is not a knob here")
+            self.notes.append("KeepAlive is Off, so KeepAliveTimeout is not a knob here: 'KeepAlive On' makes it one")
         if "cgid_module" in self._config.modules:
             self.notes.append(
                 "mod_cgid's daemon is replaced at every reload: a CGI request that is handed to it just then gets "
                 "a 500 (AH10246)"
             )
         self.notes += [f"could not be decided without Apache: {what}" for what in self._config.uncertain]
-
-
-def _cwd(parent: Parent) -> Path:
-    """Where a relative -d starts: the directory in which Apache was started, as far as it can be known."""
-    try:
-        return Path(os.readlink(f"/proc/{parent.pid}/cwd"))
-    except OSError:
-        return Path("/")

@@ -17,19 +17,17 @@ as long as the last of them takes.
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 
+from trimtab import processes
 from trimtab.core import Clock
-from trimtab.plants import _apache_process, _apache_status, _master
-from trimtab.plants._apache_process import Parent
+from trimtab.plants.apache import process, status
+from trimtab.plants.apache.process import Parent
 
 _POLL_S = 0.002
 _START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
-_PAGE_S = 2.0
 _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
@@ -60,21 +58,21 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         PlantGone: Apache has ended.
     """
     _started(parent, clock)
-    workers = set(_apache_process.generations(parent, frozenset()).workers)
-    helpers = set(_master.children(parent.pid)) - workers
-    places = {pid: place for pid, place in _apache_status.places(status_url, _PAGE_S).items() if pid in workers}
+    workers = set(process.generations(parent, frozenset()).workers)
+    helpers = set(processes.children(parent.pid)) - workers
+    places = {pid: place for pid, place in status.places(status_url).items() if pid in workers}
     keep = {pid for pid, place in places.items() if place < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
-        running = set(_master.children(parent.pid)) - helpers
+        running = set(processes.children(parent.pid)) - helpers
         if not noticed:
-            running = {child for child in running if _master.program_of(child) is not None}
+            running = {child for child in running if processes.program_of(child) is not None}
         keep &= running
         for child in sorted(running - keep):
             if child not in asked:
-                if _master.program_of(child) not in (parent.exe, None):
+                if processes.program_of(child) not in (parent.exe, None):
                     helpers.add(child)  # such as a log program that was started anew
                     continue
                 below = len(keep) + sum(1 for other in running & asked.keys() if places.get(other, 0) < limit)
@@ -87,7 +85,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         if not left or now_s > deadline:
             return len(left)
         if now_s > knock_s:
-            quiet = _apache_status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
+            quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
             knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
         parent.check()
         clock.sleep(_POLL_S)
@@ -95,8 +93,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
 
 def _started(parent: Parent, clock: Clock) -> None:
     """Waits until the parent has started what it starts within a second of a reload."""
-    starts = [_master.start_of(pid) for pid in _apache_process.generations(parent, frozenset()).workers]
+    starts = [processes.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)
     if oldest is not None:
-        up_s = float(Path("/proc/uptime").read_text().split()[0])
-        clock.sleep(min(_START_S, _START_S - (up_s - oldest / os.sysconf("SC_CLK_TCK"))))
+        clock.sleep(min(_START_S, _START_S - (processes.uptime_s() - oldest / processes.TICKS_HZ)))

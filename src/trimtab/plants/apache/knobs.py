@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Configuration
-from trimtab.plants._apache_syntax import Directive
+from trimtab.plants.apache.configuration import Configuration
+from trimtab.plants.apache.syntax import Directive
 
 THREADED = ("worker", "event")
 MPMS = ("prefork", *THREADED)

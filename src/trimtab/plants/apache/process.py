@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trimtab.plants._master import Master, children, chosen, descriptors, masters, program_of, start_of
+from trimtab.plants._master import Master, chosen, masters
+from trimtab.processes import children, descriptors, program_of, start_of
 
 NAMES = frozenset({"apache2", "httpd", "httpd.prefork", "httpd.worker", "httpd.event"})
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})

@@ -10,18 +10,14 @@ would take each other's moves for the operator's edits.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Mapping
 
-from trimtab.clock import SystemClock
 from trimtab.core import (
     Applied,
     Clock,
     Configuration,
-    Finding,
-    Habits,
     How,
     Knob,
     Plant,
@@ -30,12 +26,10 @@ from trimtab.core import (
     Role,
     Sensor,
 )
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
-from trimtab.gate import place as places
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.place import Place
-from trimtab.gate.server import processes_of, steerable
-from trimtab.plants import _gate_testbed
+from trimtab.gate.server import processes_of
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.processes import Process
 from trimtab.sensors import _eq1
@@ -56,8 +50,6 @@ KNOB = Knob(
     "After how long a connection that is idle between requests is ended.",
     Role.KEEP_ALIVE,
 )
-HABITS = Habits("keep-alive-cost", "accept_queue_delay_s", "2s")
-"""Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
 
 
 class KeepAlive(Plant):
@@ -249,44 +241,3 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
 def _server(place: Place) -> Process | None:
     """The first process of the server; None when it cannot be found."""
     return next(iter(processes_of(place)), None)
-
-
-def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a run."""
-    parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
-
-
-def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
-    """The keep-alive time of the run that the command line names.
-
-    Raises:
-        UsageError: none or several run, or its mapped file cannot be used from here.
-    """
-    place = steerable(args.name)
-    owner = place.owner()
-    return KeepAlive(clock, place, appointed=owner is not None and owner.pid == os.getppid())
-
-
-def probe() -> tuple[Finding, ...]:
-    """What can be done with each run that is alive."""
-    alive = places.running()
-    if not alive:
-        how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
-        return (Finding("keep-alive", False, "no server runs under trimtab", how),)
-    return tuple(_finding(one) for one in alive)
-
-
-def _finding(place: Place) -> Finding:
-    """What can be done with one run."""
-    subject = f"keep-alive {place.name}"
-    try:
-        plant = KeepAlive(SystemClock(), place)
-    except TrimtabError as error:
-        return Finding(subject, False, str(error), "run as the user who started 'trimtab run', or as root")
-    now = plant.time.setting()
-    plant.close()
-    return Finding(subject, True, f"{now}; moved live with 'trimtab keep-alive set'")
-
-
-PLANT = KeepAlive
-testbed = _gate_testbed.keep_alive

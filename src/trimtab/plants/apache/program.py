@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._apache_config import Origin
-from trimtab.plants._apache_process import Parent
+from trimtab.own import SYSTEM_PATH
+from trimtab.plants._program import Verdict, ask
+from trimtab.plants.apache.configuration import Origin
+from trimtab.plants.apache.process import Parent
 from trimtab.trust import printable
 
 _WITH_VALUE = "DCcdfkEe"
 _KEPT = "DCcdf"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED = re.compile(r"LANG|TZ|LC_\w+|APACHE_\w+")
 """What the program gets of the environment, beside the variables that the configuration names."""
 _NEVER = re.compile(r"LD_.*|GLIBC_TUNABLES|PATH")
 """What the loader would act upon, also where the configuration names it."""
-_PATIENCE_S = 60.0
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the configuration test said.
-
-    Args:
-        valid: whether Apache would start with this configuration.
-        message: what it said, in one line.
-        files: the files that it read, by its own account.
-    """
-
-    valid: bool
-    message: str
-    files: frozenset[Path]
 
 
 @dataclass(frozen=True)
@@ -53,20 +37,15 @@ class Program:
     environ: Mapping[str, str]
 
     @staticmethod
-    def of(parent: Parent, cwd: Path) -> Program:
+    def of(parent: Parent) -> Program:
         """The program of a running Apache.
-
-        Args:
-            parent: its parent process.
-            cwd: where Apache was started, for a relative -d.
 
         Raises:
             UsageError: its environment may not be read.
             PlantGone: it has ended.
         """
-        options = [
-            (letter, str(cwd / value) if letter == "d" else value) for letter, value in _options(parent.argv[1:])
-        ]
+        given = _options(parent.argv[1:])
+        options = [(letter, str(parent.cwd() / value) if letter == "d" else value) for letter, value in given]
         return Program(parent.exe, tuple(options), parent.environ())
 
     @property
@@ -74,13 +53,19 @@ class Program:
         """The program and its options, to which a question is added."""
         return [str(self.exe), *(part for letter, value in self.options for part in (f"-{letter}", value))]
 
+    @property
+    def shell_test(self) -> list[str]:
+        """The command by which a shell without trimtab has it check its configuration."""
+        environ = (f"{name}={value}" for name, value in sorted(self.passed().items()))
+        return ["env", "-i", *environ, *self.argv, "-t"]
+
     def origin(self) -> Origin:
         """Where the evaluation of the configuration starts.
 
         Raises:
             UsageError: the program does not answer as Apache does.
         """
-        said, static = self._ask("-V"), self._ask("-l")
+        said, static = (ask([*self.argv, question], self.passed()).stdout for question in ("-V", "-l"))
         version = re.search(r"^Server version: Apache/([\d.]+)", said, re.MULTILINE)
         root = re.search(r'-D HTTPD_ROOT="([^"]*)"', said)
         main = re.search(r'-D SERVER_CONFIG_FILE="([^"]*)"', said)
@@ -108,39 +93,19 @@ class Program:
         Raises:
             UsageError: the program cannot be run.
         """
-        answer = self._run(["-t", "-D", "DUMP_INCLUDES"], named)
+        answer = ask([*self.argv, "-t", "-D", "DUMP_INCLUDES"], self.passed(named))
         files = re.findall(r"^\s+\(\S+\) (/.*)$", answer.stdout, re.MULTILINE)
         told = [line.strip() for line in answer.stderr.splitlines() if line.strip() and line.strip() != "Syntax OK"]
         return Verdict(answer.returncode == 0, " ".join(told), frozenset(Path(file) for file in files))
 
-    def _ask(self, question: str) -> str:
-        return self._run([question], frozenset()).stdout
-
-    def passed(self, named: frozenset[str]) -> dict[str, str]:
+    def passed(self, named: frozenset[str] = frozenset()) -> dict[str, str]:
         """The environment in which it is run: never what the loader would act upon.
 
         Args:
             named: the variables that the configuration names.
         """
         kept = (name for name in self.environ if _PASSED.fullmatch(name) or name in named)
-        return {"PATH": _PATH} | {name: self.environ[name] for name in kept if not _NEVER.fullmatch(name)}
-
-    def _run(self, question: list[str], named: frozenset[str]) -> subprocess.CompletedProcess[str]:
-        try:
-            return subprocess.run(
-                [*self.argv, *question],
-                env=self.passed(named),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UsageError(f"cannot run {self.exe} {' '.join(question)}: {error}") from None
+        return {"PATH": SYSTEM_PATH} | {name: self.environ[name] for name in kept if not _NEVER.fullmatch(name)}
 
 
 def _options(argv: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -8,20 +8,18 @@ scoreboard on the status page is as long as the limit.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Finding, Habits, Readings, Role
+from trimtab.core import Clock, Readings
 from trimtab.gate.server import shared_of
-from trimtab.plants import _apache_edits, _apache_limits, _apache_process, _apache_snippet, _apache_testbed
-from trimtab.plants._apache_attached import Attached
-from trimtab.plants._apache_change import Change
-from trimtab.plants._apache_findings import findings, permitted
-from trimtab.plants._apache_place import place
-from trimtab.plants._apache_reload import Patience
-from trimtab.plants._apache_undo import script
+from trimtab.plants._change import Texts
+from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants.apache import knobs, process, snippet
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.reload import Patience
 from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
@@ -29,9 +27,6 @@ from trimtab.sensors.pages import Pages
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.sensors.shim import Shim
-
-HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
-"""A time that a client would recognise, and the lever that the evidence points at."""
 
 
 class Apache(OwnFilePlant):
@@ -61,14 +56,12 @@ class Apache(OwnFilePlant):
         patience: Patience | None = None,
     ) -> None:
         self.clock = clock
-        self.pid: int = attached.parent.pid
+        self.pid: int = attached.master.pid
         self.status_url = attached.status_url
         self.listeners = attached.listeners
         self._apache = attached
-        self._directory = snippet_directory
         self._patience = patience or Patience()
-        self._file: Path | None = None
-        super().__init__(attached, _apache_limits.knobs(attached.limits))
+        super().__init__(attached, knobs.knobs(attached.limits), snippet_directory)
         status = ServerStatus(attached.status_url, clock)
         shared = shared_of(self.pid)
         self._sensors = (
@@ -79,7 +72,7 @@ class Apache(OwnFilePlant):
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
-        self._settings = _apache_edits.settings(attached.config)
+        self._settings = snippet.settings(attached.config)
 
     @staticmethod
     def attach(
@@ -102,12 +95,17 @@ class Apache(OwnFilePlant):
         if status_url is not None:
             ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
         chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
-        return Apache(clock, Attached(_apache_process.find(pid), status_url), chosen)
+        return Apache(clock, Attached(process.find(pid), status_url), chosen)
 
     @property
     def server(self) -> str:
         """What it is, such as "Apache 2.4.66 prefork"."""
         return f"Apache {'.'.join(map(str, self._apache.origin.version))} {self._apache.limits.mpm}"
+
+    @property
+    def config_file(self) -> Path:
+        """Its main configuration file."""
+        return self._apache.origin.config_file
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,16 +116,14 @@ class Apache(OwnFilePlant):
         """Burst length and response time, Eq. (1) of liu2003."""
         return _eq1.eq1(readings)
 
-    def place(self) -> Path:
-        """Where our file is, or is to be.
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        if self._file is None:
-            values = {knob: self._apache.in_force[knob] for knob in self._knobs}
-            self._file = place(self._apache.origin, self._apache.config, self._directory, values)
-        return self._file
+        values = {knob: self._apache.in_force[knob] for knob in self._knobs}
+        return snippet.place(self._apache.origin, self._apache.config, directory, values)
 
     def permitted(self) -> None:
         """Makes sure that Apache may be signalled.
@@ -136,23 +132,24 @@ class Apache(OwnFilePlant):
             UsageError: not by us.
             PlantGone: it has ended.
         """
-        permitted(self._apache)
+        self._apache.master.signal(0)
 
-    def composed(self, values: Mapping[str, int], before: str | None) -> str:
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
-        return _apache_snippet.compose(values, before, self._start_servers(values))
+        return snippet.compose(values, before, self._start_servers(values))
 
-    def change(self, path: Path, text: str | None) -> Change:
+    def change(self, texts: Texts) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._apache, self.clock, self._patience, path, text)
+        return Change(self._apache, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        return _apache_edits.edits(self._apache.config, self._settings, knobs, self.set_to)
+        return snippet.edits(self._apache.config, self._settings, knobs, self.set_to)
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        return script(self._apache.parent, self._apache.program, path, before)
+        apache = self._apache
+        return apache.master.undo_script([put_back(path, before)], apache.program.shell_test, "USR1")
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
         """Processes that the reload shall start at once: as many as run now, if the limit allows them.
@@ -162,40 +159,7 @@ class Apache(OwnFilePlant):
         after every change.
         """
         threads = self._apache.limits.threads_per_child
-        running = len(_apache_process.generations(self._apache.parent, frozenset()).workers)
+        running = len(process.generations(self._apache.master, frozenset()).workers)
         allowed = self._apache.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
         return max(1, min(running, wanted))
-
-
-def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an Apache."""
-    parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
-    parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
-
-
-def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
-    """The Apache that the command line names.
-
-    Raises:
-        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
-    """
-    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory)
-
-
-def probe() -> tuple[Finding, ...]:
-    """What can be done with each Apache that runs here."""
-    running = _apache_process.parents()
-    if not running:
-        return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)
-    return tuple(finding for parent in running for finding in findings(parent))
-
-
-PLANT = Apache
-testbed = _apache_testbed.testbed

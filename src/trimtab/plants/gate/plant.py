@@ -15,21 +15,17 @@ ends them at once. Where memory is what binds, keep the spare limits low.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 
-from trimtab.clock import SystemClock
-from trimtab.core import Applied, Clock, Configuration, Finding, Knob, Plant, Prepared, Readings, Sensor
-from trimtab.errors import ApplyFailed, OperatorEdit, PlantGone, UsageError
-from trimtab.gate import place as places
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyFailed, OperatorEdit, UsageError
 from trimtab.gate.answers import State
 from trimtab.gate.link import Link
 from trimtab.gate.place import Place
 from trimtab.gate.server import server_of, threads_of
-from trimtab.plants import _gate_testbed
-from trimtab.plants._gate_knobs import at_start, knobs
-from trimtab.plants._gate_undo import script
-from trimtab.sensors import _eq1, shim
+from trimtab.plants.gate.knobs import at_start, knobs
+from trimtab.plants.gate.undo import script
+from trimtab.sensors import _eq1
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.shim import Shim
@@ -212,45 +208,3 @@ class Gate(Plant):
         self._down.add(name)
         now = state.configuration.get(name)
         return OperatorEdit(name, f"{name} is {now} in the gate, where trimtab had set {self._set.get(name)}")
-
-
-def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a gate."""
-    parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
-
-
-def from_arguments(args: argparse.Namespace, clock: Clock) -> Gate:
-    """The gate that the command line names.
-
-    Raises:
-        UsageError: none or several run, or it may not be steered from here.
-        PlantGone: the gate does not answer.
-    """
-    return Gate(clock, places.chosen(args.name))
-
-
-def probe() -> tuple[Finding, ...]:
-    """What can be done with each run that is alive."""
-    alive = places.running()
-    if not alive:
-        how = "start a server with 'trimtab run --gate SPEC -- SERVER ...'"
-        return (Finding("gate", False, "no server runs under trimtab", how),)
-    return tuple(found for one in alive for found in (_finding(one), *shim.probe(one.shared)))
-
-
-def _finding(place: Place) -> Finding:
-    """What can be done with one run."""
-    subject = f"gate {place.name}"
-    try:
-        gate = Gate(SystemClock(), place)
-    except UsageError as error:
-        return Finding(subject, False, str(error), "run as the user who started it, with a gate")
-    except PlantGone as error:
-        return Finding(subject, False, str(error), "start the server anew with 'trimtab run --gate SPEC'")
-    now = ", ".join(f"{name} {value}" for name, value in gate.configuration().items())
-    gate.close()
-    return Finding(subject, True, f"{now}; moved live over {place.control}")
-
-
-PLANT = Gate
-testbed = _gate_testbed.gate

@@ -1,0 +1,222 @@
+"""One change of a server's configuration: write, test, reload, verify, and put back on any failure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
+from trimtab.plants import _own_file
+from trimtab.plants._master import Master
+from trimtab.plants._program import Verdict
+
+Texts = dict[Path, str | None]
+"""What files shall hold, in the order in which they are written; None to have one gone."""
+
+_REFUSED = "cannot write {path}: {why}"
+_NOT_BACK = "{path} could not be put back: {why}; once that is mended, 'trimtab runs undo' does it"
+
+
+class Server(Protocol):
+    """A running server that is steered by files and reloads."""
+
+    @property
+    def master(self) -> Master:
+        """Its first process."""
+        ...
+
+    @property
+    def in_force(self) -> Mapping[str, int]:
+        """Knob to value."""
+        ...
+
+    def test(self) -> Verdict:
+        """Has it check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        ...
+
+    def refresh(self) -> None:
+        """Notices what others have done to it.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        ...
+
+
+S = TypeVar("S", bound=Server)
+
+
+@dataclass(frozen=True)
+class Change(ABC, Generic[S]):
+    """New texts for files, and what must hold once they are in force.
+
+    Args:
+        server: the running server.
+        clock: for the waits.
+        texts: what the files shall hold.
+    """
+
+    server: S
+    clock: Clock
+    texts: Texts
+
+    @abstractmethod
+    def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Reloads the server, and makes sure that what is in force is what was meant.
+
+        Args:
+            expected: knob name to the value that must be in force then.
+
+        Returns:
+            What the user should know, one line each.
+
+        Raises:
+            ApplyFailed: it is not, or the server did not reload in time.
+            PlantGone: it has ended.
+        """
+
+    def present(self) -> Texts:
+        """What these files hold now.
+
+        Raises:
+            UsageError: one cannot be read.
+        """
+        return {path: _own_file.read(path) for path in self.texts}
+
+    def hidden(self, path: Path) -> bool:
+        """Whether a file is read by nobody but trimtab."""
+        return False
+
+    def bring(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Brings the change into force.
+
+        Args:
+            expected: knob name to the value that must be in force then.
+
+        Returns:
+            What the user should know, one line each.
+
+        Raises:
+            ApplyRefused: the server does not accept it; the files are as they were.
+            ApplyFailed: it did not take; the files and what is in force are as they were.
+            PlantGone: the server ended; the files are as they were.
+        """
+        try:
+            previous = replace(self, texts=dict(reversed(self.present().items())))
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        try:
+            self._put(_REFUSED)
+            self.test(expected)
+        except BaseException as error:
+            previous._put_back(error)
+            if isinstance(error, OSError | UsageError | ApplyFailed):
+                raise ApplyRefused(str(error)) from None
+            raise
+        try:
+            return self.reloaded(expected)
+        except PlantGone as error:
+            previous._put_back(error)
+            raise
+        except BaseException as error:
+            try:
+                previous.undo()
+            except ApplyFailed as second:
+                raise ApplyFailed(f"{error}; {second}") from error
+            if isinstance(error, OSError | UsageError):
+                raise ApplyFailed(str(error)) from error
+            raise
+
+    def undo(self) -> None:
+        """Puts the texts in the files' places even where the server then refuses its configuration, which is said.
+
+        Raises:
+            ApplyFailed: a file could not be put there, as on a full disk, or they are as wanted, but the server was
+                not or could not be reloaded; the message says which.
+        """
+        self._put(_NOT_BACK)
+        try:
+            self.test({})
+            self.reloaded({})
+        except (ApplyRefused, ApplyFailed, UsageError, OSError) as error:
+            names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
+            title = self.server.master.title
+            raise ApplyFailed(f"{names} is as it was, but {title} was not reloaded to it: {error}") from None
+        except PlantGone:
+            return
+
+    def test(self, expected: Mapping[str, int]) -> None:
+        """Makes sure that the server would accept what is on disk, and that it reads what was written.
+
+        Args:
+            expected: knob name to the value that is to come into force; none in an undo, where it is enough that the
+                server accepts what is there.
+
+        Raises:
+            ApplyRefused: it would not, or does not.
+            UsageError: it cannot be asked.
+            PlantGone: it has ended.
+        """
+        title, verdict = self.server.master.title, self.server.test()
+        if not verdict.valid:
+            raise ApplyRefused(f"{title} refuses the configuration: {verdict.message}")
+        for path, text in self.texts.items():
+            known = verdict.files is None or path in verdict.files or self.hidden(path) or text is None
+            if expected and not known:
+                raise ApplyRefused(f"{title} does not read {path}")
+
+    def require(self, expected: Mapping[str, int]) -> None:
+        """Makes sure that these values are in force.
+
+        Raises:
+            ApplyFailed: one is not.
+        """
+        for knob, value in expected.items():
+            if self.server.in_force[knob] != value:
+                raise ApplyFailed(f"{knob} is {self.server.in_force[knob]} after the reload, not {value}")
+
+    def _put(self, failing: str) -> None:
+        """Puts the texts in the files' places, where something else is there.
+
+        Args:
+            failing: what to say where it cannot be done.
+
+        Raises:
+            ApplyFailed: it cannot; this file, and those after it, are as they were.
+        """
+        for path, text in self.texts.items():
+            try:
+                if not _holds(path, text):
+                    # A hidden one holds an operator's file, which may be for fewer eyes than our settings.
+                    _own_file.write(path, text, 0o600 if self.hidden(path) else 0o644)
+            except (UsageError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                raise ApplyFailed(failing.format(path=path, why=why)) from None
+
+    def _put_back(self, why: BaseException) -> None:
+        """Puts back what was there, after `why`.
+
+        Raises:
+            ApplyFailed: that failed too.
+        """
+        try:
+            self._put(_NOT_BACK)
+        except ApplyFailed as error:
+            raise ApplyFailed(f"{why}; {error}") from why
+
+
+def _holds(path: Path, text: str | None) -> bool:
+    """Whether a file holds a text already."""
+    try:
+        return _own_file.read(path) == text
+    except UsageError:
+        return False

@@ -1,0 +1,53 @@
+"""What the doctor says of a running server, as far as it is the same for all; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from trimtab.core import Finding, Plant
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants._own_file_plant import OwnFilePlant
+
+P = TypeVar("P", bound=Plant)
+
+
+def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:
+    """What can be done with one server; one line where it cannot be read.
+
+    Args:
+        subject: what it is called.
+        make: attaches to it.
+        said: what is found, with subjects that follow its own.
+    """
+    try:
+        plant = make()
+    except UsageError as error:
+        return (Finding(subject, False, str(error), "see the reason"),)
+    except (PlantGone, OSError) as error:
+        return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
+    try:
+        return tuple(replace(one, subject=f"{subject} {one.subject}".strip()) for one in said(plant))
+    finally:
+        plant.close()
+
+
+def knobs(plant: OwnFilePlant) -> Iterable[Finding]:
+    """Each knob of a server that is steered by a file of ours: its value, its domain, and whether it can be moved."""
+    try:
+        plant.check_permissions()
+        where, reason = f"to be set in {plant.place()}", ""
+    except (UsageError, PlantGone) as error:
+        where, reason = "cannot be changed from here", str(error)
+    now = plant.configuration()
+    for knob in plant.knobs():
+        domain = knob.domain
+        span = " or ".join(domain.choices) or f"{domain.minimum}..{domain.maximum} by {domain.step}"
+        value = domain.shown(now[knob.name]) if domain.choices else f"{now[knob.name]} {knob.unit}"
+        yield Finding(knob.name, not reason, f"{value} now, {span} possible; {where}", reason)
+
+
+def notes(lines: Iterable[str]) -> Iterable[Finding]:
+    """What the user should know."""
+    return (Finding("note", True, line) for line in lines)

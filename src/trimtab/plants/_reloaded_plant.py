@@ -1,0 +1,140 @@
+"""A plant that is steered by files and reloads: what is the same for every such server.
+
+It changes in two phases, and stands a knob down that somebody else has set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
+from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._change import Change, Server, Texts
+
+
+class ReloadedPlant(Plant):
+    """The base of such plants.
+
+    Args:
+        server: the running server.
+        knobs: its knobs.
+    """
+
+    def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
+        self._server = server
+        self._knobs = {knob.name: knob for knob in knobs}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._sensors: tuple[Sensor, ...] = ()
+
+    @property
+    @abstractmethod
+    def set_to(self) -> Mapping[str, int]:
+        """Knob to the value that we have set."""
+
+    @abstractmethod
+    def change(self, texts: Texts) -> Change[Any]:
+        """What brings texts for files into force; None has one gone."""
+
+    @abstractmethod
+    def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set, and what was found.
+
+        Args:
+            knobs: those to look at beside ours.
+
+        Raises:
+            UsageError: the configuration cannot be read.
+        """
+
+    @abstractmethod
+    def composed(self, values: Mapping[str, int]) -> Any:
+        """What `bring` and `rollback` need for a change; nothing is touched.
+
+        Args:
+            values: knob to value, of all knobs that are ours then.
+
+        Raises:
+            UsageError: the change cannot be made.
+        """
+
+    @abstractmethod
+    def bring(self, prepared: Prepared) -> tuple[str, ...]:
+        """Brings a prepared change into force by one reload, or puts everything back.
+
+        Returns:
+            What the user should know, one line each.
+        """
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The sensors that work here."""
+        return self._sensors
+
+    def close(self) -> None:
+        """Gives back the sensors, without changing the server; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: the server has ended.
+        """
+        self._server.refresh()
+        with contextlib.suppress(UsageError):  # in the middle of an edit it may make no sense, and is not in force
+            self._down |= self.look_for_edits(())
+        for knob, message in self._down.items():
+            if knob in self.set_to and knob not in self._told:
+                self._told.add(knob)
+                raise OperatorEdit(knob, message)
+        return {knob: self._server.in_force[knob] for knob in self._knobs}
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change: its values, who else has set them, and whether it may be made; nothing is touched.
+
+        Raises:
+            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: the server has ended.
+        """
+        wanted = self.validated(changes)
+        try:
+            self._server.refresh()
+            self._down |= self.look_for_edits(wanted)
+            for knob in wanted:
+                if knob in self._down:
+                    self._told.add(knob)
+                    raise OperatorEdit(knob, self._down[knob])
+            now = {knob: self._server.in_force[knob] for knob in wanted}
+            if now == wanted:
+                return Prepared(wanted, now)
+            if why := self.objection({**self._server.in_force, **wanted}):
+                raise ApplyRefused(why)
+            self.check_permissions()
+            values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
+            return Prepared(wanted, now, self.composed(values))
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force by one reload: all of it or nothing.
+
+        Raises:
+            ApplyRefused: the server does not accept it; nothing changed.
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: the server has ended.
+        """
+        if prepared.detail is None:
+            return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
+        started_s = self.clock.now_s()
+        notes = self.bring(prepared)
+        return Applied(self.configuration(), self.clock.now_s() - started_s, notes)

@@ -1,0 +1,59 @@
+"""Apache httpd 2.4: its workers and its keep-alive time, by graceful reloads."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.core import Clock, Finding, Habits, Role
+from trimtab.plants.apache import process
+from trimtab.plants.apache.findings import findings
+from trimtab.plants.apache.plant import Apache
+
+__all__ = ["HABITS", "PLANT", "Apache", "add_arguments", "from_arguments", "probe", "testbed"]
+
+HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
+"""A time that a client would recognise, and the lever that the evidence points at."""
+PLANT = Apache
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of an Apache."""
+    parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
+    parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
+    """The Apache that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    return Apache.attach(clock, args.pid, args.status_url, args.snippet_directory)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each Apache that runs here."""
+    running = process.parents()
+    if not running:
+        return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)
+    return tuple(finding for parent in running for finding in findings(parent))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A small private prefork, and the words with which the command line names it."""
+    # Not above: who tunes a server needs no testbed.
+    from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
+
+    spec = ApacheSpec("prefork", max_request_workers=8, server_limit=16, keep_alive_timeout_ms=300)
+    with ApacheTestbed(spec) as bed:
+        yield ("--pid", str(bed.pid), "--status-url", bed.status_url)

@@ -1,0 +1,77 @@
+"""One change of Apache's configuration: what is done before its reload, and how it is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.errors import ApplyFailed
+from trimtab.plants import _change
+from trimtab.plants.apache import status
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.drain import drain
+from trimtab.plants.apache.knobs import limits
+from trimtab.plants.apache.reload import Patience, reload
+from trimtab.processes import children
+
+_CROWD_PATIENCE_S = 0.2
+"""A status page that takes longer to reply waits for a worker: the server is crowded."""
+
+
+@dataclass(frozen=True)
+class Change(_change.Change[Attached]):
+    """A new text for our file.
+
+    Args:
+        patience: how long a reload may take.
+    """
+
+    patience: Patience
+
+    def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Reloads Apache, and makes sure that what is in force is what was meant.
+
+        Raises:
+            ApplyFailed: it is not, or Apache did not reload in time.
+            PlantGone: it has ended.
+        """
+        apache = self.server
+        stuck = self._make_room(limits(apache.config).max_request_workers)
+        seen = reload(apache.master, self.clock, self.patience)
+        apache.read_running()
+        self.require(expected)
+        workers, limit = len(seen.workers) * apache.limits.threads_per_child, apache.in_force["max_request_workers"]
+        if workers > limit:
+            raise ApplyFailed(f"{workers} workers run after the reload, more than the limit of {limit}")
+        notes = []
+        if seen.old:
+            notes.append(f"{len(seen.old)} processes of the previous configuration still finish their connections")
+        ending = len(children(apache.master.pid)) - len(seen.workers)
+        if lost := apache.blocked(ending):
+            notes.append(blocked(lost))
+        if not seen.workers:
+            notes.append("no new process has started yet: the old ones hold all the places")
+        return (*notes, *stuck)
+
+    def _make_room(self, limit: int) -> tuple[str, ...]:
+        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`."""
+        apache = self.server
+        if apache.limits.mpm != "prefork":
+            return ()
+        shrinks = limit < apache.in_force["max_request_workers"]
+        board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
+        crowded = board is None or status.busy(board) > apache.in_force["max_request_workers"] / 2
+        if not shrinks and not crowded:
+            return ()
+        left = 0
+        if crowded:
+            # Nobody accepts meanwhile, so one long request must not hold this up for long.
+            left = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=shrinks)
+        if shrinks and (left or not crowded):
+            left = drain(apache.master, self.clock, apache.status_url, limit, self.patience.shrink_s)
+        return (blocked(left),) if left and shrinks else ()
+
+
+def blocked(places: int) -> str:
+    """What to say of places that prefork has lost."""
+    return f"up to {places} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"

@@ -1,0 +1,31 @@
+"""What the doctor says of a running Apache: its knobs, its status page, and what it takes to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trimtab.clock import SystemClock
+from trimtab.core import Finding
+from trimtab.gate.server import shared_of
+from trimtab.plants import _findings
+from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.plant import Apache
+from trimtab.plants.apache.process import Parent
+from trimtab.sensors import accept_queue, resources, server_status, shim
+
+
+def findings(parent: Parent) -> tuple[Finding, ...]:
+    """What can be done with one Apache; nothing is changed."""
+    return _findings.of(f"apache pid {parent.pid}", lambda: Apache(SystemClock(), Attached(parent)), _said)
+
+
+def _said(plant: Apache) -> Iterable[Finding]:
+    addresses = ", ".join(f"{host}:{port}" for host, port in plant.listeners)
+    yield Finding("", True, f"{plant.server} on {addresses}, configured by {plant.config_file}")
+    yield from accept_queue.probe(plant.listeners, plant.pid, plant.clock)
+    yield from resources.probe(plant.pid)
+    yield from server_status.probe(plant.status_url, plant.clock)
+    if (shared := shared_of(plant.pid)) is not None:
+        yield from shim.probe(shared)
+    yield from _findings.knobs(plant)
+    yield from _findings.notes(plant.notes)

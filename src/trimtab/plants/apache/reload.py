@@ -1,0 +1,69 @@
+"""A graceful reload, from the signal until the new generation of children serves.
+
+The signal goes to the parent process (SIGUSR1, https://httpd.apache.org/docs/2.4/stopping.html), which reads its
+configuration again and starts a new generation of children; those of the old one finish their requests.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed
+from trimtab.plants.apache.process import Generations, Parent, generations
+from trimtab.processes import descriptors
+
+_QUIET_S = 5.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait.
+
+    Args:
+        reload_s: for the parent to have read its configuration again.
+        serve_s: after that, for the first worker of the new generation.
+        drain_s: after that, for the workers of the old one to finish.
+        shrink_s: before prefork's limit is lowered, for the workers beyond it to finish.
+        crowd_s: before a crowded prefork is reloaded, for its workers to finish their connections.
+    """
+
+    reload_s: float = 20.0
+    serve_s: float = 20.0
+    drain_s: float = 3.0
+    shrink_s: float = 8.0
+    crowd_s: float = 1.5
+
+
+def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
+    """Reloads Apache and waits until the new generation is there.
+
+    Returns:
+        The children as they are at the end of the wait.
+
+    Raises:
+        ApplyFailed: no new generation came in time.
+        PlantGone: Apache ended.
+        UsageError: not permitted.
+    """
+    parent.check()
+    # In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that
+    # never looks quiet, because it holds pipes of its own, is taken as it is.
+    before = parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
+    parent.signal(signal.SIGUSR1)
+    fresh = parent.awaited(clock, patience.reload_s, lambda: descriptors(parent.pid, "pipe") - before)
+    if not fresh:
+        raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
+    if parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers):
+        parent.awaited(clock, patience.drain_s, lambda: not generations(parent, fresh).old)
+    seen = generations(parent, fresh)
+    if not seen.workers and not seen.old:  # the old ones hold all the places until their requests are done
+        raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
+    return seen
+
+
+def _quiet(parent: Parent) -> frozenset[str]:
+    """The pipes of the present generation; none while a reload is under way."""
+    pipes = descriptors(parent.pid, "pipe")
+    return pipes if pipes and generations(parent, pipes).workers else frozenset()

@@ -1,0 +1,105 @@
+"""trimtab's own file in Apache's configuration: what stands in it, where it goes, and who else sets what it sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trimtab.plants import _own_file
+from trimtab.plants._own_file_plant import edited, first_place
+from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
+from trimtab.plants.apache.knobs import DIRECTIVES, limits, written
+
+NAME = "zz-trimtab.conf"
+"""Sorts after what an operator is likely to have there: the last directive wins."""
+_SITES = ("sites", "vhost")
+"""Directories of virtual hosts: a general setting is put there only when nothing else will do."""
+Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
+"""Knob to every setting of it: file, context and arguments, in order. Line numbers may shift and say nothing."""
+
+
+def compose(values: Mapping[str, int], before: str | None, start_servers: int | None = None) -> str:
+    """The text of the file.
+
+    Args:
+        values: knob name to value.
+        before: what was there before, None for nothing.
+        start_servers: processes that a reload shall start at once; None leaves that to the operator's StartServers.
+    """
+    body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
+    if start_servers is not None:
+        body += f"StartServers {start_servers}\n"
+    return _own_file.compose(body, before)
+
+
+def place(origin: Origin, configuration: Configuration, chosen: Path | None, values: Mapping[str, int]) -> Path:
+    """The path for our file.
+
+    Args:
+        origin: what Apache was started with.
+        configuration: its evaluation.
+        chosen: the directory that the user named; None to look for one.
+        values: knob name to value in force; the knobs that the file will set.
+
+    Raises:
+        UsageError: no directory is included where the file would take effect; the message gives the line to add.
+    """
+    wanted = chosen or origin.config_file.parent / "trimtab.d"
+    line = f"add 'IncludeOptional {wanted}/*.conf' at the end of {origin.config_file}"
+    mend, found = f"make that directory, {line} and reload Apache", _directories(configuration)
+    return first_place(found, chosen, NAME, lambda path: _overridden(origin, path, values), mend)
+
+
+def _directories(configuration: Configuration) -> list[Path]:
+    """The included directories in which our file's name would be read, best first: the last, but sites after all."""
+    found: list[Path] = []
+    for pattern, _ in reversed(configuration.patterns):
+        directory = pattern if pattern.is_dir() else pattern.parent
+        wild = pattern.is_dir() or (pattern.name != NAME and fnmatchcase(NAME, pattern.name))
+        if wild and directory.is_dir() and directory not in found:
+            found.append(directory)
+    return sorted(found, key=lambda d: any(word in d.name for word in _SITES))
+
+
+def _overridden(origin: Origin, path: Path, values: Mapping[str, int]) -> str:
+    """What would keep our file from taking effect; empty when nothing would."""
+    imagined = evaluate(origin, {path: compose(values, None)})
+    if path not in imagined.files:
+        return "it would not be read"
+    for knob in values:
+        last = [d for d in imagined.named(*DIRECTIVES[knob]) if not d.context][-1]
+        if last.file != path:
+            return f"it would be overridden by {last.name} in {last.where}"
+    if {knob: limits(imagined).values[knob] for knob in values} != dict(values):
+        return "it would be overridden by a limit of this Apache"
+    return ""
+
+
+def settings(configuration: Configuration) -> Settings:
+    """Every setting of every knob that stands outside of our file."""
+    return {
+        knob: tuple((d.file, d.context, d.args) for d in configuration.named(*names) if d.file.name != NAME)
+        for knob, names in DIRECTIVES.items()
+    }
+
+
+def edits(
+    configuration: Configuration, before: Settings, knobs: Iterable[str], set_to: Mapping[str, int]
+) -> dict[str, str]:
+    """The knobs that somebody else has set, and what was found.
+
+    Args:
+        configuration: as it is on disk now.
+        before: the settings when trimtab attached.
+        knobs: those to look at.
+        set_to: knob name to the value that our file gives it.
+    """
+    now, effective = settings(configuration), limits(configuration).values
+    found = {}
+    for knob in knobs:
+        if said := edited(knob, before[knob], now[knob]):
+            found[knob] = said
+        elif knob in set_to and effective[knob] != set_to[knob]:
+            found[knob] = f"{knob} is {effective[knob]} where trimtab set {set_to[knob]}; trimtab leaves it alone now"
+    return found

@@ -1,0 +1,103 @@
+"""Apache's status page: where it is, and what it says of the limit in force.
+
+The scoreboard on the page has one character for each of the MaxRequestWorkers places of the running server, and one
+more for each place beyond them that is not free (modules/generators/mod_status.c).
+"""
+
+from __future__ import annotations
+
+import re
+
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.apache.configuration import Configuration
+from trimtab.processes import Listener
+from trimtab.sensors._polled_page import PolledPage, ask
+from trimtab.sensors._status_page import answer
+from trimtab.sensors.server_status import ServerStatus
+
+_PATIENCE_S = 2.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
+
+
+def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) -> list[str]:
+    """Where the status page may be, likeliest first.
+
+    Args:
+        configuration: the evaluation, searched for `SetHandler server-status`.
+        listeners: the addresses on which this Apache listens.
+    """
+    paths = [
+        argument
+        for d in configuration.named("sethandler")
+        if d.args[:1] == ("server-status",)
+        for section, argument in d.context
+        if section == "location" and argument.startswith("/")
+    ]
+    hosts = []
+    for address, port in listeners:
+        host = _ANY.get(address, address)
+        hosts.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return [f"http://{host}{path}" for path in dict.fromkeys([*paths, "/server-status"]) for host in hosts]
+
+
+def find(urls: list[str]) -> str:
+    """The first address at which there is a status page; else the first that is too busy to reply in time.
+
+    Raises:
+        UsageError: there is none; the message says how to turn it on.
+    """
+    problems, slow = list[str](), ""
+    for url in urls:
+        try:
+            if ask(ServerStatus(url, SystemClock(), _PATIENCE_S)) is not None:
+                return url
+            slow = slow or url
+        except (NotMeasured, UsageError) as error:
+            problems.append(str(error) if url in str(error) else f"no status page at {url}: {error}")
+    if slow:
+        return slow
+    raise UsageError(next((one for one in problems if "allow it" in one), (problems or ["it listens nowhere"])[0]))
+
+
+def scoreboard(url: str, patience_s: float = _PATIENCE_S) -> str | None:
+    """One character per place for a worker; None when the page does not reply in time or is not there."""
+    try:
+        page = ask(ServerStatus(url, SystemClock(), patience_s))
+    except NotMeasured:
+        return None
+    return None if page is None else page.text.get("Scoreboard")
+
+
+def busy(board: str) -> int:
+    """Workers on a scoreboard that serve, or hold a connection open."""
+    return sum(1 for place in board if place not in "_.SI")
+
+
+def agrees(board: str, limit: int) -> bool:
+    """Whether a server with this MaxRequestWorkers would show this scoreboard."""
+    return len(board) >= limit and "." not in board[limit:]
+
+
+class _Places(PolledPage[dict[int, int]]):
+    """The page for people: process id to the number of its place; nothing where ExtendedStatus is off."""
+
+    def understood(self, reply: bytes) -> dict[int, int]:
+        """What a whole reply says.
+
+        Raises:
+            NotMeasured: it is no HTTP.
+        """
+        rows = re.findall(rb"<b>(\d+)-\d+</b></td><td>(\d+)</td>", answer(reply, self.url)[2])
+        return {int(pid): int(place) for place, pid in rows}
+
+
+def places(url: str) -> dict[int, int]:
+    """Process id to the number of its place, of the processes that the page for people lists.
+
+    Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
+    """
+    try:
+        return ask(_Places(url, SystemClock(), _PATIENCE_S)) or {}
+    except NotMeasured:
+        return {}

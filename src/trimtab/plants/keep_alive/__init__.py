@@ -1,0 +1,58 @@
+"""The keep-alive time of an unmodified server under `trimtab run`, moved live."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from trimtab.clock import SystemClock
+from trimtab.core import Clock, Finding, Habits
+from trimtab.errors import TrimtabError
+from trimtab.gate import place as places
+from trimtab.gate.place import Place
+from trimtab.gate.server import steerable
+from trimtab.plants.gate.private import keep_alive as testbed
+from trimtab.plants.keep_alive.plant import KNOB, KeepAlive
+
+__all__ = ["HABITS", "KNOB", "PLANT", "KeepAlive", "add_arguments", "from_arguments", "probe", "testbed"]
+
+HABITS = Habits("keep-alive-cost", "accept_queue_delay_s", "2s")
+"""Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
+PLANT = KeepAlive
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a run."""
+    parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
+    """The keep-alive time of the run that the command line names.
+
+    Raises:
+        UsageError: none or several run, or its mapped file cannot be used from here.
+    """
+    place = steerable(args.name)
+    owner = place.owner()
+    return KeepAlive(clock, place, appointed=owner is not None and owner.pid == os.getppid())
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each run that is alive."""
+    alive = places.running()
+    if not alive:
+        how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
+        return (Finding("keep-alive", False, "no server runs under trimtab", how),)
+    return tuple(_finding(one) for one in alive)
+
+
+def _finding(place: Place) -> Finding:
+    """What can be done with one run."""
+    subject = f"keep-alive {place.name}"
+    try:
+        plant = KeepAlive(SystemClock(), place)
+    except TrimtabError as error:
+        return Finding(subject, False, str(error), "run as the user who started 'trimtab run', or as root")
+    now = plant.time.setting()
+    plant.close()
+    return Finding(subject, True, f"{now}; moved live with 'trimtab keep-alive set'")

@@ -1,0 +1,158 @@
+"""The operator's hand on a real nginx, and what a run that was killed has left, undone to the byte."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, left_as_found, private
+from trimtab.errors import OperatorEdit
+
+pytestmark = [pytest.mark.server]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Bed]:
+    with private() as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    with left_as_found(shared):
+        yield shared
+
+
+def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_stays(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": MORE, "worker_connections": 600})
+    bed.replace("worker_connections 600;", "worker_connections 500; # mine")
+    bed.replace("gzip on;", "gzip off;")
+    with pytest.raises(OperatorEdit) as edit:
+        nginx.configuration()
+    assert edit.value.knob == "worker_connections"
+    nginx.configuration()
+    with pytest.raises(OperatorEdit):
+        nginx.apply({"worker_connections": 700})
+    nginx.apply({"worker_processes": 1})
+    assert nginx.configuration()["worker_connections"] == 500
+    nginx.restore()
+    text = bed.config.read_text()
+    assert "worker_connections 500; # mine" in text and "gzip off;" in text, "the operator's edits stay"
+    assert "worker_processes auto;" in text, "ours is taken back"
+    assert bed.processes() == CPUS
+
+
+def test_a_knob_that_the_operator_sets_elsewhere_stands_down(bed: Bed) -> None:
+    nginx = bed.attach()
+    bed.write("mine.conf", "keepalive_timeout 9s;\n")
+    with pytest.raises(OperatorEdit, match=r"mine\.conf"):
+        nginx.apply({"keepalive_timeout_ms": 400})
+
+
+def test_an_edit_of_our_own_file_stands_down_and_is_not_overwritten(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"keepalive_timeout_ms": 400})
+    bed.write("zz-trimtab.conf", "keepalive_timeout 7s;\n")
+    with pytest.raises(OperatorEdit, match=r"zz-trimtab\.conf"):
+        nginx.configuration()
+    with pytest.raises(OperatorEdit):
+        nginx.restore()
+    assert (bed.snippets / "zz-trimtab.conf").read_text() == "keepalive_timeout 7s;\n"
+
+
+POINTS = ("nothing written", "original kept", "written", "tested", "reloaded")
+
+
+@pytest.mark.parametrize("point", range(len(POINTS)), ids=POINTS)
+def test_what_a_kill_leaves_is_recognised_and_undone_to_the_byte_wherever_it_comes(bed: Bed, point: int) -> None:
+    before = bed.files()
+    killed = textwrap.dedent(f"""
+        import os, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants import _own_file
+        from trimtab.plants.nginx import attached, change
+        from trimtab.plants.nginx.plant import Nginx
+        def die(*given, **more):
+            os.kill(os.getpid(), signal.SIGKILL)
+        nginx = Nginx.attach(SystemClock(), {bed.pid}, None, True)
+        write, point = _own_file.write, {point}
+        left = iter(range(point, -1, -1))
+        def counted(path, text, *mode):
+            if next(left, 0) == 0:
+                die()
+            write(path, text, *mode)
+        if point < 2:
+            _own_file.write = counted
+        elif point == 2:
+            prepared = nginx.prepare({{"worker_processes": {MORE}}})
+            attached.Attached.test = die
+            nginx.commit(prepared)
+        elif point == 3:
+            change.reload = die
+        nginx.apply({{"worker_processes": {MORE}}})
+        die()
+    """)
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert (bed.files() != before) == (point > 0)
+    assert bed.processes() == (MORE if point == 4 else CPUS)
+    nginx = bed.attach()
+    assert ("nginx.conf" in nginx.leftover()) == (point > 0)
+    nginx.undo_leftover()
+    assert bed.files() == before
+    assert (bed.processes(), bed.attach().leftover()) == (CPUS, "")
+
+
+def test_a_run_after_a_killed_one_goes_back_to_its_own_start_and_undo_to_the_first(bed: Bed) -> None:
+    before, killed = bed.files(), bed.attach()
+    killed.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
+    left = bed.files()
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": 1, "keepalive_timeout_ms": 500})
+    nginx.restore()
+    assert bed.files() == left, "as it was before this run"
+    assert nginx.configuration() == {**SHIPPED, "worker_processes": MORE, "keepalive_timeout_ms": 600}
+    nginx.undo_leftover()
+    assert bed.files() == before
+    assert nginx.configuration() == SHIPPED
+
+
+def test_undo_after_a_kill_keeps_what_the_operator_has_edited_since(bed: Bed) -> None:
+    bed.attach().apply({"worker_processes": MORE})
+    bed.replace("gzip on;", "gzip off;")
+    nginx = bed.attach()
+    nginx.undo_leftover()
+    text = bed.config.read_text()
+    assert "gzip off;" in text and "worker_processes auto;" in text
+    assert bed.processes() == CPUS
+
+
+def test_the_undo_script_undoes_to_the_byte_without_trimtab(bed: Bed) -> None:
+    before, nginx = bed.files(), bed.attach()
+    script = nginx.undo_script()
+    nginx.apply({"worker_processes": MORE, "keepalive_timeout_ms": 600})
+    for text in (script, nginx.undo_script()):
+        ended = subprocess.run(["sh", "-c", text], check=False, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        assert bed.files() == before
+    deadline = time.monotonic() + 10
+    while (now := bed.processes()) != CPUS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert now == CPUS
+
+
+def test_the_undo_script_leaves_a_file_alone_that_was_edited_since_and_says_what_to_put_back(bed: Bed) -> None:
+    nginx = bed.attach()
+    nginx.apply({"worker_processes": MORE})
+    bed.replace("gzip on;", "gzip off;")
+    edited = bed.files()
+    ended = subprocess.run(["sh", "-c", nginx.undo_script()], check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "worker_processes auto" in ended.stderr
+    assert bed.files() == edited

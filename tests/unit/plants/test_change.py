@@ -1,0 +1,168 @@
+"""A change of a configuration: all of it or nothing, whatever fails, and what could not be put back is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import FakeClock
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
+from trimtab.own import SYSTEM_PATH
+from trimtab.plants import _change, _own_file, _program
+from trimtab.plants._master import Master
+from trimtab.plants._program import Verdict
+
+MASTER = Master(1 << 30, 1, Path("/bin/true"), ("server",), os.geteuid())
+
+
+@dataclass
+class Server:
+    """One that has what its file says in force, once it is reloaded."""
+
+    path: Path
+    says: Callable[[str | None], Verdict] = lambda _: Verdict(True, "")
+    ends: bool = False
+    master: Master = MASTER
+    in_force: dict[str, int] = field(default_factory=lambda: {"size": 1})
+
+    def test(self) -> Verdict:
+        return self.says(_own_file.read(self.path))
+
+    def refresh(self) -> None:
+        pass
+
+    def reload(self) -> None:
+        if self.ends:
+            raise PlantGone("the server has ended")
+        text = _own_file.read(self.path)
+        self.in_force["size"] = min(9, int(text)) if text else 1
+
+
+@dataclass(frozen=True)
+class Change(_change.Change[Server]):
+    """A number in a file."""
+
+    def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        self.server.reload()
+        self.require(expected)
+        return ("reloaded",)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "zz.conf"
+
+
+def change(server: Server, value: int) -> Change:
+    return Change(server, FakeClock(), {server.path: str(value)})
+
+
+def test_what_takes_is_written_and_in_force(path: Path) -> None:
+    server = Server(path)
+    assert change(server, 5).bring({"size": 5}) == ("reloaded",)
+    assert (path.read_text(), server.in_force) == ("5", {"size": 5})
+
+
+def test_what_the_server_refuses_is_not_loaded_and_the_file_is_as_it_was(path: Path) -> None:
+    server = Server(path, lambda text: Verdict(text != "5", "no fives"))
+    path.write_text("3")
+    with pytest.raises(ApplyRefused, match="the server refuses the configuration: no fives"):
+        change(server, 5).bring({"size": 5})
+    assert (path.read_text(), server.in_force) == ("3", {"size": 1})
+
+
+def test_what_the_server_does_not_read_is_refused(path: Path) -> None:
+    server = Server(path, lambda _: Verdict(True, "", frozenset()))
+    with pytest.raises(ApplyRefused, match=f"does not read {path}"):
+        change(server, 5).bring({"size": 5})
+    assert not path.exists()
+
+
+def test_a_server_that_cannot_be_asked_refuses(path: Path) -> None:
+    def fails(_: str | None) -> Verdict:
+        raise UsageError("the program was replaced")
+
+    with pytest.raises(ApplyRefused, match="the program was replaced"):
+        change(Server(path, fails), 5).bring({"size": 5})
+    assert not path.exists()
+
+
+def test_what_the_server_clips_is_put_back_with_one_more_reload(path: Path) -> None:
+    server = Server(path)
+    change(server, 4).bring({"size": 4})
+    with pytest.raises(ApplyFailed, match="size is 9 after the reload, not 12"):
+        change(server, 12).bring({"size": 12})
+    assert (path.read_text(), server.in_force) == ("4", {"size": 4})
+
+
+def test_a_server_that_ends_in_the_reload_has_its_file_put_back(path: Path) -> None:
+    with pytest.raises(PlantGone):
+        change(Server(path, ends=True), 5).bring({"size": 5})
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("place", ["test", "reload"])
+def test_an_interrupt_puts_everything_back(path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    server, calls = Server(path), list[str]()
+    real = getattr(Server, place)
+
+    def interrupted(self: Server) -> object:
+        calls.append(place)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(self)
+
+    monkeypatch.setattr(Server, place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        change(server, 5).bring({"size": 5})
+    assert (path.exists(), server.in_force) == (False, {"size": 1})
+
+
+def full(monkeypatch: pytest.MonkeyPatch, when: Callable[[str | None], bool]) -> None:
+    """Lets the disk be full where these texts are to be written."""
+    real = _own_file.write
+
+    def write(path: Path, text: str | None, mode: int) -> None:
+        if when(text):
+            raise OSError(28, "No space left on device")
+        real(path, text, mode)
+
+    monkeypatch.setattr(_own_file, "write", write)
+
+
+def test_a_full_disk_refuses_a_change_and_nothing_had_to_be_put_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text("3")
+    full(monkeypatch, lambda _: True)
+    with pytest.raises(ApplyRefused, match=f"cannot write {path}: No space left on device"):
+        change(Server(path), 5).bring({"size": 5})
+    assert path.read_text() == "3"
+
+
+def test_what_could_not_be_put_back_is_said_with_both_reasons(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text("3")
+    full(monkeypatch, lambda text: text == "3")
+    server = Server(path, lambda text: Verdict(text != "5", "no fives"))
+    with pytest.raises(ApplyFailed, match=r"no fives; .*could not be put back: No space.*'trimtab runs undo'"):
+        change(server, 5).bring({"size": 5})
+    assert path.read_text() == "5", "so that the undo finds it"
+
+
+def test_an_undo_puts_the_file_back_even_where_the_server_then_refuses_which_is_said(path: Path) -> None:
+    server = Server(path, lambda _: Verdict(False, "some other line"))
+    with pytest.raises(ApplyFailed, match=r"is as it was, but the server was not reloaded to it: .*some other line"):
+        change(server, 3).undo()
+    assert path.read_text() == "3"
+
+
+def test_a_program_is_asked_with_our_path_and_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH_OF_OURS", "x")
+    said = _program.ask(["/usr/bin/env"], {"LANG": "C", "PATH": "/home/eve"}).stdout.split()
+    assert sorted(said) == ["LANG=C", f"PATH={SYSTEM_PATH}"]
+    with pytest.raises(UsageError, match="cannot run /no/such"):
+        _program.ask(["/no/such"], {})
