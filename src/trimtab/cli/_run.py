@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trimtab.cli._class_lines import ClassLines
-from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
+from trimtab.cli._progress import json_lines, quietly, reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
-from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
 from trimtab.core.plant import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
-from trimtab.events import Event, Outcome, Status
+from trimtab.events import Event, Outcome, Status, WindowDone
 from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
 from trimtab.host import facts
@@ -27,6 +26,7 @@ from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.options import options_in_force
 from trimtab.records import Plan, Run
+from trimtab.referee import Course
 from trimtab.replay import Difference, Past, Replay
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
@@ -93,9 +93,12 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     else:
         past = past_of(store, killed, job)
         writer = store.resume(killed.id, job.keep_windows)
-    tell = _teller(args, writer.run_id, plant, job, stop)
-    loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
-    outcome = loop.run()
+    course = Course(None if settings.mode is Mode.OBSERVE else oversight.judge, job.knobs)
+    for window in store.windows(writer.run_id):
+        course.tell(WindowDone(window))
+    with _shown(args, writer.run_id, plant, job, stop, course) as tell:
+        loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
+        outcome = loop.run()
     lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     if killed is not None and outcome.restored and plant.lasting:
         plant.undo_leftover()
@@ -115,26 +118,26 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
     return past
 
 
-def lines_of(knobs: tuple[str, ...], objective: str, decides: bool, guarantee: DelayGuarantee | None) -> Lines:
-    """What shows the windows of a run to a person."""
-    if guarantee is not None:
-        return ClassLines(guarantee, decides)
-    return Lines(knobs, objective, decides)
-
-
-def _teller(args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop) -> Callable[[Event], None]:
-    """What shows the run, with its first lines shown."""
+@contextlib.contextmanager
+def _shown(
+    args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, course: Course
+) -> Iterator[Callable[[Event], None]]:
+    """Shows the run while it goes."""
     settings, names = job.settings, tuple(knob.name for knob in job.knobs)
-    lines = lines_of(names, settings.objective.metric, settings.mode is not Mode.OBSERVE, job.guarantee)
-    with reader_may_go(stop):
-        if args.json:
-            start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
+    if args.json:
+        start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
+        with reader_may_go(stop):
             print(json.dumps(start), flush=True)
-        else:
-            kind = job.guarantee and f"{job.guarantee.kind} delay guarantee"
-            print(f"run {run_id}: {job.name} on {plant.name}, {kind or settings.objective}, {settings.mode}")
-            lines.header()
-    return quietly(json_lines if args.json else lines, stop)
+        yield quietly(json_lines, stop)
+        return
+    kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
+    with reader_may_go(stop):
+        say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
+    rows = rows_of(names, settings.objective, job.knobs, job.guarantee)
+    # A question on the terminal would stand in the way of a table that is drawn in place.
+    live, decides = settings.mode is not Mode.APPROVE, settings.mode is not Mode.OBSERVE
+    with showing(rows, settings, stop, decides=decides, knobs=job.knobs, course=course, live=live) as tell:
+        yield tell
 
 
 def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
@@ -154,15 +157,23 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
         end = {"type": "end", "run": run_id, "status": outcome.status, "restored": outcome.restored}
         print(json.dumps(end), flush=True)
     else:
-        print("\n".join(summary(store.run(run_id), store.windows(run_id))))
+        tell_end(store, run_id)
         if ended.undoable:
-            print(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}")
+            say(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}", indent=7)
         if report is not None:
-            print(f"report: {report}")
+            say(f"report: {report}", indent=7)
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")
     return exit_code(stop.reason)
+
+
+def tell_end(store: Store, run_id: int) -> None:
+    """Says what came of a run."""
+    # The judge needs the library of statistics, which takes longer to load than all else that a run needs.
+    track = importlib.import_module("trimtab.report.track").tracks(store, [run_id])[0]
+    for line in importlib.import_module("trimtab.cli._summary").summary(track):
+        say(line, indent=7)
 
 
 def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:

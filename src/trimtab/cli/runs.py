@@ -23,13 +23,12 @@ from types import ModuleType
 
 from trimtab import cli
 from trimtab.cli._plant import attached, stored_controller, writable
-from trimtab.cli._progress import Lines, json_lines
-from trimtab.cli._run import lines_of
-from trimtab.cli._summary import summary
+from trimtab.cli._progress import Lines, json_lines, rows_of
+from trimtab.cli._run import tell_end
 from trimtab.core.objective import Objective
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.events import Event, MoveDone, Outcome, Status, WindowDone
+from trimtab.events import Outcome, Status
 from trimtab.files import write_whole
 from trimtab.records import Run
 from trimtab.replay import Difference, Replay
@@ -111,30 +110,21 @@ def _list(runs: Sequence[Run], as_json: bool) -> int:
 
 def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
-    moves = {move.index: move for move in store.moves(run.id)}
-    knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
-    lines = lines_of(tuple(knobs), run.plan.settings.objective.metric, bool(moves), run.plan.guarantee)
+    (track,) = importlib.import_module("trimtab.report.track").tracks(store, [run.id])
+    plan = run.plan
+    names = [knob.name for knob in plan.knobs] or sorted(plan.initial)
+    lines = Lines(
+        rows_of(names, plan.settings.objective, plan.knobs, plan.guarantee), bool(track.moves), knobs=plan.knobs
+    )
     if as_json:
-        print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(run.plan)}))
+        print(json.dumps({"type": "run", "run": run.id, "status": run.status, **asdict(plan)}))
     else:
         lines.header()
-    notes = store.notes(run.id)
-    for window in store.windows(run.id):
-        while notes and notes[0].at_s < window.start_s:
-            _tell(notes.pop(0), lines, as_json)
-        _tell(WindowDone(window), lines, as_json)
-        if window.index in moves:
-            move = moves[window.index]
-            _tell(MoveDone(window, move.proposed, move.move, move.state, move.detail), lines, as_json)
-    for note in notes:
-        _tell(note, lines, as_json)
+    for event in track.events():
+        (json_lines if as_json else lines)(event)
     if not as_json:
-        print("\n".join(summary(run, store.windows(run.id))))
+        tell_end(store, run.id)
     return 0
-
-
-def _tell(event: Event, lines: Lines, as_json: bool) -> None:
-    (json_lines if as_json else lines)(event)
 
 
 def _replay(store: Store, run: Run) -> int:

@@ -177,7 +177,7 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
-        state = replace(state, budget_s=state.budget_s - lost_s)
+        state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         if experiment.first is None:
             experiment = replace(experiment, first=now, first_s=lost_s)
         elif backlog:
