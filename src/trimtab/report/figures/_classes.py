@@ -15,12 +15,6 @@ SATURATED = "saturated"
 GROUND = "A red ground: a guarantee could not be met in this window; the reasons below say with how many processes."
 
 
-def legend(axes: Any) -> None:
-    """A legend in the room that is made for it above the lines; the scale begins at 0."""
-    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
-    axes.legend(loc="upper left", ncols=4, fontsize=8)
-
-
 def wide(tracks: Sequence[Track]) -> float:
     """Figure width in inches: a page, because a run has many windows."""
     return max(9.5, width(tracks))

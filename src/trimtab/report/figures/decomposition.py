@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, ORANGE, Picture, columns, svg, width
+from trimtab.report.figures._style import BLUE, ORANGE, Picture, columns, legend, svg, width
 from trimtab.report.track import Track
 
 _TERMS = ("accept_queue_delay_s", "burst_length", "service_time_s")
@@ -27,7 +27,7 @@ def decomposition(tracks: Sequence[Track]) -> str:
             axes.set_title(track.label)
             axes.set_xlabel("time in s")
         grid[0][0].set_ylabel("response time in s")
-        grid[0][0].legend(loc="upper right")
+        legend(grid[0][0])
 
     return svg(draw, width(tracks), 2.9)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
-from trimtab.report.figures._classes import GROUND, colours, legend, promised, shade, wide
-from trimtab.report.figures._style import Picture, columns, svg
+from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
+from trimtab.report.figures._style import Picture, columns, legend, svg
 from trimtab.report.track import Track
 
 

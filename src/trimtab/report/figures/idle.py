@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import GREEN, GREY, Picture, columns, mark_moves, svg, width
+from trimtab.report.figures._style import GREEN, GREY, Picture, columns, legend, mark_moves, svg, width
 from trimtab.report.track import Track
 
 _LINES = (("idle_connections", GREY, "idle connections"), ("idle_held_workers", GREEN, "workers that wait for one"))
@@ -24,8 +24,7 @@ def idle(tracks: Sequence[Track]) -> str:
             axes.set_title(track.label)
             axes.set_xlabel("time in s")
         row[0].set_ylabel("time average")
-        row[0].set_ylim(bottom=0)
-        row[0].legend(loc="upper right", fontsize=8)
+        legend(row[0])
 
     return svg(draw, width(tracks), 2.6)
 

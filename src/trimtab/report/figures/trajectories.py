@@ -29,7 +29,7 @@ def trajectories(tracks: Sequence[Track], *metrics: str) -> str:
     def draw(figure: Figure) -> None:
         grid = columns(figure, heights, len(tracks))
         for column, track in enumerate(tracks):
-            grid[0][column].set_title(track.label)
+            grid[0][column].set_title(track.label, pad=18)  # above the name of the first row
             for row, name in enumerate((*knobs, *below)):
                 axes, (t, values) = grid[row][column], track.series(name)
                 if name in knobs:

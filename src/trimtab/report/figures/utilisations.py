@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trimtab.core import Role, of_role
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, GREEN, GREY, RED, Picture, columns, svg, width
+from trimtab.report.figures._style import BLUE, GREEN, GREY, RED, Picture, columns, legend, svg, width
 from trimtab.report.track import Track
 
 _SHARES = (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand"))
@@ -35,8 +35,7 @@ def utilisations(tracks: Sequence[Track]) -> str:
         grid[0][0].set_ylabel("% of what it may use")
         grid[1][0].set_ylabel("workers")
         for row in grid:
-            row[0].set_ylim(bottom=0)
-            row[0].legend(loc="upper right")
+            legend(row[0])
 
     return svg(draw, width(tracks), 4.0)
 
