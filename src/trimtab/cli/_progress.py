@@ -25,6 +25,7 @@ from trimtab.settings import Settings
 from trimtab.trust import printable
 
 SHOWN = ("response_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
+OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
 _INDENT = 16
 
 Drawing = Callable[[Window], list[str]]
@@ -58,25 +59,14 @@ def rows_of(
         guarantee: what is guaranteed to classes of clients; None when it tunes.
     """
     set_to = [_setting(name, knobs) for name in names]
-    if guarantee is not None:
-        first = 1 if guarantee.kind == RELATIVE else 0
-        promised = [_quotient(guarantee, k) for k in range(first, len(guarantee.classes))]
-        delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
-        set_to = [
-            Row(f"{knob.label} budget", row.cell, True) if knob.role is Role.PROCESS_BUDGET else row
-            for row, knob in zip(set_to, knobs, strict=True)
-        ]
-        seen = [
-            _reading(of_class(name, one), f"{one} {text}")
-            for name, text in (("queue_length", "queue"), ("in_service", "in service"))
-            for one in guarantee.classes
-        ]
-        return *promised, *delays, *set_to, *seen
-    return (
-        *(_reading(name) for name in counted(objective)),
-        *set_to,
-        *(_reading(name) for name in SHOWN if name not in counted(objective)),
-    )
+    first = [_reading(name) for name in counted(objective)]
+    classes = [knob.label for knob in knobs if knob.name in names and knob.role is Role.PROCESS_BUDGET]
+    seen = [_reading(of_class(name, one), f"{one} {text}") for name, text in OF_CLASS for one in classes]
+    if guarantee is None:
+        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in counted(objective))
+    promised = [_quotient(guarantee, k) for k in range(guarantee.kind == RELATIVE, len(guarantee.classes))]
+    delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
+    return *promised, *delays, *set_to, *seen
 
 
 def _reading(name: str, text: str = "") -> Row:
@@ -163,6 +153,7 @@ def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:
 
 @contextlib.contextmanager
 def showing(
+    as_json: bool,
     rows: Sequence[Row],
     settings: Settings,
     stop: Stop,
@@ -176,6 +167,7 @@ def showing(
     """Shows a run while this lasts; yields what is to be told of its events.
 
     Args:
+        as_json: True for a line of JSON per event.
         rows: what is shown of every window.
         settings: how the run goes.
         stop: asked for when nobody reads any more.
@@ -185,6 +177,9 @@ def showing(
         drawing: what the plant's own view adds below a window.
         live: False for lines also where a terminal could show a table.
     """
+    if as_json:
+        yield quietly(json_lines, stop)
+        return
     terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
     if live and terminal:
         from trimtab.cli._live import LiveView  # loads the library that draws tables

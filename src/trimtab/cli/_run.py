@@ -8,10 +8,10 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trimtab.cli._progress import json_lines, quietly, reader_may_go, rows_of, say, showing
+from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
@@ -118,26 +118,22 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
     return past
 
 
-@contextlib.contextmanager
 def _shown(
     args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, course: Course
-) -> Iterator[Callable[[Event], None]]:
-    """Shows the run while it goes."""
-    settings, names = job.settings, tuple(knob.name for knob in job.knobs)
-    if args.json:
-        start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
-        with reader_may_go(stop):
-            print(json.dumps(start), flush=True)
-        yield quietly(json_lines, stop)
-        return
-    kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
+) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
+    """Says what begins, and shows the run while it goes."""
+    settings = job.settings
     with reader_may_go(stop):
-        say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
-    rows = rows_of(names, settings.objective, job.knobs, job.guarantee)
+        if args.json:
+            start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
+            print(json.dumps(start), flush=True)
+        else:
+            kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
+            say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
+    rows = rows_of([knob.name for knob in job.knobs], settings.objective, job.knobs, job.guarantee)
     # A question on the terminal would stand in the way of a table that is drawn in place.
     live, decides = settings.mode is not Mode.APPROVE, settings.mode is not Mode.OBSERVE
-    with showing(rows, settings, stop, decides=decides, knobs=job.knobs, course=course, live=live) as tell:
-        yield tell
+    return showing(args.json, rows, settings, stop, decides=decides, knobs=job.knobs, course=course, live=live)
 
 
 def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:

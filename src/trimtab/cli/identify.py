@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli._plant import PLANTS, attached, refine, writable
-from trimtab.cli._progress import json_lines, quietly, rows_of, say, showing
+from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
@@ -156,19 +156,16 @@ def _delay(spec: Spec | None, name: str) -> str:
     return metrics.get(name, DELAY)
 
 
-@contextlib.contextmanager
-def shown(as_json: bool, plant: Plant, experiment: Experiment, stop: Stop) -> Iterator[Callable[[Event], None]]:
-    """Shows the two runs of an identification while they go."""
-    if as_json:
-        yield quietly(json_lines, stop)
-        return
-    pair, settings = experiment.pair, experiment.settings(experiment.seed)
-    both = format_duration(2 * experiment.duration_s)
-    say(f"exciting {pair.upper} and {pair.lower} twice, {both} in all; the budgets are put back at the end")
-    knobs = experiment.knobs(plant)
+def shown(
+    as_json: bool, plant: Plant, experiment: Experiment, stop: Stop
+) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
+    """Says what begins, and shows the two runs of an identification while they go."""
+    pair, settings, knobs = experiment.pair, experiment.settings(experiment.seed), experiment.knobs(plant)
+    if not as_json:
+        both = format_duration(2 * experiment.duration_s)
+        say(f"exciting {pair.upper} and {pair.lower} twice, {both} in all; the budgets are put back at the end")
     rows = rows_of([knob.name for knob in knobs], settings.objective, knobs)
-    with showing(rows, settings, stop, knobs=knobs) as tell:
-        yield tell
+    return showing(as_json, rows, settings, stop, knobs=knobs)
 
 
 def _tell(args: argparse.Namespace, found: Identified) -> None:

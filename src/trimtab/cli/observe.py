@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from trimtab.cli._keep_alive_view import IdlePeriods
 from trimtab.cli._plant import add_plant, attached, refine
-from trimtab.cli._progress import Lines, json_lines, quietly, rows_of, showing
+from trimtab.cli._progress import Lines, quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
 from trimtab.core.objective import Objective
@@ -74,16 +74,15 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> Iterator[Callable[[Event], None]]:
     """Shows the windows while they come."""
-    if args.json:
-        yield quietly(json_lines, stop)
-        return
     knobs, drawing = plant.knobs(), IdlePeriods(plant).lines if isinstance(plant, KeepAlive) else None
     rows = rows_of(sorted(plan.initial), plan.settings.objective, knobs)
-    with showing(rows, plan.settings, stop, decides=False, knobs=knobs, drawing=drawing, live=not args.all) as tell:
+    with showing(
+        args.json, rows, plan.settings, stop, decides=False, knobs=knobs, drawing=drawing, live=not args.all
+    ) as tell:
 
         def told(event: Event) -> None:
             tell(event)
-            if args.all and isinstance(event, WindowDone):
+            if args.all and not args.json and isinstance(event, WindowDone):
                 Lines(rows, False).readings(event.window)
 
         yield quietly(told, stop)

@@ -85,7 +85,7 @@ def test_a_run_shows_what_each_class_gets_and_the_reason_and_ends_with_what_each
     lines = said.out.splitlines()
     assert lines[0] == "relative controller: gain 0.3, zero 0.05, as given"
     assert lines[1] == "run 1: relative-delay on classy, relative delay guarantee, autonomous"
-    columns = ["b, of 3 x a", "a delay", "b delay", "a budget", "b budget", "a queue", "b queue"]
+    columns = ["b, of 3 x a", "a delay", "b delay", "process_budget@a", "process_budget@b", "a queue", "b queue"]
     assert re.sub(" +", " ", lines[2]).startswith(f"window time {' '.join(columns)} ")
     assert lines[3].split()[0] == "0" and lines[4].split()[0] == "1"
     assert "process_budget@a 16 -> " in lines[3] and "relative: b:a is" in lines[3]

@@ -245,7 +245,7 @@ def test_lines_on_a_terminal_without_a_table_fit_too(width: int, monkeypatch: py
 
 def test_without_a_terminal_there_is_one_line_per_window(capsys: pytest.CaptureFixture[str]) -> None:
     moved = [knob("workers")]
-    with showing(rows_of(["workers"], OBJECTIVE, moved), Settings(10.0, 600.0), Stop(), knobs=moved) as tell:
+    with showing(False, rows_of(["workers"], OBJECTIVE, moved), Settings(10.0, 600.0), Stop(), knobs=moved) as tell:
         for window in windows(3, moved, lambda i: {"response_time_s": 0.1}):
             for event in told(window, "a reason of many words " * 20):
                 tell(event)
