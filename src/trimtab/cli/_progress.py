@@ -268,7 +268,7 @@ class Lines:
         room = shutil.get_terminal_size().columns if terminal else None
         line = f"{first:>6} {second:>8}"
         for row, cell in zip(self._rows, cells, strict=True):
-            column = f" {cell:>{max(8, len(row.title))}}"
+            column = f" {cell:>{max(9, len(row.title))}}"
             if room is not None and len(line) + len(column) > room:
                 break
             line += column
