@@ -17,6 +17,7 @@ from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.referee.afterwards import AfterwardsState
 from trimtab.replay import Past, replayed
+from trimtab.report.track import tracks
 from trimtab.settings import Mode
 
 
@@ -98,7 +99,7 @@ def test_a_search_that_has_finished_brings_its_incumbent_into_force_and_ends_the
     moves = run.store.moves(run.recorder.run_id)
     assert [(move.move.changes, move.move.finished) for move in moves[2:]] == [({"workers": 20}, True), ({}, True)]
     assert moves[0].move.incumbent == {"workers": 10}
-    assert "the search has finished with workers 20" in summary(run.store.run(run.recorder.run_id), run.windows)[0]
+    assert "the search has finished with workers 20" in summary(tracks(run.store, [run.recorder.run_id])[0])[0]
 
 
 def test_an_incumbent_that_the_guards_cut_is_reached_in_several_steps() -> None:

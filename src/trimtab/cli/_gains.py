@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.cli._progress import Lines, json_lines, quietly
-from trimtab.core.metric import of_class
+from trimtab.cli._progress import say
+from trimtab.cli.identify import shown
 from trimtab.core.plant import Plant
 from trimtab.design.pi import designed
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec
-from trimtab.identification.experiment import Experiment, identify
+from trimtab.identification.experiment import Experiment
 from trimtab.identification.model import Model, parse_model
 from trimtab.identification.model_file import read_model
 from trimtab.identification.result import analysed
 from trimtab.identification.signals import Kind, Pair
+from trimtab.identify import identify
 from trimtab.observer import Stop
-from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.store import Store, default_path
-from trimtab.units import format_duration, parse_duration_s
+from trimtab.units import parse_duration_s
 
 SETTLING_PERIODS = 10.0
 """The wanted settling time in sampling periods: the paper's 5 min at 30 s."""
@@ -154,16 +154,12 @@ def identified_gains(
     experiment = Experiment(
         pairs[0], period_s, length_s, WARM_PERIODS * period_s, seed=args.seed + 1, validate_seed=args.seed + 2
     )
-    budgets = [of_class(PROCESS_BUDGET, one.name) for one in (upper, lower)]
-    lines = Lines(budgets, upper.delay_metric, decides=True)
     if not args.json:
-        print(f"no controller is given: identifying the server first, two runs of {format_duration(length_s)}")
-        lines.header()
+        say("no controller is given: identifying the server first")
     store = Store(args.store or default_path())
     try:
-        first = identify(
-            plant, experiment, store, stop, quietly(json_lines if args.json else lines, stop), args.command
-        )
+        with shown(args.json, plant, experiment, stop) as tell:
+            first = identify(plant, experiment, store, stop, tell, args.command)
         if first is None:
             return None
         runs = tuple(first.facts["runs"])

@@ -1,20 +1,17 @@
-"""`trimtab observe keep-alive`: the live histogram of request intervals, and what the present time does to them."""
+"""The histogram of request intervals in lines of text, and what the keep-alive time in force does to them."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import TextIO
 
-from trimtab.cli._progress import Lines, shown
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
-from trimtab.core.objective import Limit
 from trimtab.core.window import Window
 from trimtab.gate.keep_alive import TRIAL_EVERY, trial_ms
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
+from trimtab.report.text import shown
 from trimtab.units import format_duration
 
 REMEMBERED = 12
@@ -26,37 +23,29 @@ _LEAST_HELD = 0.1
 """Fewer held workers than this are none."""
 _ALL = 1e15
 """More idle periods than there will be: a tally that remembers so many forgets none."""
-_CLEAR = "\x1b[H\x1b[2J"
 
 
-class KeepAliveView(Lines):
-    """Draws what each window has seen; on a terminal in place of what stands there.
+class IdlePeriods:
+    """The idle periods of the last windows, as lines to be shown below each window.
 
     Args:
         plant: the keep-alive time.
-        out: where to.
-        limits: said of each window that breaks one.
     """
 
-    def __init__(self, plant: KeepAlive, out: TextIO | None = None, limits: Sequence[Limit] = ()) -> None:
-        super().__init__((), "request_interval_s", decides=False, out=out, limits=limits)
+    def __init__(self, plant: KeepAlive) -> None:
         self._plant = plant
         self._windows: deque[Window] = deque(maxlen=REMEMBERED)
         self._cut = self._burst = self._known = 0.0
 
-    def header(self) -> None:
-        """Prints nothing: each drawing says what it shows."""
-
-    def _window(self, window: Window, what: str) -> None:
-        """Adds a window and draws."""
+    def lines(self, window: Window) -> list[str]:
+        """Adds a window, and says what there is to see."""
         if self._windows and self._windows[-1].configuration != window.configuration:
             # Cut at another time, idle periods are another sample.
             self._windows.clear()
         self._windows.append(window)
         seen, time_s = Survival(tally_of(self._windows)), window.configuration[KEEP_ALIVE] / 1000
         lines = [self._head(window), *histogram(seen.tally, time_s), self._ended(window, seen, time_s)]
-        lines += [self._held(seen, time_s), what]
-        self._print((_CLEAR if self._out.isatty() else "\n") + "\n".join(filter(None, lines)))
+        return [*lines, self._held(seen, time_s)]
 
     def _head(self, window: Window) -> str:
         """What is in force, and how busy it is."""

@@ -1,30 +1,99 @@
-"""What a run looks like while it goes: a line per window for a person, or a line of JSON per event for a program."""
+"""What a run looks like while it goes: a table on a terminal, a line per window elsewhere, or JSON for a program."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TextIO
 
-from trimtab.core.knob import Knob
-from trimtab.core.objective import Limit
+from trimtab.core import Knob, Limit, Objective, Role, of_class
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
+from trimtab.guarantee import RELATIVE, DelayGuarantee
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
+from trimtab.referee import Course
+from trimtab.report.text import changes, counted, desired, setting, shown, title
+from trimtab.settings import Settings
+from trimtab.trust import printable
 
 SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
-_TITLES = {
-    "request_time_s": "request",
-    "page_time_s": "page",
-    "cpu_ratio": "CPU",
-    "memory_ratio": "memory",
-    "busy_workers": "busy",
-}
+OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
+_INDENT = 16
+
+Drawing = Callable[[Window], list[str]]
+"""What a plant's own view adds below a window."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A knob or a reading, window by window.
+
+    Args:
+        title: what it is called.
+        cell: its value in a window, as text.
+        knob: whether it is a knob.
+    """
+
+    title: str
+    cell: Callable[[Window], str]
+    knob: bool = False
+
+
+def rows_of(
+    names: Sequence[str], objective: Objective, knobs: Sequence[Knob] = (), guarantee: DelayGuarantee | None = None
+) -> tuple[Row, ...]:
+    """What is shown of every window: the objective first, or what every class was promised, then knobs and readings.
+
+    Args:
+        names: of the knobs.
+        objective: what counts.
+        knobs: what is known of the knobs.
+        guarantee: what is guaranteed to classes of clients; None when it tunes.
+    """
+    set_to = [_setting(name, knobs) for name in names]
+    first = [_reading(name) for name in counted(objective)]
+    classes = [knob.label for knob in knobs if knob.name in names and knob.role is Role.PROCESS_BUDGET]
+    seen = [_reading(of_class(name, one), f"{one} {text}") for name, text in OF_CLASS for one in classes]
+    if guarantee is None:
+        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in counted(objective))
+    promised = [_quotient(guarantee, k) for k in range(guarantee.kind == RELATIVE, len(guarantee.classes))]
+    delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
+    return *promised, *delays, *set_to, *seen
+
+
+def _reading(name: str, text: str = "") -> Row:
+    return Row(text or title(name), lambda window: shown(name, window.readings.get(name)))
+
+
+def _setting(name: str, knobs: Sequence[Knob]) -> Row:
+    return Row(name, lambda window: setting(name, window.configuration.get(name), knobs), knob=True)
+
+
+def _quotient(guarantee: DelayGuarantee, k: int) -> Row:
+    """What a class got of what it was promised."""
+
+    def cell(window: Window) -> str:
+        value = guarantee.quotient(window, k)
+        return "-" if value is None else f"{value:.0%}"
+
+    return Row(f"{guarantee.classes[k]}, of {desired(guarantee, k)}", cell)
+
+
+def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
+    """What was done after a window, and why."""
+    if event.state is MoveState.HELD:
+        return event.move.reason
+    word = "" if event.state is MoveState.APPLIED else f" {event.state}"
+    failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
+    return f"{changes(event.move.changes, event.window.configuration, knobs)}{word}: {failed or event.move.reason}"
 
 
 @contextlib.contextmanager
@@ -51,41 +120,102 @@ def json_lines(event: Event) -> None:
     print(json.dumps(to_json(event)), flush=True)
 
 
+def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:
+    """Prints a line in which nothing can steer a terminal; on a terminal it is wrapped at words.
+
+    Args:
+        line: the line.
+        out: where to; standard output when None.
+        indent: columns by which further lines are indented.
+    """
+    out, line = out or sys.stdout, printable(line.rstrip())
+    if out.isatty():
+        width = shutil.get_terminal_size().columns
+        further = " " * min(indent, width // 3)
+        line = textwrap.fill(
+            line,
+            width,
+            subsequent_indent=further,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+            replace_whitespace=False,
+        )
+    print(line, file=out, flush=True)
+
+
+@contextlib.contextmanager
+def showing(
+    as_json: bool,
+    rows: Sequence[Row],
+    settings: Settings,
+    stop: Stop,
+    *,
+    decides: bool = True,
+    knobs: Sequence[Knob] = (),
+    course: Course | None = None,
+    drawing: Drawing | None = None,
+    live: bool = True,
+) -> Iterator[Callable[[Event], None]]:
+    """Shows a run while this lasts; yields what is to be told of its events.
+
+    Args:
+        as_json: True for a line of JSON per event.
+        rows: what is shown of every window.
+        settings: how the run goes.
+        stop: asked for when nobody reads any more.
+        decides: True when a move follows each window.
+        knobs: what is known of the knobs.
+        course: the referee of the run; None where nobody judges it.
+        drawing: what the plant's own view adds below a window.
+        live: False for lines also where a terminal could show a table.
+    """
+    if as_json:
+        yield quietly(json_lines, stop)
+        return
+    terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    if live and terminal:
+        from trimtab.cli._live import LiveView  # loads the library that draws tables
+
+        with LiveView(rows, settings, knobs, course, drawing) as view:
+            yield quietly(view, stop)
+        return
+    lines = Lines(rows, decides, knobs=knobs, drawing=drawing, limits=settings.objective.limits)
+    with reader_may_go(stop):
+        lines.header()
+    yield quietly(lines, stop)
+
+
 class Lines:
     """Prints one line per window: time, knobs, the readings that matter, what was done and why.
 
+    On a terminal it has as many columns as fit, and what and why are below.
+
     Args:
-        knobs: names of the knobs to show.
-        objective: the metric that counts; shown in any case.
+        rows: what is shown of every window.
         decides: True when a move follows each window.
         out: where to.
-        limits: what the objective is subject to; shown too, and said where one is broken.
-        described: the knobs themselves, for the names of choices.
+        knobs: what is known of the knobs.
+        drawing: what the plant's own view adds below a window.
+        limits: what the objective is subject to; said where one is broken.
     """
 
     def __init__(
         self,
-        knobs: Sequence[str],
-        objective: str,
+        rows: Sequence[Row],
         decides: bool,
         out: TextIO | None = None,
+        knobs: Sequence[Knob] = (),
+        drawing: Drawing | None = None,
         limits: Sequence[Limit] = (),
-        described: Sequence[Knob] = (),
     ) -> None:
-        self._knobs = tuple(knobs)
+        self._rows, self._decides, self._knobs, self._drawing = tuple(rows), decides, knobs, drawing
         self._limits = tuple(limits)
-        self._domains = {knob.name: knob.domain for knob in described}
-        own = dict.fromkeys((objective, *(limit.metric for limit in limits)))
-        self._metrics = (*(name for name in own if name not in SHOWN), *SHOWN)
-        self._decides = decides
         self._out = out or sys.stdout
         self._pending: Window | None = None
 
     def header(self) -> None:
         """Prints the titles of the columns."""
-        titles = [f"{name:>{_width(name)}}" for name in self._knobs]
-        titles += [f"{_title(name):>{max(8, len(_title(name)))}}" for name in self._metrics]
-        self._print(f"{'window':>6} {'time':>8} {' '.join(titles)}  what and why")
+        self._line("window", "time", [row.title for row in self._rows], "what and why")
 
     def __call__(self, event: Event) -> None:
         """Prints what an event says."""
@@ -96,9 +226,9 @@ class Lines:
                 self._window(event.window, "; ".join([*self._broken(event.window), *event.window.problems]))
         elif isinstance(event, MoveDone):
             if self._pending is None:
-                self._print(f"{'':>15} {self._what(event)}")
+                say(f"{'':>{_INDENT}}{what(event, self._knobs)}", self._out, _INDENT)
             else:
-                self._window(event.window, "; ".join([*self._broken(event.window), self._what(event)]))
+                self._window(event.window, "; ".join([*self._broken(event.window), what(event, self._knobs)]))
                 self._pending = None
         else:
             self._note(event)
@@ -107,9 +237,10 @@ class Lines:
         """Prints every reading of a window, with its symbol and what it is."""
         order = list(known())
         for name in sorted(window.readings, key=lambda name: order.index(name.partition("@")[0])):
-            what = metric(name)
-            symbol = f" ({what.symbol})" if what.symbol else ""
-            self._print(f"{'':>16}{name + symbol:<34} {shown(name, window.readings[name]):>12}  {what.description}")
+            one = metric(name)
+            symbol = f" ({one.symbol})" if one.symbol else ""
+            value = shown(name, window.readings[name])
+            say(f"{'':>{_INDENT}}{name + symbol:<34} {value:>12}  {one.description}", self._out, _INDENT + 4)
 
     def _note(self, note: Note) -> None:
         if self._pending is not None:
@@ -117,62 +248,33 @@ class Lines:
             self._pending = None
         if note.kind is NoteKind.STAND_DOWN:
             self._decides = False
-        self._print(f"{'note':>6} {note.at_s:>7.1f}s {note.text}")
-
-    def _window(self, window: Window, what: str) -> None:
-        cells = [f"{self._value(window, name):>{_width(name)}}" for name in self._knobs]
-        cells += [f"{shown(name, window.readings.get(name)):>{max(8, len(_title(name)))}}" for name in self._metrics]
-        cut = f"cut short: {window.aborted}; " if window.aborted else ""
-        end_s = window.start_s + window.duration_s
-        self._print(f"{window.index:>6} {end_s:>7.1f}s {' '.join(cells)}  {cut}{what}")
+        say(f"{'note':>6} {note.at_s:>7.1f}s {note.text}", self._out, _INDENT)
 
     def _broken(self, window: Window) -> list[str]:
         """The limits that a window breaks; of one that was cut short its reason says it."""
         limits = () if window.aborted else self._limits
         return [f"{limit} is broken" for limit in limits if (limit.margin(window) or 0.0) < 0]
 
-    def _value(self, window: Window, knob: str) -> str:
-        """A knob's value in a window, a choice by its name."""
-        value, domain = window.configuration.get(knob), self._domains.get(knob)
-        if value is None:
-            return "-"
-        return str(value) if domain is None else domain.shown(value)
+    def _window(self, window: Window, said: str) -> None:
+        cut = f"cut short: {window.aborted}; " if window.aborted else ""
+        cells = [row.cell(window) for row in self._rows]
+        self._line(str(window.index), f"{window.start_s + window.duration_s:.1f}s", cells, f"{cut}{said}")
+        for line in self._drawing(window) if self._drawing else ():
+            say(line, self._out)
 
-    def _what(self, event: MoveDone) -> str:
-        """What was done after a window, and why."""
-        reason = event.move.reason
-        if event.state is MoveState.HELD:
-            return reason
-        after = {**event.window.configuration, **event.move.changes}
-        changed = replace(event.window, configuration=after)
-        changes = ", ".join(
-            f"{name} {self._value(event.window, name)} -> {self._value(changed, name)}" for name in event.move.changes
-        )
-        word = "" if event.state is MoveState.APPLIED else f" {event.state}"
-        failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
-        return f"{changes}{word}: {failed or reason}"
-
-    def _print(self, line: str) -> None:
-        print(line.rstrip(), file=self._out, flush=True)
-
-
-def shown(name: str, value: float | None) -> str:
-    """A reading with its unit, short enough for a column."""
-    if value is None:
-        return "-"
-    unit = metric(name).unit
-    if unit == "s":
-        return f"{value:.2f}s" if value >= 1 else f"{value * 1e3:.1f}ms"
-    if unit == "ratio":
-        return f"{value:.0%}"
-    if unit.startswith("bytes"):
-        return f"{value / 2**20:.1f}MiB{unit.removeprefix('bytes')}"
-    return f"{value:.1f}{unit if unit == 'Hz' else ''}"
-
-
-def _title(name: str) -> str:
-    return _TITLES.get(name) or metric(name).symbol or name
-
-
-def _width(name: str) -> int:
-    return max(5, len(name))
+    def _line(self, first: str, second: str, cells: Sequence[str], said: str) -> None:
+        """A line of as many columns as fit, and what is said behind it, or on a terminal below it."""
+        terminal = self._out.isatty()
+        room = shutil.get_terminal_size().columns if terminal else None
+        line = f"{first:>6} {second:>8}"
+        for row, cell in zip(self._rows, cells, strict=True):
+            column = f" {cell:>{max(9, len(row.title))}}"
+            if room is not None and len(line) + len(column) > room:
+                break
+            line += column
+        if not terminal:
+            say(f"{line}  {said}", self._out)
+            return
+        say(line, self._out)
+        if said and first != "window":
+            say(f"{'':>{_INDENT}}{said}", self._out, _INDENT)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from trimtab import codec
-from trimtab.cli._class_lines import ClassLines
 from trimtab.cli._costs import cost_lines, measured_costs
-from trimtab.cli._progress import Lines, json_lines, quietly, reader_may_go
+from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
-from trimtab.cli._summary import summary
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob
-from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError
-from trimtab.events import Event, Outcome, Status
+from trimtab.events import Event, Outcome, Status, WindowDone
 from trimtab.files import write_whole
 from trimtab.guarantee import DelayGuarantee
 from trimtab.host import facts
@@ -30,6 +28,7 @@ from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.options import options_in_force
 from trimtab.records import GUARANTEE, Plan, Run
+from trimtab.referee import Course
 from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
@@ -96,9 +95,12 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     else:
         writer = store.resume(killed.id, job.keep_windows)
         past = past_of(store, killed, job)
-    tell = _teller(args, writer.run_id, plant, job, stop, cost_lines(job.knobs, store.moves(writer.run_id)))
-    loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
-    outcome = loop.run()
+    course = Course(None if settings.mode is Mode.OBSERVE else oversight.judge, job.knobs)
+    for window in store.windows(writer.run_id):
+        course.tell(WindowDone(window))
+    with _shown(args, writer.run_id, plant, job, stop, course, store) as tell:
+        loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
+        outcome = loop.run()
     lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     if killed is not None and outcome.restored and plant.lasting:
         plant.undo_leftover()
@@ -128,40 +130,24 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
     return past
 
 
-def lines_of(
-    knobs: Sequence[Knob], objective: Objective, decides: bool, guarantee: DelayGuarantee | None, names: Sequence[str]
-) -> Lines:
-    """What shows the windows of a run to a person.
-
-    Args:
-        knobs: those that may be moved.
-        objective: what is shown of each window beside the usual.
-        decides: True when a move follows each window.
-        guarantee: what it guarantees to classes of clients; None when it tunes.
-        names: of the knobs to show.
-    """
-    if guarantee is not None:
-        return ClassLines(guarantee, decides)
-    return Lines(names, objective.metric, decides, limits=objective.limits, described=knobs)
-
-
-def _teller(
-    args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, costs: Sequence[str]
-) -> Callable[[Event], None]:
-    """What shows the run, with its first lines shown."""
-    settings, names = job.settings, tuple(knob.name for knob in job.knobs)
-    lines = lines_of(job.knobs, settings.objective, settings.mode is not Mode.OBSERVE, job.guarantee, names)
+def _shown(
+    args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, course: Course, store: Store
+) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
+    """Says what begins, and shows the run while it goes."""
+    settings = job.settings
     with reader_may_go(stop):
         if args.json:
             start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
             print(json.dumps(start), flush=True)
         else:
-            kind = job.guarantee and f"{job.guarantee.kind} delay guarantee"
-            print(f"run {run_id}: {job.name} on {plant.name}, {kind or settings.objective}, {settings.mode}")
-            if job.guarantee is None:
-                print("\n".join(costs))
-            lines.header()
-    return quietly(json_lines if args.json else lines, stop)
+            kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
+            say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
+            for line in () if job.guarantee else cost_lines(job.knobs, store.moves(run_id)):
+                say(line, indent=7)
+    rows = rows_of([knob.name for knob in job.knobs], settings.objective, job.knobs, job.guarantee)
+    # A question on the terminal would stand in the way of a table that is drawn in place.
+    live, decides = settings.mode is not Mode.APPROVE, settings.mode is not Mode.OBSERVE
+    return showing(args.json, rows, settings, stop, decides=decides, knobs=job.knobs, course=course, live=live)
 
 
 def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
@@ -181,16 +167,24 @@ def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
         how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
         print(json.dumps({"type": "end", "run": run_id, **how}), flush=True)
     else:
-        run = store.run(run_id)
-        print("\n".join([*summary(run, store.windows(run_id)), *measured_costs(run, store.moves(run_id))]))
+        tell_end(store, run_id)
         if ended.undoable:
-            print(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}")
+            say(f"undo:  trimtab runs undo {run_id}{f' --store {args.store}' if args.store else ''}", indent=7)
         if report is not None:
-            print(f"report: {report}")
+            say(f"report: {report}", indent=7)
     store.close()
     if outcome.status in (Status.GONE, Status.FAILED):
         raise TrimtabError(f"run {run_id} ended early: {outcome.detail}; what was measured is stored")
     return exit_code(stop.reason)
+
+
+def tell_end(store: Store, run_id: int) -> None:
+    """Says what came of a run."""
+    # The judge needs the library of statistics, which takes longer to load than all else that a run needs.
+    track = importlib.import_module("trimtab.report.track").tracks(store, [run_id])[0]
+    lines = importlib.import_module("trimtab.cli._summary").summary(track)
+    for line in [*lines, *measured_costs(track.run, track.moves)]:
+        say(line, indent=7)
 
 
 def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:

@@ -11,6 +11,7 @@ example: trimtab design --model 0.74,-0.37,0.95,-0.12 --settling 300s --period 3
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 from pathlib import Path
@@ -79,32 +80,35 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--gain and --zero are what is designed: 'trimtab design poles' judges given ones")
     else:
         design = designed(model, specification)
+    told = facts(design, specification)
     if plot is not None:
-        _draw(plot, design, specification)
+        report = importlib.import_module("trimtab.report.design")
+        picture = report.picture(design, specification)
+        write_whole(plot, picture if plot.suffix == ".svg" else report.page(design, picture, told))
     if args.json:
         print(json.dumps({**design.body(), "meets": not failing(design, specification)}))
     else:
-        print("\n".join(lines(design, specification)))
+        print("\n".join(f"{name:<12}{text}" for name, text in told))
         if plot is not None:
             print(f"figures: {plot}")
     return 0
 
 
-def lines(design: Design, specification: Specification) -> list[str]:
-    """A design in words, a line for each fact."""
+def facts(design: Design, specification: Specification) -> list[tuple[str, str]]:
+    """A design in words, by what each is about."""
     poles = ", ".join(pole_text(pole) for pole in design.poles if pole.imag >= 0)
     settled = "does not settle" if design.settling_s is None else f"settles in {design.settling_s:g} s"
     error = design.steady_state_error_ratio
+    left = "" if error is None else f", error in the end {error:.1%}"
     wrong = failing(design, specification)
     margin = "any factor" if design.gain_margin > 1e3 else f"a factor of {design.gain_margin:.2f}"
     return [
-        f"model       {design.model}",
-        f"controller  gain {design.gain:g}, zero {design.zero:g}",
-        f"poles       {poles} ({'stable' if design.stable else 'not stable'})",
-        f"step        {settled}, overshoots by {design.overshoot_ratio:.1%}"
-        + ("" if error is None else f", error in the end {error:.1%}"),
-        f"margin      {design.margin:.2f} of 1; the gain may be wrong by {margin}",
-        f"wanted      {specification}: " + (f"not met, {wrong}" if wrong else "met"),
+        ("model", str(design.model)),
+        ("controller", f"gain {design.gain:g}, zero {design.zero:g}"),
+        ("poles", f"{poles} ({'stable' if design.stable else 'not stable'})"),
+        ("step", f"{settled}, overshoots by {design.overshoot_ratio:.1%}{left}"),
+        ("margin", f"{design.margin:.2f} of 1; the gain may be wrong by {margin}"),
+        ("wanted", f"{specification}: " + (f"not met, {wrong}" if wrong else "met")),
     ]
 
 
@@ -140,29 +144,3 @@ def _plottable(path: Path | None) -> Path | None:
     if path is not None and path.suffix not in (".svg", ".html"):
         raise UsageError(f"--plot {path}: write a name that ends in .svg or .html")
     return writable(path, "the plot")
-
-
-def _draw(path: Path, design: Design, specification: Specification) -> None:
-    """Writes the figures."""
-    from trimtab.design.figures import picture
-    from trimtab.report.page import Plot
-    from trimtab.report.sheet import Table, sheet
-
-    svg = picture(design, specification)
-    if path.suffix == ".svg":
-        write_whole(path, svg)
-        return
-    rows = [(line[:12].strip(), line[12:]) for line in lines(design, specification)]
-    caption = (
-        "Left: the closed-loop poles as the gain grows from 0. Right: a unit step of the reference, by the model."
-    )
-    headline = f"Gain {design.gain:g} and zero {design.zero:g}: " + (
-        "does not settle" if design.settling_s is None else f"settles in {design.settling_s:g} s"
-    )
-    page = sheet(
-        "Design of a PI controller",
-        headline,
-        [Plot("Closed loop", caption, svg)],
-        [Table("In figures", ("", ""), rows)],
-    )
-    write_whole(path, page)

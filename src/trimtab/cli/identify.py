@@ -11,26 +11,26 @@ example: trimtab identify shop.toml --duration 30m --model-file shop.json --repo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli._plant import PLANTS, attached, refine, writable
-from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
-from trimtab.core.metric import of_class
 from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
 from trimtab.events import Event
 from trimtab.files import write_whole
 from trimtab.gate.spec import Guarantee, Spec, load
-from trimtab.identification.experiment import Experiment, classes_of, identify
-from trimtab.identification.page import render
+from trimtab.identification.experiment import Experiment, classes_of
 from trimtab.identification.result import Identified
 from trimtab.identification.signals import DELAY, Kind, Pair
+from trimtab.identify import identify
 from trimtab.observer import Stop
-from trimtab.plants._names import PROCESS_BUDGET
+from trimtab.report.identification import render
 from trimtab.store import Store, default_path
 from trimtab.units import format_duration, parse_duration_s
 
@@ -93,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
         experiment = _experiment(args, plant, spec)
         store = Store(args.store or default_path())
         try:
-            found = identify(plant, experiment, store, stop, _teller(args, experiment, stop), args.command)
+            with shown(args.json, plant, experiment, stop) as tell:
+                found = identify(plant, experiment, store, stop, tell, args.command)
         finally:
             store.close()
         simulated = plant.name == "simulated"
@@ -155,17 +156,16 @@ def _delay(spec: Spec | None, name: str) -> str:
     return metrics.get(name, DELAY)
 
 
-def _teller(args: argparse.Namespace, experiment: Experiment, stop: Stop) -> Callable[[Event], None]:
-    """What shows the runs."""
-    if args.json:
-        return quietly(json_lines, stop)
-    pair = experiment.pair
-    minutes = format_duration(2 * experiment.duration_s)
-    print(f"exciting {pair.upper} and {pair.lower} twice, {minutes} in all; the budgets are put back at the end")
-    knobs = [of_class(PROCESS_BUDGET, name) for name in (pair.upper, pair.lower)]
-    lines = Lines(knobs, of_class(pair.delay, pair.upper), decides=True)
-    lines.header()
-    return quietly(lines, stop)
+def shown(
+    as_json: bool, plant: Plant, experiment: Experiment, stop: Stop
+) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
+    """Says what begins, and shows the two runs of an identification while they go."""
+    pair, settings, knobs = experiment.pair, experiment.settings(experiment.seed), experiment.knobs(plant)
+    if not as_json:
+        both = format_duration(2 * experiment.duration_s)
+        say(f"exciting {pair.upper} and {pair.lower} twice, {both} in all; the budgets are put back at the end")
+    rows = rows_of([knob.name for knob in knobs], settings.objective, knobs)
+    return showing(as_json, rows, settings, stop, knobs=knobs)
 
 
 def _tell(args: argparse.Namespace, found: Identified) -> None:

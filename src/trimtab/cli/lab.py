@@ -14,8 +14,9 @@ from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli._plant import writable
-from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
 from trimtab.cli._stop import exit_code, stopping
+from trimtab.core.objective import Objective
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event
 from trimtab.lab import Context, Lab, chosen
@@ -121,4 +122,4 @@ def _teller(args: argparse.Namespace, lab: Lab) -> Callable[[Event], None]:
         return json_lines
     if args.quiet:
         return lambda event: None
-    return Lines(lab.knobs, lab.objective, decides=True)
+    return Lines(rows_of(lab.knobs, Objective(lab.objective)), decides=True)

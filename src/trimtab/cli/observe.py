@@ -11,19 +11,23 @@ example: trimtab observe keep-alive
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
+from collections.abc import Callable, Iterator
 
-from trimtab.cli._keep_alive_view import KeepAliveView
+from trimtab.cli._keep_alive_view import IdlePeriods
 from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine, require_measured
-from trimtab.cli._progress import Lines, json_lines, quietly
+from trimtab.cli._progress import Lines, quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
+from trimtab.core.plant import Plant
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Status, WindowDone
 from trimtab.host import facts
 from trimtab.loop import Loop
+from trimtab.observer import Stop
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.records import Plan
 from trimtab.settings import Mode, Settings
@@ -57,28 +61,30 @@ def run(args: argparse.Namespace) -> int:
         store = Store(args.store)
         initial = dict(plant.configuration())
         plan = Plan(args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
-        names, knobs = sorted(plan.initial), plant.knobs()
-        lines = Lines(names, objective.metric, decides=False, limits=objective.limits, described=knobs)
-        if isinstance(plant, KeepAlive):
-            lines = KeepAliveView(plant, limits=objective.limits)
-
-        def tell(event: Event) -> None:
-            if args.json:
-                json_lines(event)
-                return
-            lines(event)
-            if args.all and isinstance(event, WindowDone):
-                lines.readings(event.window)
-
-        if not args.json:
-            lines.header()
         # What is kept in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
-        loop = Loop(plant, (), Static(objective), Oversight(()), writer, settings, stop, quietly(tell, stop))
-        outcome = loop.run()
+        with _shown(args, plan, plant, stop) as tell:
+            outcome = Loop(plant, (), Static(objective), Oversight(()), writer, settings, stop, tell).run()
         store.close()
     if stop.reason == "SIGPIPE":
         raise BrokenPipeError
     if outcome.status is Status.GONE:
         raise TrimtabError(outcome.detail)
     return exit_code(stop.reason)
+
+
+@contextlib.contextmanager
+def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> Iterator[Callable[[Event], None]]:
+    """Shows the windows while they come."""
+    knobs, drawing = plant.knobs(), IdlePeriods(plant).lines if isinstance(plant, KeepAlive) else None
+    rows = rows_of(sorted(plan.initial), plan.settings.objective, knobs)
+    with showing(
+        args.json, rows, plan.settings, stop, decides=False, knobs=knobs, drawing=drawing, live=not args.all
+    ) as tell:
+
+        def told(event: Event) -> None:
+            tell(event)
+            if args.all and not args.json and isinstance(event, WindowDone):
+                Lines(rows, False).readings(event.window)
+
+        yield quietly(told, stop)

@@ -21,11 +21,9 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._costs import measured_costs
 from trimtab.cli._plant import attached, stored_method, writable
-from trimtab.cli._progress import json_lines
-from trimtab.cli._run import lines_of
-from trimtab.cli._summary import summary
+from trimtab.cli._progress import Lines, json_lines, rows_of
+from trimtab.cli._run import tell_end
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -110,18 +108,19 @@ def _list(runs: Sequence[Run], as_json: bool) -> int:
 
 def _show(store: Store, run: Run, as_json: bool) -> int:
     """A run as it looked while it went, from the store."""
-    events = store.events(run.id)
-    knobs = [knob.name for knob in run.plan.knobs] or sorted(run.plan.initial)
+    events, plan = store.events(run.id), run.plan
+    names = [knob.name for knob in plan.knobs] or sorted(plan.initial)
+    rows = rows_of(names, plan.settings.objective, plan.knobs, plan.guarantee)
     decides = any(isinstance(event, MoveDone) for event in events)
-    lines = lines_of(run.plan.knobs, run.plan.settings.objective, decides, run.plan.guarantee, knobs)
+    lines = Lines(rows, decides, knobs=plan.knobs, limits=plan.settings.objective.limits)
     if as_json:
-        print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(run.plan)}))
+        print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(plan)}))
     else:
         lines.header()
     for event in events:
         (json_lines if as_json else lines)(event)
     if not as_json:
-        print("\n".join([*summary(run, store.windows(run.id)), *measured_costs(run, store.moves(run.id))]))
+        tell_end(store, run.id)
     return 0
 
 

@@ -1,14 +1,8 @@
-"""Runs the two excited runs of an identification on a plant, through the loop and the store: lu2001, Section 7.2.
-
-The white noise of the first seed gives the model, that of the second judges it. Both runs are stored like any other,
-and what was in force before each is put back at its end.
-"""
+"""An identification as it is asked for: what is excited, how long and with which seeds (lu2001, Section 7.2)."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trimtab.controllers.excitation import Excitation
@@ -16,27 +10,10 @@ from trimtab.core.knob import Knob, Role
 from trimtab.core.metric import of_class
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
-from trimtab.core.window import Window
-from trimtab.decision import Oversight
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.events import Event, Status, WindowDone
-from trimtab.guard.domain import Domain
-from trimtab.host import facts
+from trimtab.errors import UsageError
 from trimtab.identification.order import least_windows
-from trimtab.identification.result import Identified, analysed
-from trimtab.identification.sampling import too_short
 from trimtab.identification.signals import Pair
-from trimtab.loop import Loop
-from trimtab.observer import Stop
-from trimtab.records import Plan
 from trimtab.settings import Settings
-from trimtab.store import Store
-
-_LEASED_PERIODS = 3.0
-"""The gate keeps to budgets for this many sampling periods after the last order of the loop."""
-
-_OVERSIGHT = Oversight((Domain(),))
-"""Only the domains: the other guards would answer the white noise, and the input would no longer be white."""
 
 
 @dataclass(frozen=True)
@@ -123,95 +100,3 @@ class Experiment:
 def classes_of(plant: Plant) -> tuple[str, ...]:
     """The classes of clients that have a budget, in order of priority."""
     return tuple(knob.label for knob in plant.knobs() if knob.role is Role.PROCESS_BUDGET)
-
-
-def identify(
-    plant: Plant,
-    experiment: Experiment,
-    store: Store,
-    stop: Stop,
-    on_event: Callable[[Event], None] = lambda event: None,
-    command: Sequence[str] = (),
-) -> Identified | None:
-    """Excites a running plant twice and estimates its model; None when it was stopped.
-
-    Args:
-        plant: the system, under its usual load.
-        experiment: what is done.
-        store: where both runs are written.
-        stop: ends it.
-        on_event: told of every window and move.
-        command: the command line, for the record.
-
-    Raises:
-        UsageError: there is no such class, a budget is not allowed, the windows are too short for the traffic, or the
-            model is unstable or unidentifiable.
-        TrimtabError: the plant ended or refused.
-    """
-    knobs = experiment.knobs(plant)
-    experiment.controller().start(knobs, experiment.seed)
-    plant.lease(_LEASED_PERIODS * experiment.period_s)
-    seen: list[Window] = []
-    refused: list[str] = []
-
-    def watched(event: Event) -> None:
-        """Ends the first run early when its windows are too short for the traffic."""
-        on_event(event)
-        if isinstance(event, WindowDone) and not stop:
-            seen.append(event.window)
-            why = too_short(experiment.pair, seen, experiment.windows, experiment.period_s, experiment.orders)
-            if why:
-                refused.append(why)
-                stop.reason = why
-
-    runs: list[int] = []
-    kept: list[list[Window]] = []
-    for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
-        run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
-        if refused:
-            raise UsageError(f"the model cannot be identified: {refused[0]}")
-        if status is Status.STOPPED:
-            return None
-        if status is not Status.DONE:
-            raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
-        runs.append(run_id)
-        kept.append([window for window in store.windows(run_id) if window.index >= experiment.warm])
-    found = {
-        "plant": plant.name,
-        "runs": runs,
-        "seeds": [experiment.seed, experiment.validate_seed],
-        "duration_s": experiment.duration_s,
-    }
-    return analysed(experiment.pair, experiment.period_s, kept[0], kept[1], experiment.orders, found)
-
-
-def _run(
-    plant: Plant,
-    knobs: tuple[Knob, Knob],
-    experiment: Experiment,
-    seed: int,
-    label: str,
-    store: Store,
-    stop: Stop,
-    on_event: Callable[[Event], None],
-    command: Sequence[str],
-) -> tuple[int, Status, str]:
-    """One excited run: its number, how it ended, and why."""
-    controller, settings = experiment.controller(), experiment.settings(seed)
-    plan = Plan(
-        command=tuple(command),
-        directory=os.getcwd(),
-        subjects=plant.subjects,
-        knobs=knobs,
-        controller="excitation",
-        controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},
-        settings=settings,
-        initial=dict(plant.configuration()),
-        host=facts(),
-        label=f"{label}, seed {seed}",
-        group="identification",
-    )
-    writer = store.begin(plan)
-    loop = Loop(plant, knobs, controller, _OVERSIGHT, writer, settings, stop, on_event)
-    outcome = loop.run()
-    return writer.run_id, outcome.status, outcome.detail

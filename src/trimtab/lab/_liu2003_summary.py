@@ -13,7 +13,8 @@ from trimtab.lab._convergence import SETTLED, SMOOTHED, Score, reached, score, s
 from trimtab.lab._liu2003_model import predicted
 from trimtab.lab._live_summary import live
 from trimtab.lab._results import write_raw
-from trimtab.report.figures import plain, seconds, trajectories
+from trimtab.report.figures import plain, seconds
+from trimtab.report.figures.trajectories import trajectories
 from trimtab.report.track import Estimate, Track, tracks
 from trimtab.store import Store
 from trimtab.testbed.setups import setup

@@ -13,9 +13,10 @@ from trimtab.core import Controller, Objective, of_class
 from trimtab.design.pi import Design, designed
 from trimtab.design.specification import Specification
 from trimtab.errors import TrimtabError
-from trimtab.identification.experiment import Experiment, identify
+from trimtab.identification.experiment import Experiment
 from trimtab.identification.result import Identified, analysed
 from trimtab.identification.signals import Kind, Pair
+from trimtab.identify import identify
 from trimtab.lab import Context
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import Scene, loaded

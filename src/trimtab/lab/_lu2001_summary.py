@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from trimtab.core import of_class
-from trimtab.identification.figures import comparison, errors, parameters
 from trimtab.identification.result import PAPER, Identified
 from trimtab.identification.signals import Kind
 from trimtab.lab import _lu2001_figures as figures
 from trimtab.lab._lu2001_scenes import SCALE, WARM_S
 from trimtab.lab._results import write_raw
 from trimtab.report.figures import plain, seconds
+from trimtab.report.identification import comparison, errors, parameters
 from trimtab.report.track import Track, estimate, tracks
 from trimtab.store import Store
 from trimtab.testbed.lu2001 import STEP_S

@@ -2,7 +2,7 @@
 
 `estimate` tells an effect from noise and load, `measure` takes from a window what that needs, `experiment` keeps the
 two sides of a comparison, `rule` says what may be tried and what has to be put back; `afterwards` judges the runs of
-methods that change something in every window.
+methods that change something in every window; `course` follows a judge along a whole run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Protocol
 
 from trimtab.core import Controller, Knob, Move, Objective, Role, Window
 from trimtab.referee.afterwards import Afterwards
+from trimtab.referee.course import Course, Tried
 from trimtab.referee.rule import Referee
 
-__all__ = ["Afterwards", "Judge", "Referee", "of_run"]
+__all__ = ["Afterwards", "Course", "Judge", "Referee", "Tried", "of_run"]
 
 
 class Judge(Protocol):

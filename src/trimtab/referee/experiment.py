@@ -157,6 +157,14 @@ class Experiment:
         return sum(not w.measured for w in self.reference[-3:]) >= 2
 
 
+def compared(before: tuple[Measured, ...], after: tuple[Measured, ...]) -> Effect | None:
+    """What the windows after a change differ by from those before it, at equal load; None where one is unmeasured."""
+    known = tuple(w for w in before if w.log_cost is not None), tuple(w for w in after if w.log_cost is not None)
+    if not all(known):
+        return None
+    return Experiment({}, before, Workload.of(before))._compared(*known, ())
+
+
 def expected(reference: tuple[Measured, ...]) -> float:
     """Mean log cost of a reference; 0 where there is none."""
     known = [w.log_cost for w in reference if w.log_cost is not None]

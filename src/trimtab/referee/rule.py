@@ -199,7 +199,7 @@ class Referee:
         assert experiment is not None
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
-        state = replace(state, budget_s=state.budget_s - lost_s)
+        state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         experiment = experiment.with_window(now, lost_s, backlog)
         state = replace(state, experiment=experiment)
         verdict, why = self._verdict(state, experiment, now, backlog)

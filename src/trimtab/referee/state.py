@@ -35,6 +35,7 @@ class RefereeState:
         behind: windows in which the server fell behind, until it has caught up.
         calm: how many were inside before it fell behind.
         last: the window before.
+        spent_s: loss by changes so far, in all, in seconds of normal operation.
     """
 
     knobs: tuple[Knob, ...]
@@ -53,6 +54,7 @@ class RefereeState:
     behind: int = 0
     calm: float = 0.0
     last: Measured | None = None
+    spent_s: float = 0.0
 
     @property
     def overloaded(self) -> bool:

@@ -1,65 +1,50 @@
-"""What runs with a guarantee to classes of clients show, in words and figures: kept or not, class by class."""
+"""What runs with a guarantee to classes of clients show: kept or not, class by class, for terminal and page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from trimtab.core import of_class
-from trimtab.guarantee import ABSOLUTE, HYBRID, DelayGuarantee, Score, scores, settled
-from trimtab.report.figures import seconds
+from trimtab.core import Verdict, of_class
+from trimtab.guarantee import WITHIN, DelayGuarantee, Score, scores, settled
+from trimtab.report.text import desired, seconds
 from trimtab.report.track import Track
-from trimtab.report.verdict import Verdict
+from trimtab.report.verdict import Judged
 
-BASIS = (
-    "second half of every run; a guarantee is kept when the mean of what was measured is within 10 % of the desired"
+HEAD = (
+    *("run", "class", "desired", "delay, mean ± sd", "of the desired", f"within {WITHIN:.0%}"),
+    "windows in which it could not be met",
+)
+_BASIS = (
+    f"second half of every run; a guarantee is kept when the mean of what was measured is within {WITHIN:.0%} of the "
+    "desired"
 )
 
 
-@dataclass(frozen=True)
-class ClassRow:
-    """One line of the table of classes: how a class fared in the runs of one label."""
-
-    label: str
-    name: str
-    desired: str
-    delay: str
-    share: str
-    within: str
-    unmet: str
-
-
-def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> tuple[Verdict, list[ClassRow]]:
+def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> tuple[Judged, list[tuple[str, ...]]]:
     """The headline, which is good when the last label kept its guarantee, and a line for every label and class.
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
         guarantee: what they guarantee.
+
+    Returns:
+        (verdict, rows under `HEAD`).
     """
-    said, rows, kept = [], [], False
+    said, rows, verdict = [], list[tuple[str, ...]](), Verdict.UNMEASURED
     for label, tracks in groups.items():
         windows = [window for track in tracks for window in settled(track.windows)]
         found = scores(guarantee, windows)
         for k, score in enumerate(found):
             unmet = sum(_unmet(track, score.name) for track in tracks)
-            rows.append(_row(label, guarantee, k, score, unmet, len(windows)))
+            rows.append((label, *_row(guarantee, k, score), f"{unmet} of {len(windows)}"))
         broken = [score.name for score in found if score.kept is False]
+        text, verdict = (
+            (f"not kept for {' and '.join(broken)}", Verdict.WORSE) if broken else ("kept", Verdict.BETTER)
+        )
         if all(score.kept is None for score in found):
-            text = "nothing can be said, no delay was measured"
-        else:
-            text = f"not kept for {' and '.join(broken)}" if broken else "kept"
-        kept = text == "kept"
+            text, verdict = "nothing can be said, no delay was measured", Verdict.UNMEASURED
         said.append(text if len(groups) == 1 else f"{label} {text}")
-    return Verdict(f"{guarantee.kind.capitalize()} delay guarantee: {'; '.join(said)}", kept, BASIS, ()), rows
-
-
-def desired(guarantee: DelayGuarantee, k: int) -> str:
-    """What class k is promised."""
-    if guarantee.kind == ABSOLUTE:
-        return seconds(guarantee.desired[k])
-    if k == 0:
-        return f"at most {seconds(guarantee.desired[0])}" if guarantee.kind == HYBRID else "the reference"
-    return f"{guarantee.desired_ratio(k):.3g} times {guarantee.classes[k - 1]}"
+    return Judged(verdict, f"{guarantee.kind.capitalize()} delay guarantee: {'; '.join(said)}", _BASIS), rows
 
 
 def _unmet(track: Track, name: str) -> int:
@@ -68,8 +53,8 @@ def _unmet(track: Track, name: str) -> int:
     return sum(window.index in stuck for window in settled(track.windows))
 
 
-def _row(label: str, guarantee: DelayGuarantee, k: int, score: Score, unmet: int, windows: int) -> ClassRow:
+def _row(guarantee: DelayGuarantee, k: int, score: Score) -> tuple[str, ...]:
     delay = "none" if score.delay_s is None else f"{seconds(score.delay_s)} ± {seconds(score.delay_sd_s)}"
     share = "-" if score.quotient is None else f"{score.quotient:.0%} ± {score.quotient_sd:.0%}"
     within = "-" if score.within is None else f"{score.within:.0%} of {score.windows} windows"
-    return ClassRow(label, score.name, desired(guarantee, k), delay, share, within, f"{unmet} of {windows}")
+    return score.name, desired(guarantee, k), delay, share, within

@@ -1,4 +1,4 @@
-"""A page of tables and figures that is not about stored runs: one HTML file without network."""
+"""A page: a headline, figures and tables, as one HTML file without network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 
 from trimtab import __version__
-from trimtab.report.page import Plot
 
 
 @dataclass(frozen=True)
@@ -18,17 +17,36 @@ class Table:
 
     Args:
         title: what it shows.
-        head: titles of the columns.
+        head: titles of the columns; empty where they need none.
         rows: their cells, as text.
+        folded: True where it is unfolded by a click.
     """
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with its caption, ready for the page."""
+
+    title: str
+    caption: str
+    svg: str
 
 
 def sheet(
-    title: str, headline: str, plots: Sequence[Plot], tables: Sequence[Table] = (), simulated: bool = False
+    title: str,
+    headline: str,
+    plots: Sequence[Plot],
+    tables: Sequence[Table] = (),
+    simulated: bool = False,
+    *,
+    good: bool = False,
+    basis: str = "",
+    after: Sequence[Table] = (),
 ) -> str:
     """The page.
 
@@ -36,11 +54,22 @@ def sheet(
         title: what it is about.
         headline: what came of it, in one sentence.
         plots: figures, in order.
-        tables: tables, before the figures.
+        tables: tables before the figures; those without rows are left out, here and below.
         simulated: True when no real server took part.
+        good: True where the headline is good news.
+        basis: what the headline rests on; may be empty.
+        after: tables after the figures.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("trimtab.report").joinpath("sheet.html").read_text(encoding="utf-8"))
+    template = environment.from_string(files("trimtab.report").joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
-        title=title, headline=headline, plots=plots, tables=tables, simulated=simulated, version=__version__
+        title=title,
+        headline=headline,
+        plots=plots,
+        tables=[table for table in tables if table.rows],
+        simulated=simulated,
+        good=good,
+        basis=basis,
+        after=[table for table in after if table.rows],
+        version=__version__,
     )

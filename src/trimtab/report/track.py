@@ -6,13 +6,16 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from scipy import stats
+from scipy.special import stdtrit
 
-from trimtab.core import Window
+from trimtab import discovery
+from trimtab.core import Knob, Window
 from trimtab.core.trial import MoveState
-from trimtab.events import Note
-from trimtab.records import Run, StoredMove
+from trimtab.events import Event, Note
+from trimtab.records import Plan, Run, StoredMove
+from trimtab.referee import Course, of_run
 from trimtab.store import Store
 
 
@@ -24,6 +27,7 @@ class Track:
     windows: tuple[Window, ...]
     moves: tuple[StoredMove, ...]
     notes: tuple[Note, ...]
+    events: tuple[Event, ...] = ()
 
     @property
     def label(self) -> str:
@@ -33,8 +37,12 @@ class Track:
     @property
     def knob(self) -> str:
         """Name of the knob that was moved; the first one in force when none could be."""
-        knobs = self.run.plan.knobs
-        return knobs[0].name if knobs else next(iter(self.run.plan.initial), "")
+        return next(iter(self.knobs), "")
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """Names of the knobs that could be moved; of all that are in force when none could be."""
+        return tuple(knob.name for knob in self.run.plan.knobs) or tuple(self.run.plan.initial)
 
     @property
     def simulated(self) -> bool:
@@ -57,16 +65,30 @@ class Track:
         """The moves that did change something."""
         return tuple(m for m in self.moves if m.state is MoveState.APPLIED)
 
-    def before(self, name: str) -> list[float]:
-        """A metric's values in the windows before the first applied change."""
+    def untouched(self) -> tuple[Window, ...]:
+        """The windows before the first applied change."""
         applied = self.applied()
         last = applied[0].index if applied else math.inf
-        return [w.readings[name] for w in self.windows if w.index <= last and name in w.readings]
+        return tuple(w for w in self.windows if w.index <= last)
 
     def settled(self, name: str, share: float = 0.5) -> list[float]:
         """A metric's values in the last `share` of the run."""
         first = round(len(self.windows) * (1 - share))
         return [w.readings[name] for w in self.windows[first:] if name in w.readings]
+
+
+def course_of(plan: Plan, knobs: Sequence[Knob]) -> Course:
+    """The referee of a run, before its first window.
+
+    Args:
+        plan: the run's.
+        knobs: those that it may move.
+    """
+    room = "trimtab.controllers"
+    method: Any = None
+    if plan.controller in discovery.names(room):
+        method = discovery.load(room, plan.controller).CONTROLLER
+    return Course(of_run(method, plan.settings.objective, knobs), knobs)
 
 
 @dataclass(frozen=True)
@@ -88,23 +110,30 @@ class Estimate:
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of independent samples and its 95 % interval by Student's t; `values` must not be empty."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Estimate(mean, None, None, len(values))
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(mean, mean - half, mean + half, len(values))
+    mean, n = statistics.fmean(values), len(values)
+    if n < 2:
+        return Estimate(mean, None, None, n)
+    half = float(stdtrit(n - 1, 0.975)) * statistics.stdev(values) / math.sqrt(n)
+    return Estimate(mean, mean - half, mean + half, n)
 
 
 def ratio(better: Sequence[float], worse: Sequence[float]) -> Estimate:
     """How many times `worse` is `better`, from positive samples: the ratio of geometric means (Welch, on logs)."""
     a, b = [math.log(v) for v in better], [math.log(v) for v in worse]
-    middle = statistics.fmean(b) - statistics.fmean(a)
-    if len(a) < 2 or len(b) < 2:
-        return Estimate(math.exp(middle), None, None, min(len(a), len(b)))
-    if max(a) == min(a) and max(b) == min(b):  # no spread at all: the test is not defined, the ratio is
-        return Estimate(math.exp(middle), math.exp(middle), math.exp(middle), min(len(a), len(b)))
-    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    return Estimate(math.exp(middle), math.exp(interval.low), math.exp(interval.high), min(len(a), len(b)))
+    middle, count = statistics.fmean(b) - statistics.fmean(a), min(len(a), len(b))
+    if count < 2:
+        return Estimate(math.exp(middle), None, None, count)
+    parts = [statistics.variance(values) / len(values) for values in (a, b)]
+    half = 0.0
+    if sum(parts) > 0:
+        freedom = sum(parts) ** 2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (a, b), strict=True))
+        half = float(stdtrit(freedom, 0.975)) * math.sqrt(sum(parts))
+    return Estimate(math.exp(middle), _exp(middle - half), _exp(middle + half), count)
+
+
+def _exp(value: float) -> float:
+    """The exponential, infinite where it is too large for a number."""
+    return math.exp(value) if value < 700 else math.inf
 
 
 def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
@@ -114,5 +143,12 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
         UsageError: there is no such run.
     """
     return [
-        Track(store.run(i), tuple(store.windows(i)), tuple(store.moves(i)), tuple(store.notes(i))) for i in run_ids
+        Track(
+            store.run(i),
+            tuple(store.windows(i)),
+            tuple(store.moves(i)),
+            tuple(store.notes(i)),
+            tuple(store.events(i)),
+        )
+        for i in run_ids
     ]

@@ -1,16 +1,33 @@
-"""What a set of runs shows, in words and figures: better, worse, or no improvement."""
+"""The one judge of whether runs were for the better: the terminal, the page and the lab say what it says.
+
+A run whose changes are trials is judged as its referee judged it: what was kept was found better, trial by trial, and
+the factors multiply. A run of a method that moves something in every window is judged by the referee's estimate, at
+equal load, of the windows before its first change and those of its second half. Runs of several labels are compared
+by Welch's interval over their repeats, because only whole runs are independent of one another.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from trimtab.report.figures import plain, seconds
-from trimtab.report.track import Estimate, Track, estimate, ratio
+from trimtab.core import Objective, Verdict, Window
+from trimtab.referee import Course
+from trimtab.referee.estimate import Effect
+from trimtab.referee.experiment import compared
+from trimtab.referee.measure import measured
+from trimtab.referee.rule import LEAST, SAME
+from trimtab.report.text import plain, setting, shown, words
+from trimtab.report.track import Estimate, Track, course_of, estimate, ratio
 
 WORTHWHILE = 1.05
-"""A ratio below this is no improvement, whatever its interval."""
+"""A ratio of whole runs below this is no improvement, whatever its interval."""
+_LIVE = "windows before the first change against the second half of the run, at equal load by the referee's estimate"
+_TRIALS = "every change was a trial, judged by the referee at equal load; what was not found better was taken back"
+_REPEATS = "second half of every run; intervals are 95 %, over repeats"
 
 
 @dataclass(frozen=True)
@@ -20,23 +37,36 @@ class Row:
     label: str
     repeats: int
     cost: Estimate
-    knob: str
+    settings: str
     against: Estimate | None
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The headline and the comparison behind it."""
+class Judged:
+    """What runs show.
 
+    Args:
+        verdict: better, worse, same (nothing changed, or by less than matters), not told apart, not measured.
+        headline: the same in a sentence, with the factor and its interval.
+        basis: what it rests on.
+        gain: how many times better; None where nothing was changed or no factor is known.
+        before: windows of a single run that stand for its start.
+        after: windows of a single run that stand for its end; empty where the end is as the start.
+        rows: the comparison of several labels.
+    """
+
+    verdict: Verdict
     headline: str
-    improved: bool
-    basis: str
-    rows: tuple[Row, ...]
+    basis: str = ""
+    gain: Estimate | None = None
+    before: tuple[Window, ...] = ()
+    after: tuple[Window, ...] = ()
+    rows: tuple[Row, ...] = ()
 
-
-def shown(name: str, value: float) -> str:
-    """A metric's value as a person reads it."""
-    return seconds(value) if name.endswith("_s") else plain(value)
+    @property
+    def improved(self) -> bool:
+        """Whether it is for the better."""
+        return self.verdict is Verdict.BETTER
 
 
 def interval(name: str, e: Estimate) -> str:
@@ -46,80 +76,162 @@ def interval(name: str, e: Estimate) -> str:
     return f"{shown(name, e.mean)} ({shown(name, max(0.0, e.low))} to {shown(name, e.high)})"
 
 
+def judge_run(track: Track) -> Judged:
+    """What one run shows: its end against its start."""
+    if not track.applied():
+        return Judged(Verdict.SAME, "Nothing was changed", before=track.windows)
+    course = course_of(track.run.plan, track.run.plan.knobs)
+    for event in track.events:
+        course.tell(event)
+    found = _live(track) if course.cost_s is None else _trials(track, course)
+    broken = objective_broken(track, found.after)
+    if broken:
+        found = Judged(Verdict.WORSE, f"No improvement is claimed: {broken} is broken at the end", found.basis)
+    if track.run.restored:
+        again = "the configuration from before the run is in force again"
+        found = replace(found, headline=f"{found.headline}; {again}")
+    return found
+
+
+def objective_broken(track: Track, after: Sequence[Window]) -> str:
+    """The limits that most of the windows at a run's end break, so that nothing else counts; empty when none."""
+    limits = track.run.plan.settings.objective.limits
+    over = [one for one in limits if 2 * sum((one.margin(w) or 0.0) < 0 for w in after) > len(after)]
+    return " and ".join(map(str, over))
+
+
+def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judged:
+    """What the runs of some labels show: the first label against every other one; a label alone by its own runs.
+
+    Args:
+        groups: label to its repeats, the baseline first; at least one.
+        objective: what is compared.
+    """
+    labels = list(groups)
+    base = _means(groups[labels[0]], objective.metric)
+    rows = tuple(
+        row for label in labels if (row := _row(label, groups[label], objective, [] if label == labels[0] else base))
+    )
+    if len(labels) == 1:
+        return replace(_repeats(groups[labels[0]], objective), rows=rows)
+    judged = [(row.against.mean, row.label, row.against) for row in rows if row.against is not None]
+    if not judged:
+        return replace(_unmeasured(objective, "in both"), rows=rows)
+    _, best, gain = max(judged, key=lambda one: one[0])
+    found = _say(gain, math.log(WORTHWHILE), objective, f"with {best}", f"with {labels[0]}")
+    return replace(found, basis=_REPEATS, rows=rows)
+
+
+def _trials(track: Track, course: Course) -> Judged:
+    """A run whose changes are trials, as the referee judged them."""
+    objective, knobs = track.run.plan.settings.objective, track.knobs
+    kept = [one for one in course.trials if one.judgement.verdict is Verdict.BETTER]
+    now = course.judgement
+    open_end = f"; on trial at the end: {now.why}" if now is not None and not now.final else ""
+    first, before = track.windows[0].configuration, track.untouched()
+    if not kept or all(kept[-1].configuration.get(name) == first.get(name) for name in knobs):
+        ends = Counter(str(one.judgement.verdict) for one in course.trials)
+        said = ", ".join(f"{count} {verdict}" for verdict, count in ends.items()) or "none came to a verdict"
+        text = f"No change was kept, so no improvement is claimed; of those tried: {said}{open_end}"
+        return Judged(Verdict.SAME, text, _TRIALS, before=before)
+    last = kept[-1]
+    after = tuple(w for w in track.windows if w.configuration == last.configuration)
+    sizes = [(one.judgement.effect, one.judgement.error) for one in kept]
+    known = [(size, error) for size, error in sizes if size is not None and error is not None and size < -2 * error]
+    if len(known) < len(kept):
+        text = f"Better, though by how much is not known: {last.judgement.why}"
+        return Judged(Verdict.BETTER, text, _TRIALS, None, before, after)
+    whole = Effect(sum(s for s, _ in known), math.hypot(*(error for _, error in known)), 0.0)
+    found = _say(_factor(whole, len(after)), LEAST, objective, "at the end of the run", "at its start")
+    return replace(found, basis=_TRIALS, before=before, after=after)
+
+
+def _live(track: Track) -> Judged:
+    """A run whose method moves something in every window."""
+    objective, before = track.run.plan.settings.objective, track.untouched()
+    half = track.windows[round(len(track.windows) / 2)].index
+    after = tuple(w for w in track.windows if w.index >= half and w.index > before[-1].index) if before else ()
+    effect = compared(*(tuple(measured(w, objective) for w in side) for side in (before, after)))
+    if effect is None:
+        return replace(_unmeasured(objective, "before and after"), before=before, after=after)
+    gain = _factor(effect, min(len(before), len(after)))
+    found = _say(gain, LEAST, objective, "at the end of the run", "at its start")
+    return replace(found, basis=_LIVE, before=before, after=after)
+
+
+def _repeats(tracks: Sequence[Track], objective: Objective) -> Judged:
+    """One label only: its run, or the mean of what its runs show, each by itself."""
+    found = [judge_run(track) for track in tracks]
+    known = [math.log(one.gain.mean) for one in found if one.gain is not None]
+    if len(found) == 1 or not known:
+        return found[-1]
+    logs = estimate([*known, *(0.0 for one in found if one.gain is None and one.verdict is Verdict.SAME)])
+    low, high = (None if v is None else math.exp(v) for v in (logs.low, logs.high))
+    gain = Estimate(math.exp(logs.mean), low, high, logs.count)
+    judged = _say(gain, LEAST, objective, "at the end of the runs", "at their start")
+    return replace(judged, basis=f"{found[-1].basis}; the interval is 95 %, over repeats")
+
+
+def _factor(effect: Effect, count: int) -> Estimate:
+    """How many times better, with two standard errors to both sides as the referee has it."""
+    low, high = (math.exp(-(effect.size + side * effect.error)) for side in (2, -2))
+    return Estimate(math.exp(-effect.size), low, high, count)
+
+
 def _means(tracks: Sequence[Track], metric: str) -> list[float]:
     """The settled mean of each run that measured the metric."""
     return [statistics.fmean(s) for t in tracks if (s := t.settled(metric))]
 
 
-def _row(label: str, tracks: Sequence[Track], metric: str, baseline: Sequence[float], minimize: bool) -> Row | None:
-    means = _means(tracks, metric)
+def _row(label: str, tracks: Sequence[Track], objective: Objective, baseline: Sequence[float]) -> Row | None:
+    means = _means(tracks, objective.metric)
     if not means:
         return None
-    last = [t.windows[-1].configuration.get(t.knob, 0) for t in tracks if t.windows]
-    ends = f"{min(last)}" if min(last) == max(last) else f"{min(last)} to {max(last)}"
     against = None
     if baseline and min(*baseline, *means) > 0:
-        against = ratio(means, baseline) if minimize else ratio(baseline, means)
-    return Row(label, len(means), estimate(means), ends, against)
+        against = ratio(means, baseline) if objective.minimize else ratio(baseline, means)
+    return Row(label, len(means), estimate(means), _settings(tracks), against)
 
 
-def compare(groups: dict[str, list[Track]], metric: str, minimize: bool) -> Verdict:
-    """The first group against every other one.
+def _settings(tracks: Sequence[Track]) -> str:
+    """What was in force in the last windows, with the range over repeats."""
+    last, said = [t.windows[-1].configuration for t in tracks if t.windows], []
+    for name in tracks[0].knobs:
+        values = [one[name] for one in last if name in one] or [0]
+        ends = [setting(name, value, tracks[0].run.plan.knobs) for value in dict.fromkeys((min(values), max(values)))]
+        said.append(f"{name} {' to '.join(ends)}")
+    return ", ".join(said)
+
+
+def _unmeasured(objective: Objective, where: str) -> Judged:
+    return Judged(Verdict.UNMEASURED, f"{objective.metric} was not measured above 0 {where}: nothing can be said")
+
+
+def _say(gain: Estimate, least: float, objective: Objective, here: str, there: str) -> Judged:
+    """The verdict on a gain `here` over `there`, and its sentence.
 
     Args:
-        groups: label to its repeats, the baseline first; at least one.
-        metric: what is compared.
-        minimize: True when less is better.
+        gain: how many times better.
+        least: logarithm of the least factor that matters.
+        objective: what is compared.
+        here: where the gain is.
+        there: what it is compared with.
     """
-    labels = list(groups)
-    base = _means(groups[labels[0]], metric)
-    rows = [
-        row
-        for label in labels
-        if (row := _row(label, groups[label], metric, [] if label == labels[0] else base, minimize))
-    ]
-    if len(labels) == 1:
-        return _alone(groups[labels[0]], metric, minimize, tuple(rows))
-    judged = [r for r in rows if r.against is not None]
-    if not judged:
-        text = f"{metric} was not measured above 0 in both: nothing can be said"
-        return Verdict(text, False, "", tuple(rows))
-    best = max(judged, key=lambda r: r.against.mean if r.against else 0.0)
-    headline, improved = _say(f"with {best.label}", f"with {labels[0]}", metric, best.against)
-    basis = "second half of every run; intervals are 95 %, over repeats"
-    return Verdict(headline, improved, basis, tuple(rows))
-
-
-def _alone(tracks: Sequence[Track], metric: str, minimize: bool, rows: tuple[Row, ...]) -> Verdict:
-    """One label only: the windows before the first change against the last half."""
-    before = [v for t in tracks for v in t.before(metric)]
-    after = [v for t in tracks for v in t.settled(metric)]
-    if not any(t.applied() for t in tracks):
-        return Verdict("Nothing was changed", False, "", rows)
-    if not before or not after or min(*before, *after) <= 0:
-        return Verdict(f"{metric} was not measured above 0 before and after: nothing can be said", False, "", rows)
-    gain = ratio(after, before) if minimize else ratio(before, after)
-    headline, improved = _say("at the end of the run", "at its start", metric, gain)
-    basis = (
-        "windows before the first change against the second half of the run; windows of one run are not independent"
-    )
-    return Verdict(headline, improved, basis, rows)
-
-
-def _say(here: str, there: str, metric: str, gain: Estimate | None) -> tuple[str, bool]:
-    """The headline for a gain `here` over `there`, and whether it is one."""
-    assert gain is not None
-    name = metric.removesuffix("_s").removesuffix("_hz").replace("_", " ")
-    sure = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high
-    if not sure or 1 / WORTHWHILE < gain.mean < WORTHWHILE:
-        return (
-            f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}",
-            False,
-        )
-    if gain.mean < 1:
-        loss = _inverse(gain)
-        return f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}", False
-    return f"{name.capitalize()} is {plain(gain.mean)} times better {here} than {there} {_span(gain)}", True
+    name = words(objective.metric)
+    apart = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high
+    size = math.log(gain.mean)
+    if apart and size >= least:
+        text = f"{name.capitalize()} is {plain(gain.mean)} times better {here} than {there} {_span(gain)}"
+        return Judged(Verdict.BETTER, text, gain=gain)
+    if apart and size <= -least:
+        low, high = (None if end is None else 1 / end if end else math.inf for end in (gain.high, gain.low))
+        loss = Estimate(1 / gain.mean, low, high, gain.count)
+        text = f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}"
+        return Judged(Verdict.WORSE, text, gain=gain)
+    low, high = (math.inf if end is None else end for end in (gain.low, gain.high))
+    within = math.exp(-SAME) < low and high < math.exp(SAME)
+    text = f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}"
+    return Judged(Verdict.SAME if within else Verdict.OPEN, text, gain=gain)
 
 
 def _span(gain: Estimate) -> str:
@@ -127,9 +239,3 @@ def _span(gain: Estimate) -> str:
     if gain.low is None or gain.high is None:
         return "(no interval: that needs two samples of each)"
     return f"(95 % interval {plain(gain.low)} to {plain(gain.high)})"
-
-
-def _inverse(gain: Estimate) -> Estimate:
-    """A gain turned round."""
-    low, high = gain.high and 1 / gain.high, gain.low and 1 / gain.low
-    return Estimate(1 / gain.mean, low, high, gain.count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 import tempfile
@@ -16,11 +15,10 @@ from tests._idle_file import NONE, SECOND_NS, count, settings
 from tests._memory_plant import FakeClock
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
-from trimtab.cli._keep_alive_view import KeepAliveView, held_ratio, histogram
+from trimtab.cli._keep_alive_view import IdlePeriods, held_ratio, histogram
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
 from trimtab.core import Window, of_class
-from trimtab.events import WindowDone
 from trimtab.gate import place as places
 from trimtab.gate.place import Place
 from trimtab.plants._names import KEEP_ALIVE
@@ -187,18 +185,16 @@ def test_the_histogram_has_a_bar_for_every_half_octave_and_the_time_at_its_place
     assert at == len(lines) - 1
 
 
-def windows_at(time_ms: int, number: int, **readings: float) -> list[WindowDone]:
-    return [WindowDone(Window(i, 5.0 * i, 5.0, {KEEP_ALIVE: time_ms}, readings)) for i in range(number)]
+def windows_at(time_ms: int, number: int, **readings: float) -> list[Window]:
+    return [Window(i, 5.0 * i, 5.0, {KEEP_ALIVE: time_ms}, readings) for i in range(number)]
 
 
-def drawn(place: Place, events: list[WindowDone]) -> str:
-    out, plant = io.StringIO(), KeepAlive(FakeClock(), place)
-    view = KeepAliveView(plant, out)
-    view.header()
-    for event in events:
-        view(event)
+def drawn(place: Place, windows: list[Window]) -> str:
+    plant = KeepAlive(FakeClock(), place)
+    periods = IdlePeriods(plant)
+    lines = [periods.lines(window) for window in windows][-1]
     plant.close()
-    return out.getvalue().rpartition("keep-alive time: ")[2]
+    return "\n".join(lines).removeprefix("keep-alive time: ")
 
 
 def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(place: Place) -> None:
@@ -215,7 +211,7 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
     }
     count(place.shared, replace(NONE, server_ms=5000))
     text = drawn(place, windows_at(400, 3, **readings))
-    assert "cut: 20.0Hz, 300 so far: 100 in a burst, 200 in thought; now 33% in a burst" in text
+    assert "cut: 20 Hz, 300 so far: 100 in a burst, 200 in thought; now 33% in a burst" in text
     assert "would have asked again within 800ms" in text
     least, most = text.partition("kept for the server's own 5s they would hold ")[2].split(",")[0].split(" to ")
     assert 12 < float(least) < float(most) < 12 * 5 / 0.3
@@ -225,7 +221,7 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
 def test_without_enough_trials_nothing_is_said_of_bursts(place: Place) -> None:
     readings = {"connections_cut_rate_hz": 20.0, of_class("intervals_ended", str(bin_of(0.401))): 100}
     text = drawn(place, windows_at(400, 1, **readings))
-    assert "cut: 20.0Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
+    assert "cut: 20 Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
     assert "idle connections: not measured" in text
 
 
@@ -233,7 +229,7 @@ def test_at_the_servers_own_time_nothing_is_cut(place: Place) -> None:
     readings = {"connections_cut_rate_hz": 0.0, "connections_expired_rate_hz": 0.4}
     text = drawn(place, windows_at(15_000, 1, **readings))
     assert text.startswith("the server's own; ")
-    assert "cut: nothing, the server's own time is in force; it ended 0.4Hz itself" in text
+    assert "cut: nothing, the server's own time is in force; it ended 0.4 Hz itself" in text
 
 
 def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: Place) -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trimtab.design.figures import picture
 from trimtab.design.pi import designed, failing, judged
 from trimtab.design.poles import radius
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError
 from trimtab.identification.model import Model
+from trimtab.report.design import picture
 
 RELATIVE = Model((0.74, -0.37), (0.95, -0.12))
 ABSOLUTE = Model((-0.08, -0.2), (-0.2, -0.05))

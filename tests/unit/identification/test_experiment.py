@@ -12,14 +12,14 @@ from tests._difference_plant import DifferencePlant
 from trimtab.core import Window
 from trimtab.errors import UsageError
 from trimtab.events import Event, WindowDone
-from trimtab.identification.experiment import Experiment, classes_of, identify
-from trimtab.identification.figures import comparison, errors, parameters
+from trimtab.identification.experiment import Experiment, classes_of
 from trimtab.identification.model import Model
 from trimtab.identification.model_file import read_model
-from trimtab.identification.page import render
 from trimtab.identification.result import PAPER, Identified, analysed
 from trimtab.identification.signals import Kind, Pair
+from trimtab.identify import identify
 from trimtab.observer import Stop
+from trimtab.report.identification import comparison, errors, parameters, render
 from trimtab.store import Store
 
 PAIR = Pair(Kind.RELATIVE, "premium", "basic")

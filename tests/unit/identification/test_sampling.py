@@ -10,10 +10,11 @@ import pytest
 from tests._difference_plant import DifferencePlant
 from trimtab.errors import UsageError
 from trimtab.events import Event, WindowDone
-from trimtab.identification.experiment import Experiment, identify
+from trimtab.identification.experiment import Experiment
 from trimtab.identification.result import PAPER
 from trimtab.identification.sampling import LOOK
 from trimtab.identification.signals import Kind, Pair
+from trimtab.identify import identify
 from trimtab.observer import Stop
 from trimtab.store import Store
 from trimtab.units import parse_duration_s

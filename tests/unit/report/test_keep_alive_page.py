@@ -16,7 +16,7 @@ from trimtab.core.trial import MoveState
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
 from trimtab.records import Plan
-from trimtab.report.keep_alive_figures import intervals, learned, shown_s, spread, summed
+from trimtab.report.figures.intervals import intervals, shown_s, spread, summed
 from trimtab.report.page import render
 from trimtab.report.track import tracks
 from trimtab.settings import Settings
@@ -60,10 +60,10 @@ SEEN = {"intervals_50ms@5": 40.0, "intervals_50ms@12": 1.0, "intervals_ended@240
 def test_the_page_shows_the_learned_time_and_the_intervals(store: Store) -> None:
     text = render(store, [write(store, "auto", **SEEN), write(store, "fixed", **SEEN)])
     check(text)
-    assert len(pictures(text)) == 2
+    assert len(pictures(text)) == 3
     for part in (
         "keep-alive time, 450 ms",
-        "control step",
+        "What idle connections hold",
         "intervals in 50 ms",
         "ended: longer than this",
         "one idle period in 32",
@@ -73,10 +73,10 @@ def test_the_page_shows_the_learned_time_and_the_intervals(store: Store) -> None
     assert "accept queue, AQT" not in text
 
 
-def test_a_run_that_saw_no_interval_has_the_time_alone(store: Store) -> None:
+def test_a_run_that_saw_no_interval_has_no_figure_of_them(store: Store) -> None:
     text = render(store, [write(store, "auto")])
     check(text)
-    assert len(pictures(text)) == 1
+    assert len(pictures(text)) == 2
     assert "Request intervals" not in text
 
 
@@ -86,7 +86,6 @@ def test_the_intervals_are_those_of_the_second_half(store: Store) -> None:
     other = tuple(replace(w, readings={"intervals_50ms@9": 999.0}) for w in track.windows[:4])
     assert intervals([replace(track, windows=(*other, *track.windows[4:]))]) == intervals([track])
     assert intervals([replace(track, windows=(*track.windows[4:], *other))]) != intervals([track])
-    assert learned([track]) == learned([track])
 
 
 def test_logarithmic_bins_are_spread_over_those_of_50_ms_without_a_loss() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trimtab import __version__
-from trimtab.report.page import Plot
-from trimtab.report.sheet import Table, sheet
+from trimtab.report.sheet import Plot, Table, sheet
 
 
 def test_it_is_one_file_with_what_it_was_given() -> None:

@@ -60,10 +60,10 @@ def test_a_ratio_without_any_spread_is_exact() -> None:
     assert ratio([2.0, 2.0], [6.0, 6.0]).low == pytest.approx(3.0)
 
 
-def test_before_is_up_to_the_window_that_the_first_applied_change_followed_from() -> None:
+def test_a_run_is_untouched_up_to_the_window_that_the_first_applied_change_followed_from() -> None:
     moves = [(1, 99, MoveState.REFUSED), (3, 40, MoveState.APPLIED), (5, 30, MoveState.APPLIED)]
     track = track_of(Store(None), "x", lambda i, m: {"response_time_s": float(i)}, moves=moves)
-    assert track.before("response_time_s") == [0.0, 1.0, 2.0, 3.0]
+    assert [window.index for window in track.untouched()] == [0, 1, 2, 3]
     assert [m.index for m in track.changes()] == [1, 3, 5]
     assert [m.index for m in track.applied()] == [3, 5]
 

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests._stored_runs import always, track_of
+from tests._curve import NAME
+from tests._stored_runs import always, track_of, whole, write_run
+from trimtab.core import Objective, Readings, Verdict
 from trimtab.core.trial import MoveState
-from trimtab.report.track import Track
-from trimtab.report.verdict import Verdict, compare, interval, shown
+from trimtab.events import Outcome, Status
+from trimtab.report.text import shown
+from trimtab.report.track import Track, tracks
+from trimtab.report.verdict import Judged, compare, interval
 from trimtab.store import Store
 
 METRIC = "response_time_s"
@@ -17,9 +23,9 @@ def group(values: list[float], label: str = "x", metric: str = METRIC) -> list[T
     return [track_of(store, label, always({metric: value}), windows=4) for value in values]
 
 
-def against(base: list[float], tuned: list[float], minimize: bool = True, metric: str = METRIC) -> Verdict:
+def against(base: list[float], tuned: list[float], minimize: bool = True, metric: str = METRIC) -> Judged:
     groups = {"base": group(base, "base", metric), "trim": group(tuned, "trim", metric)}
-    return compare(groups, metric, minimize)
+    return compare(groups, Objective(metric, minimize))
 
 
 def test_better_says_how_many_times_with_its_interval() -> None:
@@ -84,7 +90,7 @@ def test_single_runs_are_judged_without_an_interval_and_that_is_said(
 
 def test_the_best_of_several_makes_the_headline_and_each_has_its_row() -> None:
     groups = {"base": group([1.0, 1.1]), "fuzzy": group([0.5, 0.55]), "trim": group([0.1, 0.11])}
-    verdict = compare(groups, METRIC, True)
+    verdict = compare(groups, Objective())
     assert "with trim than with base" in verdict.headline
     assert [(row.label, row.repeats) for row in verdict.rows] == [("base", 2), ("fuzzy", 2), ("trim", 2)]
     assert verdict.rows[0].against is None
@@ -93,32 +99,78 @@ def test_the_best_of_several_makes_the_headline_and_each_has_its_row() -> None:
 
 def test_a_metric_that_was_not_measured_in_both_says_nothing() -> None:
     groups = {"base": group([1.0], metric="cpu_ratio"), "trim": group([0.5])}
-    verdict = compare(groups, METRIC, True)
+    verdict = compare(groups, Objective())
     assert not verdict.improved
     assert "nothing can be said" in verdict.headline
 
 
-def alone(*moves: tuple[int, int, MoveState], late_s: float = 0.1) -> Verdict:
+def alone(*moves: tuple[int, int, MoveState], late_s: float = 0.1, controller: str = "trim") -> Judged:
     """One run of 1 s until the limit is not 150, and of another response time after that."""
 
-    def at(index: int, m: int) -> dict[str, float]:
-        return {METRIC: (1.0 if m == 150 else late_s) * (1 + 0.01 * (-1) ** index)}
+    def at(index: int, m: int) -> Readings:
+        return whole((1.0 if m == 150 else late_s) * (1 + 0.01 * (-1) ** index))
 
-    return compare({"trim": [track_of(Store(None), "trim", at, moves=moves)]}, METRIC, True)
-
-
-def test_a_run_alone_is_compared_with_its_own_start() -> None:
-    verdict = alone((2, 40, MoveState.APPLIED))
-    assert verdict.improved
-    assert verdict.headline.startswith("Response time is 10.1 times better at the end of the run than at its start")
-    assert "not independent" in verdict.basis
+    track = track_of(Store(None), "run", at, moves=moves, windows=20, controller=controller)
+    return compare({"run": [track]}, Objective())
 
 
-def test_a_run_alone_may_be_worse() -> None:
-    verdict = alone((2, 40, MoveState.APPLIED), late_s=2.0)
-    assert verdict.headline.startswith(
-        "Worse: response time at the end of the run is 1.99 times worse than at its start (95 % interval 1.9"
+def factor(found: Judged) -> float:
+    assert found.gain is not None and found.gain.low is not None and found.gain.high is not None
+    assert found.gain.low < found.gain.mean < found.gain.high
+    return found.gain.mean
+
+
+def test_a_run_of_trials_is_as_much_better_as_its_referee_found() -> None:
+    found = alone((8, 40, MoveState.APPLIED))
+    assert found.improved and factor(found) == pytest.approx(10, rel=0.2)
+    assert re.match(r"Response time is [\d.]+ times better at the end of the run than at its start", found.headline)
+    assert [w.configuration[NAME] for w in (found.before[-1], found.after[0])] == [150, 40]
+
+
+def test_what_a_trial_found_worse_is_no_end_of_the_run() -> None:
+    found = alone((8, 40, MoveState.APPLIED), late_s=2.0)
+    assert (found.verdict, found.gain, found.after) == (Verdict.SAME, None, ())
+    assert re.match(r"No change was kept, so no improvement is claimed; of those tried: \d+ worse", found.headline)
+
+
+def test_a_trial_that_the_end_of_the_run_cut_short_is_named_as_one() -> None:
+    found = alone((18, 40, MoveState.APPLIED))
+    assert found.headline.endswith("none came to a verdict; on trial at the end: the change is new")
+
+
+@pytest.mark.parametrize(("late_s", "verdict"), [(0.1, Verdict.BETTER), (2.0, Verdict.WORSE), (1.0, Verdict.SAME)])
+def test_a_live_method_is_judged_by_its_second_half(late_s: float, verdict: Verdict) -> None:
+    found = alone((6, 40, MoveState.APPLIED), late_s=late_s, controller="fuzzy")
+    assert found.verdict is verdict
+    assert factor(found) == pytest.approx(1 / late_s, rel=0.2)
+    assert found.after[0].index == 10
+
+
+def test_what_was_put_back_at_the_end_is_said() -> None:
+    store = Store(None)
+    run = write_run(store, "x", always(whole(1.0)), moves=[(2, 40, MoveState.APPLIED)], controller="fuzzy")
+    store.finish(run, Outcome(Status.DONE, "", 10, True))
+    assert compare({"x": tracks(store, [run])}, Objective()).headline.endswith(
+        "; the configuration from before the run is in force again"
     )
+
+
+def test_repeats_of_one_label_are_judged_each_by_itself_and_then_together() -> None:
+    store = Store(None)
+    runs = [
+        track_of(
+            store,
+            "fuzzy",
+            lambda i, m, late_s=late_s: whole(1.0 if m == 150 else late_s),  # type: ignore[misc]
+            moves=[(6, 40, MoveState.APPLIED)],
+            windows=20,
+            controller="fuzzy",
+        )
+        for late_s in (0.10, 0.11, 0.12)
+    ]
+    found = compare({"fuzzy": runs}, Objective())
+    assert found.improved and 8 < factor(found) < 10.5
+    assert "at the end of the runs" in found.headline and "over repeats" in found.basis
 
 
 @pytest.mark.parametrize("state", [MoveState.ADVISED, MoveState.REFUSED, MoveState.DECLINED])
@@ -132,8 +184,8 @@ def test_the_settings_at_the_end_are_named_with_their_range() -> None:
     ends = [
         track_of(store, "trim", lambda i, m: {METRIC: 1.0}, moves=[(1, m, MoveState.APPLIED)]) for m in (30, 40, 35)
     ]
-    (row,) = compare({"trim": ends}, METRIC, True).rows
-    assert row.knob == "30 to 40"
+    (row,) = compare({"trim": ends}, Objective()).rows
+    assert row.settings == f"{NAME} 30 to 40"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +195,8 @@ def test_the_settings_at_the_end_are_named_with_their_range() -> None:
         (METRIC, 0.0123, "12.3 ms"),
         (METRIC, 2.5, "2.5 s"),
         (METRIC, 1234.0, "1,234 s"),
-        ("request_rate_hz", 1234.5, "1,234"),
-        ("cpu_ratio", 0.5, "0.5"),
+        ("request_rate_hz", 1234.5, "1,234 Hz"),
+        ("cpu_ratio", 0.5, "50%"),
     ],
 )
 def test_values_are_shown_as_a_person_reads_them(metric: str, value: float, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The figures of a keep-alive time as SVG text: pure functions of tracks, as sugiki2005, Fig. 7, 8 and 11."""
+"""Request intervals with the learned time marked: as sugiki2005, Fig. 7 and 11."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from trimtab.controllers._intervals import EDGES_S, LINEAR_S, counted
 from trimtab.controllers.keep_alive import BINS
-from trimtab.core import Window
+from trimtab.core import Role, Window, of_role
 from trimtab.drawing import Figure, FuncFormatter
-from trimtab.plants._names import KEEP_ALIVE
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, columns, logarithmic, seconds, svg, width
+from trimtab.gate.keep_alive import TRIAL_EVERY
+from trimtab.report.figures._style import BLUE, GREY, ORANGE, RED, Picture, columns, svg, width
+from trimtab.report.text import seconds
 from trimtab.report.track import Track
 
 _SHOWN_SHARE = 0.99
@@ -35,7 +36,7 @@ def intervals(tracks: Sequence[Track]) -> str:
             _bars(upper, asked, BLUE, "until the next request")
             _bars(lower, spread(summed(windows, "intervals_ended")), ORANGE, "ended: longer than this")
             _bars(lower, spread(summed(windows, "intervals_left")), GREY, "until the client left")
-            time_s = windows[-1].configuration[KEEP_ALIVE] / 1000
+            time_s = _time_s(track)
             for axes in (upper, lower):
                 axes.axvline(time_s, color=RED, linewidth=1.5, label=f"keep-alive time, {seconds(time_s)}")
             lower.set_xlim(0, shown_s(asked, time_s))
@@ -48,38 +49,6 @@ def intervals(tracks: Sequence[Track]) -> str:
             row[0].legend(loc="upper right", fontsize=8)
 
     return svg(draw, width(tracks), 4.6)
-
-
-def learned(tracks: Sequence[Track]) -> str:
-    """The time over the control steps, as Fig. 8, and below what idle connections hold."""
-
-    def draw(figure: Figure) -> None:
-        grid = columns(figure, (1.2, 1.0), len(tracks))
-        for column, track in enumerate(tracks):
-            upper, lower = grid[0][column], grid[1][column]
-            steps = [w.index for w in track.windows]
-            upper.step(
-                steps,
-                [w.configuration[KEEP_ALIVE] / 1000 for w in track.windows],
-                where="post",
-                color=RED,
-                linewidth=1.6,
-            )
-            for name, colour, text in (
-                ("idle_connections", GREY, "idle connections"),
-                ("idle_held_workers", GREEN, "workers that wait for one"),
-            ):
-                seen = [(w.index, w.readings[name]) for w in track.windows if name in w.readings]
-                lower.plot([i for i, _ in seen], [v for _, v in seen], ".-", color=colour, linewidth=1.2, label=text)
-            upper.set_title(track.label)
-            lower.set_xlabel("control step")
-        grid[0][0].set_ylabel("keep-alive time")
-        logarithmic(grid[0][0], seconds)
-        grid[1][0].set_ylabel("time average")
-        grid[1][0].set_ylim(bottom=0)
-        grid[1][0].legend(loc="upper right", fontsize=8)
-
-    return svg(draw, width(tracks), 4.2)
 
 
 def summed(windows: Sequence[Window], name: str, bins: int = len(EDGES_S) - 1) -> Counter[int]:
@@ -122,6 +91,13 @@ def shown_s(asked: Mapping[int, float], time_s: float) -> float:
     return max(_LEAST_SHOWN_S, time_s + min(time_s, _BEYOND_S), (last + 1) * LINEAR_S)
 
 
+def _time_s(track: Track) -> float:
+    """The keep-alive time that was in force last, in s."""
+    knob = of_role(track.run.plan.knobs, Role.KEEP_ALIVE)
+    assert knob is not None
+    return track.windows[-1].configuration[knob.name] / 1000
+
+
 def _covered(start_s: float, end_s: float) -> Iterator[tuple[int, float]]:
     """The bins of 50 ms that a span covers, and the share of the span in each."""
     first, last = int(start_s / LINEAR_S), int(end_s / LINEAR_S)
@@ -145,3 +121,14 @@ def _bars(axes: Any, counts: Mapping[int, float], colour: str, label: str) -> No
         label=label,
         alpha=0.8,
     )
+
+
+PICTURE = Picture(
+    "Request intervals",
+    "Of the second half of each run. Beyond the time only trials are seen, one idle period in "
+    f"{TRIAL_EVERY}, so that each of them there stands for about as many.",
+    intervals,
+    3,
+    readings=("intervals_50ms",),
+    role=Role.KEEP_ALIVE,
+)

@@ -1,4 +1,4 @@
-"""The figures of an identification as SVG text: Fig. 5 and 6 of lu2001, as pure functions of what was found."""
+"""The report of an identification: the model, how well each order predicts, and Fig. 5 or 6 of lu2001."""
 
 from __future__ import annotations
 
@@ -7,16 +7,87 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.drawing import Figure
-from trimtab.identification.order import Prediction
+from trimtab.identification.order import TANGIBLE_RATIO, Prediction
 from trimtab.identification.result import PAPER, Identified
 from trimtab.identification.signals import Kind
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
+from trimtab.report.sheet import Plot, Table, sheet
 
-OUTPUT = {
+_WHAT = {
+    Kind.RELATIVE: "delay ratio of {lower} to {upper}",
+    Kind.LOGARITHMIC: "delay ratio of {lower} to {upper} in logarithms",
+    Kind.ABSOLUTE: "delay of {upper}",
+}
+
+
+_OUTPUT = {
     Kind.RELATIVE: "delay ratio",
     Kind.LOGARITHMIC: "logarithm of the delay ratio",
     Kind.ABSOLUTE: "change of the delay in s",
 }
+
+
+def render(found: Identified, simulated: bool) -> str:
+    """The page.
+
+    Args:
+        found: what was found.
+        simulated: True when no real server took part.
+    """
+    what = _WHAT[found.pair.kind].format(upper=found.pair.upper, lower=found.pair.lower)
+    order = found.model.order
+    figures = "Fig. 6" if found.pair.kind is Kind.ABSOLUTE else "Fig. 5"
+    plots = [
+        Plot(
+            "Estimated parameters",
+            f"{figures}(a) of lu2001: the estimates of order {order} as windows come in.",
+            parameters(found),
+        ),
+        Plot(
+            "Measured and predicted",
+            f"{figures}(b) of lu2001, for each order: each window of the second run, predicted one window before.",
+            comparison(found),
+        ),
+        Plot(
+            "Prediction error by order",
+            f"The least order that no higher one betters by more than {TANGIBLE_RATIO:.0%} is chosen.",
+            errors(found),
+        ),
+    ]
+    headline = f"The {what} is of order {order}: {found.model}"
+    return sheet(f"Identification of the {what}", headline, plots, [_parameters(found), _orders(found)], simulated)
+
+
+def _parameters(found: Identified) -> Table:
+    """The parameters with their standard errors, beside the paper's where they compare."""
+    order = found.model.order
+    known = PAPER.get(found.pair.kind)
+    paper = known.theta if known is not None and order == 2 else None
+    names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
+    values = zip(names, found.model.theta, found.chosen.errors, strict=True)
+    rows = [
+        (name, f"{value:.4g}", f"{error:.2g}", f"{paper[place]:g}" if paper else "-")
+        for place, (name, value, error) in enumerate(values)
+    ]
+    rows.append(("steady-state gain", f"{found.model.gain:.4g}", "", f"{known.gain:.3g}" if known else "-"))
+    return Table("Model", ("parameter", "here", "standard error", "lu2001, on its server"), rows)
+
+
+def _orders(found: Identified) -> Table:
+    """How well each order predicts."""
+    rows = [
+        (
+            f"{c.model.order}{', chosen' if c is found.chosen else ''}",
+            str(c.model),
+            f"{c.rms:.4g}",
+            f"{c.fit_ratio:.0%}",
+            str(c.equations),
+            str(c.checked),
+        )
+        for c in found.candidates
+    ]
+    head = ("order", "parameters", "error on the second seed", "fit", "windows used", "windows judged by")
+    return Table("Orders", head, rows)
 
 
 def parameters(found: Identified) -> str:
@@ -57,7 +128,7 @@ def comparison(found: Identified) -> str:
             axes.plot(minutes, [p.predicted for p in shown], ".--", color=ORANGE, linewidth=1.2, label="predicted")
             chosen = ", chosen" if candidate is found.chosen else ""
             axes.set_title(f"order {order}{chosen}: root mean square error {candidate.rms:.3g}")
-            axes.set_ylabel(OUTPUT[found.pair.kind])
+            axes.set_ylabel(_OUTPUT[found.pair.kind])
         rows[0, 0].legend(loc="upper right", ncols=2)
         rows[-1, 0].set_xlabel("time in min since the warm-up")
 

@@ -1,7 +1,8 @@
-"""The figures of a design as SVG text: the root locus, Fig. 3 of lu2001, and the predicted step response."""
+"""The report of a design: the root locus, Fig. 3 of lu2001, and the predicted step response."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,28 @@ from trimtab.design.poles import root_locus
 from trimtab.design.specification import Specification
 from trimtab.drawing import Figure
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
+from trimtab.report.sheet import Plot, Table, sheet
 
 SHOWN_FACTOR = 20.0
 """The locus is drawn up to this many times the gain of the design."""
+
+
+def page(design: Design, svg_text: str, facts: Sequence[tuple[str, str]]) -> str:
+    """The page of a design.
+
+    Args:
+        design: what was designed or judged.
+        svg_text: its figure.
+        facts: what is said of it, by what each is about.
+    """
+    caption = (
+        "Left: the closed-loop poles as the gain grows from 0. Right: a unit step of the reference, by the model."
+    )
+    headline = f"Gain {design.gain:g} and zero {design.zero:g}: " + (
+        "does not settle" if design.settling_s is None else f"settles in {design.settling_s:g} s"
+    )
+    plots = [Plot("Closed loop", caption, svg_text)]
+    return sheet("Design of a PI controller", headline, plots, [Table("In figures", (), facts)])
 
 
 def picture(design: Design, specification: Specification) -> str:

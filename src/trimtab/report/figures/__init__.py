@@ -1,0 +1,52 @@
+"""The figures of stored runs as SVG text, one a file: pure functions of tracks.
+
+A module names its figure in `PICTURE`, which declares what it needs; the page has those whose needs are met.
+"""
+
+from collections.abc import Sequence
+
+from trimtab import discovery
+from trimtab.report.figures._classes import SATURATED
+from trimtab.report.figures._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    RED,
+    Picture,
+    columns,
+    logarithmic,
+    svg,
+    width,
+)
+from trimtab.report.sheet import Plot
+from trimtab.report.text import plain, seconds
+from trimtab.report.track import Track
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "ORANGE",
+    "RED",
+    "SATURATED",
+    "Picture",
+    "columns",
+    "drawn",
+    "logarithmic",
+    "plain",
+    "seconds",
+    "svg",
+    "width",
+]
+
+
+def drawn(tracks: Sequence[Track]) -> list[Plot]:
+    """The figures that these runs have what they need for, in their order; none without a run."""
+    if not tracks:
+        return []
+    found: list[Picture] = [discovery.load(__name__, name).PICTURE for name in discovery.names(__name__)]
+    able = sorted((one for one in found if one.drawable(tracks)), key=lambda one: one.place)
+    return [Plot(one.title, one.caption, one.draw(tracks)) for one in able]

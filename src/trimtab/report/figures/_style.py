@@ -1,0 +1,140 @@
+"""How figures look, and what each one declares."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.core import Role
+from trimtab.drawing import Figure, FuncFormatter, LogLocator, NullFormatter, rc_context
+from trimtab.metrics import metric as metric_of
+from trimtab.report.text import words
+from trimtab.report.track import Track
+
+INK, GRID = "#1f2933", "#d9dee4"
+BLUE, ORANGE, GREEN, RED, GREY = "#1d6fb8", "#d9741a", "#2d8a4e", "#b3261e", "#8a94a0"
+STYLE: dict[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": GRID,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "trimtab",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of stored runs, with what it needs; its module names it in `PICTURE`.
+
+    Args:
+        title: its heading.
+        caption: what is to be known to read it.
+        draw: draws it, a column for each run.
+        place: where it stands among the others on the page, from 0.
+        readings: metrics, or histograms, each of which some window of some run must have.
+        any_of: metrics of which some window must have one at least; none when empty.
+        role: what a knob of every run must be for; None for anything.
+        guarantee: True where it is of runs with one and the same guarantee to classes, False where of all others;
+            None for both.
+    """
+
+    title: str
+    caption: str
+    draw: Callable[[Sequence[Track]], str]
+    place: int
+    readings: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    role: Role | None = None
+    guarantee: bool | None = None
+
+    def drawable(self, tracks: Sequence[Track]) -> bool:
+        """Whether these runs have what it needs."""
+        seen = {name.partition("@")[0] for t in tracks for w in t.windows for name in w.readings}
+        promised = tracks[0].run.plan.guarantee
+        one = promised is not None and all(t.run.plan.guarantee == promised for t in tracks)
+        return (
+            set(self.readings) <= seen
+            and (not self.any_of or bool(seen & set(self.any_of)))
+            and (self.role is None or all(self.role in {k.role for k in t.run.plan.knobs} for t in tracks))
+            and self.guarantee in (None, one)
+        )
+
+
+def svg(draw: Callable[[Figure], None], width_in: float, height_in: float) -> str:
+    """What `draw` draws, as an SVG element that can stand in HTML beside others.
+
+    The same drawing gives the same text, and different ones share no ids: matplotlib counts axes and lines from 1
+    in every figure.
+    """
+    with rc_context(STYLE):
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        draw(figure)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    mark = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>f{mark}-", text)
+
+
+def columns(figure: Figure, heights: Sequence[float], runs: int, common: bool = True) -> Any:
+    """A grid of axes: one row per height, one column per run; `common` gives a row one scale."""
+    grid: Any = figure.subplots(
+        len(heights),
+        runs,
+        sharex="col",
+        sharey="row" if common else "none",
+        squeeze=False,
+        height_ratios=heights,
+    )
+    return grid
+
+
+def logarithmic(axes: Any, shown: Callable[[float, object], str]) -> None:
+    """A logarithmic scale with ticks that a person reads, at 1, 2 and 5."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(shown))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def width(tracks: Sequence[Track]) -> float:
+    """Figure width in inches: half a page for one run, a page for two or more."""
+    return 5.6 if len(tracks) == 1 else min(11.0, max(9.5, 3.2 * len(tracks)))
+
+
+def mark_moves(axes: Any, track: Track) -> None:
+    """A thin line where the configuration was changed."""
+    at = {w.index: w.start_s + w.duration_s for w in track.windows}
+    for move in track.applied():
+        axes.axvline(at.get(move.index, 0.0), color=GREY, linewidth=0.7, linestyle=":", zorder=0)
+
+
+def axis(metric: str) -> str:
+    """A metric's name with its unit; a time has its unit at the ticks."""
+    known = metric_of(metric).unit
+    return words(metric) if known == "s" else f"{words(metric)} in {known}"
+
+
+def legend(axes: Any) -> None:
+    """A legend in the room that is made for it above the lines; the scale begins at 0."""
+    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
+    axes.legend(loc="upper left", ncols=4, fontsize=8)
