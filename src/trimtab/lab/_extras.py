@@ -1,0 +1,29 @@
+"""What the analysis of an experiment needs to know of a run beside what every plan holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from trimtab.records import Plan
+
+DIGEST = "arm"
+"""The version of the declaration that a run was made from."""
+_HOST_KEY = "extras"
+
+
+def kept(extras: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of a plan that hold these."""
+    return {_HOST_KEY: json.dumps(extras)}
+
+
+def of(plan: Plan) -> Mapping[str, Any]:
+    """What a plan holds of them; nothing for a run that no experiment made."""
+    found: Mapping[str, Any] = json.loads(str(plan.host.get(_HOST_KEY, "{}")))
+    return found
+
+
+def facts(plan: Plan) -> dict[str, str | int | float]:
+    """The facts of machine and workload, without these."""
+    return {name: value for name, value in plan.host.items() if name != _HOST_KEY}
