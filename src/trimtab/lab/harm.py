@@ -1,0 +1,133 @@
+"""The battery on real servers: whether trimtab ever leaves one worse than it found it, on draws that nobody chose.
+
+A seed draws a server, its application and its clients (`_scenario`). Each draw is left alone (twice, to know the
+noise), tuned as `trimtab tune` does by default, and held at four fixed settings; on half of the draws the peers run
+too. What counts is what clients waited in sum, all trying and those who gave up included. Seeds up to 99 are for
+development; what judges is drawn above 100, run once, and shown whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from trimtab import discovery
+from trimtab.core import Objective
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.lab import Arm, Context, Lab, Runs, chosen
+from trimtab.lab._applications import require_installed
+from trimtab.lab._clients import in_all
+from trimtab.lab._drawn import Drawn, fixed_workers, hurried
+from trimtab.lab._scenario import draw
+from trimtab.lab._tables import mean
+from trimtab.plants.apache import HABITS
+from trimtab.report.track import Track
+
+PART = "draws"
+PARTS = {PART: "each seed's draw: left alone twice, trim, four fixed settings, and on half of the draws the peers"}
+DURATION_S = 48.0
+"""Of a run: seven of them, with what starting the servers takes, are some six minutes."""
+WINDOW_S = 2.0
+COST_S = 6.0
+ALONE, AGAIN, TRIM, ONE = "left alone", "left alone again", "trim", "one client"
+PEERS = (
+    "apache2buddy",
+    "auto-limit",
+    "auto-limiter",
+    "brpc",
+    "fuzzy",
+    "gradient2",
+    "nelder-mead",
+    "saturation",
+    "simplex",
+    "tpe",
+    "vegas",
+)
+"""Controllers that are compared with, as far as they are registered."""
+
+
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """The runs of a draw; those that are compared stand beside one another.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    chosen(PARTS, (part,))
+    bed = Drawn(hurried(seed))
+    found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.habits.controller)]
+    for workers in fixed_workers(bed.scenario):
+        found.append(_arm(f"{workers} fixed", replace(bed, workers=workers), "static"))
+    if with_peers(seed):
+        found += [_arm(name, bed, name) for name in PEERS if name in discovery.names("trimtab.controllers")]
+    cost = replace(_arm(ONE, replace(bed, alone=True), "static"), duration_s=COST_S, resolved=None)
+    return [cost, *found, _arm(AGAIN, bed, "static")]
+
+
+def with_peers(seed: int) -> bool:
+    """Whether the peers run on this draw: on half of them."""
+    return Random(f"peers/{seed}").random() < 0.5
+
+
+def _arm(label: str, bed: Drawn, controller: str) -> Arm:
+    """One run, at the rate that the cost of a request gives."""
+    return Arm(
+        PART,
+        label,
+        bed.scenario.seed,
+        bed,
+        controller,
+        DURATION_S,
+        WINDOW_S,
+        Objective(bed.habits.minimize),
+        roles=bed.habits.roles,
+        guarded=controller != "static",
+        resolved=_at_its_rate,
+    )
+
+
+def _at_its_rate(arm: Arm, runs: Runs) -> Arm:
+    """The arm with the CPU time of a request as one client had it: what it asks for is a share of what can be served.
+
+    Raises:
+        TrimtabError: that client's run told nothing.
+    """
+    bed = arm.bed
+    assert isinstance(bed, Drawn)
+    windows = runs.track(PART, ONE, arm.seed).windows[1:]
+    rate_hz, cpu_ratio = (mean(windows, name) for name in ("client_request_rate_hz", "cpu_ratio"))
+    if not rate_hz or not cpu_ratio:
+        raise TrimtabError(f"seed {arm.seed}: the cost of a request of {bed.scenario.application} is not known")
+    return replace(arm, bed=replace(bed, request_s=cpu_ratio / rate_hz))
+
+
+def told(track: Track) -> Sequence[str]:
+    """What clients had of a run."""
+    return [] if track.label == ONE or not track.windows else [f"  {in_all(track.label, track.windows)}"]
+
+
+def possible(context: Context) -> None:
+    """Refuses where memory cannot be limited, or an application that a seed draws is missing.
+
+    Raises:
+        UsageError: it cannot be run here.
+    """
+    if os.geteuid() != 0:
+        raise UsageError("only root can limit the memory of a private server")
+    for seed in context.seeds:
+        require_installed(draw(seed).application)
+
+
+LAB = Lab(
+    "harm",
+    "never worse than left alone: servers and clients drawn at random by seed, left alone, tuned and fixed",
+    PARTS,
+    arms,
+    knobs=("max_request_workers", "keep_alive_timeout_ms"),
+    objective=HABITS.minimize,
+    results="trimtab.lab._harm_results",
+    told=told,
+    conditions=possible,
+    survives=True,
+)
