@@ -201,6 +201,7 @@ class Lab:
         conditions: refuses a machine on which it cannot be run.
         remembers: whether runs that the store has are skipped.
         survives: whether a run that cannot be made is recorded and the next one made.
+        unstored: runs parts in place of the engine, where a seed makes everything anew and nothing is stored.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Lab:
     conditions: Callable[[Context], None] = lambda context: None
     remembers: bool = True
     survives: bool = False
+    unstored: Callable[[tuple[str, ...], Context], None] | None = None
 
 
 def chosen(known: Mapping[str, str], parts: Sequence[str]) -> tuple[str, ...]:

@@ -65,6 +65,9 @@ def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
     """
     known = chosen(lab.parts, parts)
     wanted = lab.order(known if parts else ()) or known
+    if lab.unstored:
+        lab.unstored(tuple(parts), context)
+        return
     refuse_unwritten(lab, context)
     lab.conditions(context)
     for program in lab.programs:
@@ -88,6 +91,8 @@ def write_lab(lab: Lab, run_ids: Sequence[int], context: Context) -> None:
     Raises:
         UsageError: there is no such run, or the context asks for what the experiment does not write.
     """
+    if lab.unstored:
+        raise UsageError(f"{lab.name} stores no runs: run it again with the same seeds")
     refuse_unwritten(lab, context)
     if context.results is not None:
         write_results(lab, new_folder(context.results), context.store, run_ids, context.say)

@@ -26,6 +26,9 @@ GAIN = 1.3
 CLOSE = 1.15
 """What trim may be from the best fixed setting in the second half, where there was."""
 FIXED = " fixed"
+UNTOUCHED = "left alone"
+"""The verdict where trim changed nothing: what it differs by is noise."""
+VERDICTS = (UNTOUCHED, "better", "not told apart", "worse", "failed")
 COLOURS = {TRIM: BLUE}
 
 
@@ -38,12 +41,14 @@ class Outcome:
         costs_s: seconds that clients waited in sum, by run.
         later_s: the same in the second half of the run.
         failures: runs that could not be made or did not come to their end, and why.
+        changes: what trim changed in all.
     """
 
     seed: int
     costs_s: Mapping[str, float]
     later_s: Mapping[str, float]
     failures: Mapping[str, str]
+    changes: int = 0
 
     @property
     def complete(self) -> bool:
@@ -91,6 +96,8 @@ class Outcome:
         """Whether trim left the server worse than it found it."""
         if not self.complete:
             return "failed"
+        if not self.changes:
+            return UNTOUCHED
         if self.ratio(TRIM) > self.noise:
             return "worse"
         return "better" if self.ratio(TRIM) < 1 / self.noise else "not told apart"
@@ -112,6 +119,7 @@ def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
                 {label: waited_s(t.windows) for label, t in judged.items()},
                 {label: waited_s(windows) for label, windows in later.items()},
                 failures,
+                len(mine[TRIM].applied()) if TRIM in mine else 0,
             )
         )
     return found
@@ -129,10 +137,11 @@ def summary(page: Page) -> list[str]:
 def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
     """What all draws come to."""
     verdicts = [one.verdict for one in found]
-    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("better", "not told apart", "worse", "failed"))
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     lines = [
-        f"{len(found)} draws: {counts}. What clients waited in sum with trim, over leaving alone (the mean of two "
-        f"runs); told apart from {NOISE} on, or from what the two runs differed by.",
+        f"Draws: {len(found)}; {counts}. What clients waited in sum, over leaving alone (the mean of two runs); told "
+        f"apart from {NOISE} on, or from what the two runs differed by. Where trim changed nothing the server was "
+        "left alone, and its ratio is noise; it counts in the tables all the same.",
         "",
     ]
     methods = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))

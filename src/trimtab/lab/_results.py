@@ -133,11 +133,11 @@ def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
 
 
 def _claims(page: Page, claims: Sequence[Claim]) -> list[str]:
-    """What the paper says, held against these runs."""
+    """What the paper says, or we do, held against these runs."""
     rows = [(c, value) for c in claims if (value := c.measured(page)) is not None]
     if not rows:
         return []
-    lines = ["## The paper's claims", "", "| claim | paper | here | agrees |", "|---|---|---:|---|"]
+    lines = ["## Claims", "", "| claim | said | here | agrees |", "|---|---|---:|---|"]
     for claim, value in rows:
         agrees = "yes" if claim.low <= value <= claim.high else "no"
         lines.append(f"| {claim.what} | {claim.paper} | {value:,.2f} | {agrees} |")

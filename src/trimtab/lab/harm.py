@@ -32,19 +32,7 @@ DURATION_S = 48.0
 WINDOW_S = 2.0
 COST_S = 6.0
 ALONE, AGAIN, TRIM, ONE = "left alone", "left alone again", "trim", "one client"
-PEERS = (
-    "apache2buddy",
-    "auto-limit",
-    "auto-limiter",
-    "brpc",
-    "fuzzy",
-    "gradient2",
-    "nelder-mead",
-    "saturation",
-    "simplex",
-    "tpe",
-    "vegas",
-)
+PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder-mead", "fuzzy", "saturation")
 """Controllers that are compared with, as far as they are registered."""
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests._curve import NAME, worker_knob
-from trimtab.core import Window
+from trimtab.core import Applied, Move, Window
+from trimtab.core.trial import MoveState
 from trimtab.errors import TrimtabError
 from trimtab.events import Outcome, Status
 from trimtab.lab import Arm
@@ -78,12 +79,15 @@ def test_what_a_page_costs_is_in_its_address_and_an_application_has_pages_of_its
     assert dynamic_url(1, 2) == "/dynamic.php?cpu_us=1&memory_kb=2", "as before for who asks for no more"
 
 
-def stored(store: Store, arm: Arm, waiting: float, later: float, **more: float) -> int:
-    """A run whose clients wait evenly in each half."""
+def stored(store: Store, arm: Arm, waiting: float, later: float, changes: bool = True, **more: float) -> int:
+    """A run whose clients wait evenly in each half; trim changes something in its first window."""
     writer = store.begin(_plan(arm, "apache", (worker_knob(maximum=512),)))
     for index in range(8):
         readings = {"client_outstanding_requests": waiting if index < 4 else later, **more}
         writer.window(Window(index, 2.0 * index, 2.0, {NAME: 150}, readings, 10, ()))
+    if arm.label == TRIM and changes:
+        move = Move({NAME: 100}, "tried")
+        writer.outcome(writer.move(0, move, move, MoveState.OPEN), MoveState.APPLIED, "", Applied({NAME: 100}, 0.1))
     writer.finish(Outcome(Status.DONE, "", 8, False))
     return writer.run_id
 
@@ -118,6 +122,16 @@ def test_a_verdict_is_on_all_that_clients_waited_and_beyond_the_noise(
     assert one.missed == pytest.approx(trim[1] / 0.5)
 
 
+def test_where_trim_changed_nothing_the_server_was_left_alone_whatever_the_machine_did() -> None:
+    store = Store(None)
+    found = [arm for arm in arms(PART, 7) if arm.label != ONE]
+    level = {TRIM: 3.0}
+    ids = [stored(store, arm, level.get(arm.label, 1.0), level.get(arm.label, 1.0), changes=False) for arm in found]
+    (one,) = outcomes(by_part(tracks(store, ids))[PART])
+    assert one.verdict == "left alone"
+    assert one.ratio(TRIM) == pytest.approx(3.0), "and shown as it came out"
+
+
 def test_the_page_shows_every_draw_and_why_one_failed(tmp_path: Path) -> None:
     store = Store(None)
     ids = drawn(store, 7, {TRIM: (1.0, 0.3)}, (1.0, 1.0))
@@ -126,7 +140,7 @@ def test_the_page_shows_every_draw_and_why_one_failed(tmp_path: Path) -> None:
     ids.append(_record_failure(lost, store, "apache2 did not start: out of memory"))
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
-    assert "2 draws: 1 better, 0 not told apart, 0 worse, 1 failed." in text
+    assert "Draws: 2; 0 left alone, 1 better, 0 not told apart, 0 worse, 1 failed." in text
     assert any(line.startswith("| 7 | ") and line.endswith("| better |") for line in text.splitlines())
     assert any(line.startswith("| 8 | ") and line.endswith("| failed |") for line in text.splitlines())
     assert "| 8 | trim | apache2 did not start: out of memory |" in text
