@@ -127,7 +127,7 @@ class Drawn:
             keep_alive_ms, cpus = round(1000 * scenario.keep_alive_s), server_cpus()
             if front(scenario) == "nginx":
                 before: NginxTestbed | ApacheTestbed = _Nginx(
-                    NginxSpec(fastcgi=fpm.nginx, keep_alive_timeout_ms=keep_alive_ms, cpus=cpus),
+                    NginxSpec(fastcgi=fpm.nginx, keep_alive_timeout_ms=keep_alive_ms, cpus=cpus, cpu_weight=100),
                     scenario.application,
                     fpm.site,
                 )
@@ -157,7 +157,7 @@ class Drawn:
             memory_limit_bytes=round(scenario.memory_limit_bytes) if inside else None,
             swap=inside,
             cpus=server_cpus(),
-            cpu_weight=100 if inside else 1,
+            cpu_weight=100,
         )
 
     def pool(self) -> FpmSpec:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trimtab import discovery, host, own
+from trimtab.clock import SystemClock
 from trimtab.core import Knob
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
@@ -151,15 +152,16 @@ def _make(lab: Lab, arms: Sequence[Arm], made: Made, context: Context) -> None:
         try:
             context.heed_stop()
             run_id = run_arm(arm, context, made)
-        except TrimtabError as error:
+        except Exception as error:
             if context.stop:
                 raise TrimtabError(
                     f"{error}; {number - 1} of {total} runs are stored, the same command goes on"
                 ) from error
             if not lab.survives:
                 raise
-            context.say(f"not run: {error}")
-            run_id = _record_failure(arm, context.store, str(error))
+            why = str(error) if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
+            context.say(f"not run: {why}")
+            run_id = _record_failure(arm, context.store, why)
         made.ids[_key(arm)] = run_id
         context.say("\n".join(lab.told(tracks(context.store, [run_id])[0])))
 
@@ -168,8 +170,6 @@ class _Forecast:
     """How long runs will take, by what those before them took beside their planned length."""
 
     def __init__(self, planned_s: Sequence[float]) -> None:
-        from trimtab.clock import SystemClock
-
         self._planned_s, self._clock = list(planned_s), SystemClock()
         self._began_s = self._clock.now_s()
 

@@ -82,7 +82,7 @@ def packed(store: Store, run_ids: Sequence[int]) -> bytes:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
             kept = ",".join(str(int(one)) for one in run_ids)
             tables = [row[0] for row in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            for table in sorted(tables, key=lambda name: name != "moves"):  # before the windows they refer to
+            for table in tables:
                 columns = {row[1] for row in copy.execute(f'PRAGMA table_info("{table}")')}
                 name = "run" if "run" in columns else "id" if table == "runs" else ""
                 if name:
