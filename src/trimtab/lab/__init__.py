@@ -28,7 +28,7 @@ FIXED = "fixed"
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given.
+    """The surroundings of an experiment.
 
     Args:
         store: where its runs are written, and where those that were made before are.
@@ -164,7 +164,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, to be held against stored runs.
+    """A statement of a paper, to be held against stored runs.
 
     Args:
         what: the statement.

@@ -1,4 +1,4 @@
-"""What a private server of the battery serves: the page that costs what was drawn, or a real application from Debian.
+"""The pages of the battery's private servers: the one that costs what was drawn, or a real application from Debian.
 
 DokuWiki is copied and given pages of its own; MediaWiki stays where Debian has put it and gets a configuration and an
 SQLite database in the server's directory. Nothing outside that directory is written.
@@ -32,12 +32,12 @@ PAGES = 20
 """Of a wiki; the k-th is asked for k times as rarely as the first, as on real sites (Zipf)."""
 INSTALL_S = 120.0
 FIRST_S = 30.0
-"""What the first page may take, which fills the application's caches."""
+"""Time for the first page, which fills the application's caches."""
 _TEXT = " ".join(["The wind moves the tab, the tab moves the rudder and the rudder moves the ship."] * 12)
 
 
 def urls(scenario: Scenario) -> tuple[Url, ...]:
-    """What the clients of a scenario ask for."""
+    """The pages that the clients of a scenario ask for."""
     if scenario.application == "page":
         hot_kb, cold_kb = (round(scenario.worker_bytes * share / 1024) for share in shares(scenario))
         waits = (round(scenario.wait_s * 1e6), round(100 * scenario.lock_ratio))

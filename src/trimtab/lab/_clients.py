@@ -1,4 +1,4 @@
-"""What clients had of a run: pages, requests given up, and the time that all of them waited together."""
+"""How clients fared in a run: pages, requests given up, and the time that all of them waited together."""
 
 from __future__ import annotations
 

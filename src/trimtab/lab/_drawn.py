@@ -51,7 +51,7 @@ def hurried(seed: int) -> Scenario:
 
 
 def front(scenario: Scenario) -> str:
-    """What stands before PHP-FPM: drawn from a stream of its own, and only where the server has no PHP in it."""
+    """The server before PHP-FPM: drawn from a stream of its own, and only where the server has no PHP in it."""
     return Random(f"front/{scenario.seed}").choice(("nginx", "apache"))
 
 

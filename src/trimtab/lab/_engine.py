@@ -30,7 +30,7 @@ from trimtab.units import format_duration
 FINISHED = (Status.DONE, Status.GONE, Status.FAILED)
 """A run that its server did not survive is a result too, if it has windows."""
 START_S = 8.0
-"""What starting, warming and ending a server takes, for the forecast of the first run."""
+"""Time to start, warm and end a server, for the forecast of the first run."""
 
 
 @dataclass
@@ -226,7 +226,7 @@ def _plan(
     initial: Mapping[str, int] | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> Plan:
-    """What is stored of an arm before its first window."""
+    """The plan of an arm's run, as it is stored before the first window."""
     return Plan(
         command=(),
         directory="",

@@ -1,4 +1,4 @@
-"""What the analysis of an experiment needs to know of a run beside what every plan holds."""
+"""Facts of a run that the analysis of an experiment needs beside those that every plan holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kept(extras: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of(plan: Plan) -> Mapping[str, Any]:
-    """What a plan holds of them; nothing for a run that no experiment made."""
+    """Those that a plan holds; none for a run that no experiment made."""
     found: Mapping[str, Any] = json.loads(str(plan.host.get(_HOST_KEY, "{}")))
     return found
 

@@ -28,7 +28,7 @@ from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.workloads._population import Population
 
 SPARE_FACT = "idle processes kept"
-"""What is recorded of a server that lets idle processes go."""
+"""The fact that is recorded of a server that lets idle processes go."""
 
 
 @dataclass(frozen=True)

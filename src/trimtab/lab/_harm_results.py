@@ -24,7 +24,7 @@ NOISE = 1.1
 GAIN = 1.3
 """From here on the best fixed setting counts as better than leaving alone: there was something to gain."""
 CLOSE = 1.15
-"""What trim may be from the best fixed setting in the second half, where there was."""
+"""How far trim may be from the best fixed setting in the second half, where there was."""
 FIXED = " fixed"
 UNTOUCHED = "left alone"
 """The verdict where trim changed nothing: what it differs by is noise."""
@@ -34,7 +34,7 @@ COLOURS = {TRIM: BLUE}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a draw came to.
+    """The result of a draw.
 
     Args:
         seed: the draw.
@@ -67,28 +67,28 @@ class Outcome:
 
     @property
     def alone_s(self) -> float:
-        """What leaving alone cost: the mean of both runs, of a hundredth of a second at least."""
+        """The cost of leaving alone: the mean of both runs, of a hundredth of a second at least."""
         return max(0.01, statistics.fmean((self.costs_s[ALONE], self.costs_s[AGAIN])))
 
     @property
     def noise(self) -> float:
-        """What two runs that were left alone differed by, as a ratio; `NOISE` at least."""
+        """The difference of two runs that were left alone, as a ratio; `NOISE` at least."""
         pair = sorted(max(0.01, self.costs_s[label]) for label in (ALONE, AGAIN))
         return max(NOISE, pair[1] / pair[0])
 
     def ratio(self, label: str) -> float:
-        """What a run cost, over leaving alone."""
+        """The cost of a run, over that of leaving alone."""
         return max(0.01, self.costs_s[label]) / self.alone_s
 
     @property
     def gap(self) -> float:
-        """What leaving alone cost in the second half, over the best fixed setting."""
+        """The cost of leaving alone in the second half, over the best fixed setting."""
         alone_s = statistics.fmean((self.later_s[ALONE], self.later_s[AGAIN]))
         return max(0.01, alone_s) / max(0.01, self.later_s[self.best])
 
     @property
     def missed(self) -> float:
-        """What trim cost in the second half, over the best fixed setting."""
+        """The cost of trim in the second half, over the best fixed setting."""
         return max(0.01, self.later_s[TRIM]) / max(0.01, self.later_s[self.best])
 
     @property
@@ -104,7 +104,7 @@ class Outcome:
 
 
 def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
-    """What each draw came to, by seed."""
+    """The results of all draws, by seed."""
     runs = [(t.run.plan.settings.seed, label, t) for label, repeats in labels.items() for t in repeats]
     found = []
     for seed in sorted({seed for seed, _, _ in runs}):
@@ -135,7 +135,7 @@ def summary(page: Page) -> list[str]:
 
 
 def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
-    """What all draws come to."""
+    """Verdicts counted, and each method over all draws."""
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     lines = [
@@ -168,7 +168,7 @@ def _draws(found: Sequence[Outcome]) -> list[str]:
 
 
 def _runs(found: Sequence[Outcome]) -> list[str]:
-    """What every run cost."""
+    """The cost of every run."""
     rows = [
         (str(o.seed), "; ".join(f"{label}: {cost_s:.1f} s" for label, cost_s in o.costs_s.items())) for o in found
     ]
@@ -200,7 +200,7 @@ def said(scenario: Scenario) -> str:
 
 
 def ratios(judged: Sequence[Outcome]) -> str:
-    """What clients waited, over leaving alone: each method's draws in order."""
+    """Costs over that of leaving alone: each method's draws in order."""
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()

@@ -44,7 +44,7 @@ class Designs:
         return {"gain": self.controllers[kind].gain, "zero": self.controllers[kind].zero}
 
     def facts(self, kind: Kind) -> dict[str, str]:
-        """What is recorded of a closed-loop run."""
+        """The facts that are recorded of a closed-loop run."""
         design = self.controllers[kind]
         gains = f"g = {design.gain:g}, r = {design.zero:g}, settles in {design.settling_s:g} s"
         return {"model": f"{kind}: {design.model}", "design": gains}

@@ -22,14 +22,14 @@ from trimtab.report.track import Track
 from trimtab.testbed.lu2001 import STEP_S
 
 BAND = 0.1
-"""What counts as at the reference: the paper's 10 %."""
+"""So near counts as at the reference: the paper's 10 %."""
 SMOOTHED = 5
 """Windows in a running mean: one window holds too few connections to be compared with a reference."""
 SETTLE_S = 300.0 / SCALE
 """The settling time that the controllers are designed for."""
 RELATIVE = ("relative", "three", "renewed", "unscaled")
 CHANGE = {"relative": "load step", "unscaled": "load step", "renewed": "change of pages"}
-"""What happens in mid-run."""
+"""The event in mid-run."""
 LAST = 0.6
 """The end of a run begins at this share of it."""
 

@@ -115,7 +115,7 @@ def unpacked(path: Path) -> Iterator[Store]:
 
 
 def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
-    """What a reader needs to judge and repeat the figures: the facts that all runs share."""
+    """How to repeat the figures, and the facts that all runs share."""
     plans = [t.run.plan for t in found]
     seeds = ",".join(map(str, sorted({p.settings.seed for p in plans if p.group in lab.parts})))
     parts = " ".join(f"--part {part}" for part in dict.fromkeys(p.group for p in plans) if part in lab.parts)
@@ -133,7 +133,7 @@ def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
 
 
 def _claims(page: Page, claims: Sequence[Claim]) -> list[str]:
-    """What the paper says, or we do, held against these runs."""
+    """The paper's statements, or our goals, held against these runs."""
     rows = [(c, value) for c in claims if (value := c.measured(page)) is not None]
     if not rows:
         return []
@@ -145,7 +145,7 @@ def _claims(page: Page, claims: Sequence[Claim]) -> list[str]:
 
 
 def _known(track: Track) -> dict[str, object]:
-    """What stands in runs.jsonl of a run."""
+    """The line of a run in runs.jsonl."""
     plan = track.run.plan
     return {
         "run": track.run.id,

@@ -1,4 +1,4 @@
-"""What sugiki2005's runs came to over their steady stretches, and how the controllers compare with fixed times."""
+"""Throughput and times of sugiki2005's runs over their steady stretches, and the controllers against fixed times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.track import Track
 
 LEAST_THROUGHPUT, MOST_RESPONSE = 0.95, 1.05
-"""What a controller is to reach of the best fixed time."""
+"""The share that a controller is to reach of the best fixed time."""
 
 
 @dataclass(frozen=True)

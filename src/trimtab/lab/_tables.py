@@ -1,4 +1,4 @@
-"""What the summaries of all experiments share: tables in Markdown, means with intervals, figures by repeat."""
+"""Shared by the summaries of all experiments: tables in Markdown, means with intervals, figures by repeat."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def side_by_side(labels: Mapping[str, Sequence[Track]]) -> Iterator[tuple[int, l
 
 
 def listed(values: Iterable[object]) -> str:
-    """What each repeat came to; "never" for none."""
+    """The value of each repeat; "never" for none."""
     return ", ".join("never" if v is None else str(v) for v in values)

@@ -104,7 +104,7 @@ def introduced(context: Context) -> None:
 
 
 def told(track: Track) -> tuple[str, str]:
-    """What clients had of a run, in two lines."""
+    """Two lines on how clients fared in a run."""
     return summary(track.label, track.windows)
 
 
@@ -118,7 +118,7 @@ def report(store: Store, run_ids: Sequence[int]) -> str:
 
 
 def summary(label: str, windows: Sequence[Window]) -> tuple[str, str]:
-    """What clients had of a run, in two lines: in all, and in each part of the hour.
+    """Two lines on how clients fared in a run: in all, and in each part of the hour.
 
     Args:
         label: what the run is.

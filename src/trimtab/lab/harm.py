@@ -91,7 +91,7 @@ def _at_its_rate(arm: Arm, runs: Runs) -> Arm:
 
 
 def told(track: Track) -> Sequence[str]:
-    """What clients had of a run."""
+    """A line on how clients fared in a run."""
     return [] if track.label == ONE or not track.windows else [f"  {in_all(track.label, track.windows)}"]
 
 

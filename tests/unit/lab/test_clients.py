@@ -1,4 +1,4 @@
-"""What clients had of a run."""
+"""How clients fared in a run."""
 
 from __future__ import annotations
 

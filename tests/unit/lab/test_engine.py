@@ -31,7 +31,7 @@ LAB = Lab("tiny", "two methods on the simulator", {"compare": "both"}, arms, res
 
 
 def summary(page: Page) -> list[str]:
-    """What a lab's module of results has: read by name."""
+    """As a lab's module of results has it; found by name."""
     labels = page.parts["compare"]
     return table(("run", "times"), ((k, str(means(repeats, "response_time_s"))) for k, repeats in labels.items()))
 
