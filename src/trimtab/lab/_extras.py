@@ -27,3 +27,8 @@ def of(plan: Plan) -> Mapping[str, Any]:
 def facts(plan: Plan) -> dict[str, str | int | float]:
     """The facts of machine and workload, without these."""
     return {name: value for name, value in plan.host.items() if name != _HOST_KEY}
+
+
+def workload(plan: Plan) -> str:
+    """The traffic of a run, in words."""
+    return str(plan.host.get("workload", ""))

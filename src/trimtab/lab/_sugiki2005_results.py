@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from trimtab.controllers.keep_alive import greatest_interval
 from trimtab.core import Window
-from trimtab.lab import Claim, Page
+from trimtab.lab import Claim, Page, _extras
 from trimtab.lab import _sugiki2005_figures as figures
 from trimtab.lab._beds import WARM_S as JOINT_WARM_S
 from trimtab.lab._sugiki2005_points import Table, clients, histogram, points, steady, table_of, verdicts
@@ -190,7 +190,7 @@ def _production(page: Page, part: str, found: list[Track]) -> list[str]:
     """Fig. 2: intervals where no connection is ended early."""
     by_load: dict[str, list[Track]] = {}
     for track in found:
-        by_load.setdefault(str(track.run.plan.host["workload"]).partition(",")[0], []).append(track)
+        by_load.setdefault(_extras.workload(track.run.plan).partition(",")[0], []).append(track)
     rows = []
     for load, repeats in by_load.items():
         counts = histogram(w for t in repeats for _, windows in steady(t) for w in windows)
