@@ -9,6 +9,7 @@ import pytest
 from trimtab import discovery
 from trimtab.errors import UsageError
 from trimtab.lab import Context, Lab
+from trimtab.lab._engine import run_lab, write_lab
 from trimtab.metrics import metric
 from trimtab.store import Store
 
@@ -50,6 +51,30 @@ def test_an_unknown_part_is_refused_before_anything_is_done(name: str, tmp_path:
     lab = lab_of(name)
     for parts in (("nosuch",), (*lab.parts, "nosuch")):
         with pytest.raises(UsageError, match="unknown part 'nosuch': there are "):
-            lab.run(parts, Context(store, results=tmp_path / "results", report=tmp_path / "report.html"))
+            run_lab(lab, parts, Context(store, results=tmp_path / "results", report=tmp_path / "report.html"))
     assert store.runs() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@every
+def test_every_part_has_arms_of_its_own_lab(name: str) -> None:
+    lab = lab_of(name)
+    for part in () if lab.unstored else lab.parts:
+        arms = lab.arms(part, 1)
+        assert arms
+        assert {arm.group for arm in arms} <= set(lab.parts)
+        assert all(arm.settings().window_s <= arm.duration_s for arm in arms)
+
+
+@every
+def test_a_lab_writes_results_or_a_report_and_refuses_the_other(name: str, tmp_path: Path) -> None:
+    lab, store = lab_of(name), Store(None)
+    if lab.unstored:
+        return
+    assert bool(lab.results) != bool(lab.report)
+    wrong = Context(store, report=tmp_path / "x") if lab.results else Context(store, results=tmp_path / "x")
+    with pytest.raises(UsageError, match="writes no"):
+        run_lab(lab, (), wrong)
+    with pytest.raises(UsageError, match="writes no"):
+        write_lab(lab, (), wrong)
     assert list(tmp_path.iterdir()) == []

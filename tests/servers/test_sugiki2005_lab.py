@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests._noise import Noise, noisy
 from trimtab.lab import Context
-from trimtab.lab import _sugiki2005_scenes as scenes
+from trimtab.lab._engine import Made, run_arm
+from trimtab.lab._sugiki2005_beds import KeptAlive
 from trimtab.lab._sugiki2005_points import histogram, points, steady
-from trimtab.lab._sugiki2005_scenes import Case
-from trimtab.lab.sugiki2005 import run_case
+from trimtab.lab.sugiki2005 import SETTINGS, arms
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
@@ -19,15 +21,14 @@ pytestmark = [pytest.mark.server, pytest.mark.apache]
 CLIENTS = 60
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenes, "WARM_S", 1.5)
-
-
 def ran(label: str, server: str) -> Track:
     store = Store(None)
-    case = Case("standard", label, 1, CLIENTS, server=server, duration_s=4.0)
-    (track,) = tracks(store, [run_case(case, Context(store))])
+    arm = next(a for a in arms("standard", 1) if a.label == label)
+    bed = KeptAlive(CLIENTS, SETTINGS[label], server=server, warm_s=1.5)
+    extras = {"clients": CLIENTS, "steady": [["standard", 0.0, 4.0]]}
+    (track,) = tracks(
+        store, [run_arm(replace(arm, bed=bed, duration_s=4.0, extras=extras), Context(store), Made(store))]
+    )
     return track
 
 

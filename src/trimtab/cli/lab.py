@@ -1,7 +1,8 @@
 """Repeat the experiments of the papers on a testbed: list and run them, and clean up after a crash.
 
 An experiment starts private servers on loopback, confined in control groups where this machine allows it, and leaves
-nothing behind. 'lab run NAME' runs all its parts; '--part' chooses some. Results go to a folder of their own.
+nothing behind. 'lab run NAME' runs all its parts; '--part' chooses some. A run that is in the store already is not
+made again: what was stopped goes on with the same command. Results go to a folder of their own.
 
 example: trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results sweep
 """
@@ -9,6 +10,7 @@ example: trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results sw
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,14 +18,18 @@ from trimtab import discovery
 from trimtab.cli._plant import writable
 from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
 from trimtab.cli._stop import exit_code, stopping
-from trimtab.core.objective import Objective
+from trimtab.core import Objective
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event
 from trimtab.lab import Context, Lab, chosen
+from trimtab.lab._engine import run_lab, write_lab
+from trimtab.lab._results import STORE, unpacked
 from trimtab.store import Store, default_path
 from trimtab.testbed.reap import clean
 
 ROOM = "trimtab.lab"
+MOST_NUMBERS = 100_000
+"""In a range: more is a slip of the hand."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("clean", help="remove what testbeds of dead processes have left behind", allow_abbrev=False)
     runner = actions.add_parser("run", help="run an experiment", allow_abbrev=False)
     writer = actions.add_parser("write", help="write the results of stored runs", allow_abbrev=False)
-    writer.add_argument("--runs", required=True, help="numbers from 'trimtab runs list', such as 1-27,30")
+    which = writer.add_mutually_exclusive_group(required=True)
+    which.add_argument("--runs", help="numbers from 'trimtab runs list', such as 1-27,30")
+    which.add_argument(
+        "--from", dest="packed", type=Path, metavar="FILE", help=f"all runs of a results folder's {STORE}"
+    )
     runner.add_argument(
         "--part", action="append", default=[], metavar="NAME", help="a part of it; may be repeated (default all)"
     )
-    runner.add_argument("--seeds", default="1,2,3", help="one repeat for each, such as 1-9 (default 1,2,3)")
+    runner.add_argument("--seeds", default="1,2,3", help="one repeat for each, such as 1-16 (default 1,2,3)")
+    runner.add_argument("--fresh", action="store_true", help="make all runs anew, also those that are in the store")
     runner.add_argument("--quiet", action="store_true", help="say which run is under way, not each window")
     runner.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
     for one in (runner, writer):
@@ -70,50 +81,61 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "clean":
         print("\n".join(clean()) or "nothing was left behind")
         return 0
-    if args.action == "write":
-        lab = discovery.load(ROOM, args.experiment).LAB
-        store = Store(args.store or default_path(), create=False)
-        try:
-            lab.write(_numbers("--runs", args.runs), Context(store, args.results, args.report, say=print))
-        finally:
-            store.close()
-        return 0
-    return _run(args)
+    return _write(args) if args.action == "write" else _run(args)
 
 
-def _numbers(option: str, text: str) -> list[int]:
+def _write(args: argparse.Namespace) -> int:
+    """Writes the results of stored runs."""
+    lab: Lab = discovery.load(ROOM, args.experiment).LAB
+    if args.results is None and args.report is None:
+        raise UsageError("nothing to write: name '--results FOLDER' or '--report FILE'")
+    packed = None if args.packed is None else unpacked(args.packed)
+    with packed or contextlib.closing(Store(args.store or default_path(), create=False)) as store:
+        ids = [run.id for run in store.runs()] if args.packed else numbers("--runs", args.runs)
+        write_lab(lab, ids, Context(store, args.results, args.report, say=print))
+    return 0
+
+
+def numbers(option: str, text: str) -> tuple[int, ...]:
     """Whole numbers from a list with ranges.
 
     Raises:
         UsageError: it is not one.
     """
-    numbers: list[int] = []
+    found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
-            raise UsageError(f"{option} {text!r}: write numbers and ranges with commas, such as 1-27,30")
-        numbers += range(int(first), int(last or first) + 1)
-    return numbers
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            raise UsageError(f"{option} {text!r}: write whole numbers and ranges with commas, such as 1-27,30")
+        if int(last or first) - int(first) > MOST_NUMBERS:
+            raise UsageError(f"{option} {text!r}: a range of more than {MOST_NUMBERS} is not allowed")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
 
 
 def _run(args: argparse.Namespace) -> int:
     """Runs an experiment."""
     lab: Lab = discovery.load(ROOM, args.experiment).LAB
-    chosen(lab.parts, tuple(args.part))
-    seeds = tuple(_numbers("--seeds", args.seeds))
+    parts = chosen(lab.parts, args.part) if args.part else ()
+    seeds = numbers("--seeds", args.seeds)
     writable(args.report, "the report")
-    with stopping() as stop:
-        store = Store(args.store or default_path())
-        say = (lambda text: None) if args.json else lambda text: print(text, flush=True)
-        context = Context(store, args.results, args.report, seeds, say, quietly(_teller(args, lab), stop), stop)
+    with stopping() as stop, contextlib.closing(Store(args.store or default_path())) as store:
+        say = (lambda text: None) if args.json else _said
+        context = Context(
+            store, args.results, args.report, seeds, say, quietly(_teller(args, lab), stop), stop, args.fresh
+        )
         try:
-            lab.run(tuple(args.part), context)
-        except TrimtabError:
+            run_lab(lab, parts, context)
+        except TrimtabError as error:
             if not stop:
                 raise
-        finally:
-            store.close()
+            say(str(error))
     return exit_code(stop.reason)
+
+
+def _said(text: str) -> None:
+    if text:
+        print(text, flush=True)
 
 
 def _teller(args: argparse.Namespace, lab: Lab) -> Callable[[Event], None]:

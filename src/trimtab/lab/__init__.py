@@ -1,35 +1,44 @@
-"""One file per paper, and the demonstration: experiments on the testbed, their results as dated folders.
+"""Experiments on the testbed: one paper per file, the demonstration and the battery; results as dated folders.
 
-A module of this room names its experiments in `LAB`, a `Lab`. An experiment runs arms (one controller on one workload
-with one seed) through the same loop and into the same store as `trimtab tune`; its figures are pure functions of
-what was stored.
+A module of this room declares its experiments in `LAB`, a `Lab`: the runs of each part as arms, and the module that
+sums up what they left in the store. One engine (`_engine`) makes the runs, skips those that the store has already,
+and writes the results, which are pure functions of what was stored.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from trimtab.errors import UsageError
+from trimtab.core import Objective, Plant, Role
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event
 from trimtab.observer import Stop
+from trimtab.report.track import Track
+from trimtab.settings import Settings
 from trimtab.store import Store
+
+FIXED = "fixed"
+"""Label of the arms that stay at the best setting: what the methods are compared with."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given.
+    """The surroundings of an experiment.
 
     Args:
-        store: where its runs are written.
-        results: folder for raw data, figures and summary; None to write none.
+        store: where its runs are written, and where those that were made before are.
+        results: folder for figures, summary and the compressed store; None to write none.
         report: file for the HTML report; None to write none.
         seeds: one repeat for each.
         say: told of progress, a line at a time.
         on_event: told of every window, move and note.
-        stop: set from outside to end it after the window under way.
+        stop: set from outside to end it.
+        fresh: makes all runs, also those that the store has.
     """
 
     store: Store
@@ -39,47 +48,180 @@ class Context:
     say: Callable[[str], None] = lambda text: None
     on_event: Callable[[Event], None] = lambda event: None
     stop: Stop = field(default_factory=Stop)
+    fresh: bool = False
+
+    def heed_stop(self) -> None:
+        """Ends what is under way when that was asked for.
+
+        Raises:
+            TrimtabError: it was.
+        """
+        if self.stop:
+            raise TrimtabError(f"stopped by {self.stop.reason}")
 
 
-class Lab(Protocol):
-    """The experiments of one module."""
+@dataclass(frozen=True)
+class World:
+    """A plant at work.
 
+    Args:
+        plant: it, under load and warm.
+        facts: what is recorded of server and machine.
+        watch: called with every event.
+    """
+
+    plant: Plant
+    facts: Mapping[str, str] = field(default_factory=dict)
+    watch: Callable[[], None] = lambda: None
+
+
+class Bed(Protocol):
+    """Server and clients of an arm: a frozen dataclass, whose fields say all that distinguishes it."""
+
+    def open(self, arm: Arm, context: Context) -> AbstractContextManager[World]:
+        """Starts them, waits until they are warm, and ends them in the end.
+
+        Raises:
+            TrimtabError: they could not be set up, or it was stopped from outside.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One run to make: one controller on one bed with one seed.
+
+    Args:
+        group: the part it belongs to.
+        label: what it is in there; repeats share it.
+        seed: source of all randomness, the load's too.
+        bed: server and clients.
+        controller: registered name.
+        duration_s: length of the run, in seconds.
+        window_s: length of a window, in seconds.
+        objective: what counts as the result.
+        options: the controller's.
+        roles: the knobs that it may move; empty for all.
+        guarded: False runs the method as its paper has it, with the knobs' domains as the only guard.
+        paced: False neither waits after a change nor cuts a window short.
+        extras: what the analysis needs to know of it.
+        resolved: completes it from runs that were made before; not part of what it is known by.
+    """
+
+    group: str
+    label: str
+    seed: int
+    bed: Bed
+    controller: str
+    duration_s: float
+    window_s: float = 2.0
+    objective: Objective = field(default_factory=Objective)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
+    guarded: bool = True
+    paced: bool = True
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    resolved: Callable[[Arm, Runs], Arm] | None = field(default=None, repr=False, compare=False)
+
+    def settings(self) -> Settings:
+        """How its run goes."""
+        usual = Settings(self.window_s, self.duration_s, self.objective, seed=self.seed)
+        return usual if self.paced else replace(usual, settle_s=0.0, early=0.0)
+
+    def digest(self) -> str:
+        """The version of this declaration: it changes when anything does that is declared of it."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+
+class Runs(Protocol):
+    """The runs of an experiment that have been made so far."""
+
+    def track(self, group: str, label: str, seed: int) -> Track:
+        """One of them, whole.
+
+        Raises:
+            TrimtabError: it has not been made.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a summary goes, and what it is made from.
+
+    Args:
+        folder: for figures.
+        parts: part to label to repeats, in the order of their runs.
+    """
+
+    folder: Path
+    parts: Mapping[str, Mapping[str, list[Track]]]
+
+    def figure(self, name: str, drawn: str) -> None:
+        """Writes a figure as `name`.svg."""
+        (self.folder / f"{name}.svg").write_text(drawn, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a paper, to be held against stored runs.
+
+    Args:
+        what: the statement.
+        paper: the paper's value, as a text.
+        low: the least value that agrees.
+        high: the greatest.
+        measured: the value here; None where those runs are missing.
+    """
+
+    what: str
+    paper: str
+    low: float
+    high: float
+    measured: Callable[[Page], float | None]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The experiments of one module.
+
+    Args:
+        name: the module's, as a user types it.
+        description: what it shows, in one line.
+        parts: its experiments: name and what each shows, in one line; all are run unless some are named.
+        arms: the runs of a part for one seed, in the order to make them.
+        knobs: what moves in it, to be shown window by window.
+        objective: what it is judged by, to be shown beside that.
+        results: the module with `summary(page)`, lines of Markdown, and `CLAIMS`; empty for none. It is loaded when
+            results are written, because it loads the plotting library.
+        report: makes an HTML page of stored runs; None where there is none.
+        told: what is said of a run once it is made.
+        programs: programs that have to be installed.
+        order: the parts that are run when these are asked for; empty for the usual ones.
+        conditions: refuses a machine on which it cannot be run.
+        remembers: whether runs that the store has are skipped.
+        survives: whether a run that cannot be made is recorded and the next one made.
+        unstored: runs parts in place of the engine, where a seed makes everything anew and nothing is stored.
+    """
+
+    name: str
     description: str
-    """What it shows, in one line."""
     parts: Mapping[str, str]
-    """Its experiments: name and what each shows, in one line; all are run unless some are named."""
-    knobs: tuple[str, ...]
-    """What moves in it, to be shown window by window."""
-    objective: str
-    """What it is judged by, to be shown beside that."""
-
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs experiments.
-
-        Args:
-            parts: names from `parts`, in the order to run them.
-            context: where results go, and how often.
-
-        Raises:
-            UsageError: there is no such part, or the context asks for what the experiment does not write.
-            TrimtabError: the testbed could not be set up, or an experiment broke off.
-        """
-        ...
-
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Writes what `run` writes, from stored runs.
-
-        Args:
-            run_ids: their numbers.
-            context: where they are, and where results go.
-
-        Raises:
-            UsageError: there is no such run, or nowhere to write.
-        """
-        ...
+    arms: Callable[[str, int], Sequence[Arm]]
+    knobs: tuple[str, ...] = ("max_request_workers",)
+    objective: str = "response_time_s"
+    results: str = ""
+    report: Callable[[Store, Sequence[int]], str] | None = None
+    told: Callable[[Track], Sequence[str]] = lambda track: ()
+    programs: tuple[str, ...] = ("apache2",)
+    order: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda wanted: wanted
+    conditions: Callable[[Context], None] = lambda context: None
+    remembers: bool = True
+    survives: bool = False
+    unstored: Callable[[tuple[str, ...], Context], None] | None = None
 
 
-def chosen(known: Mapping[str, str], parts: tuple[str, ...]) -> tuple[str, ...]:
+def chosen(known: Mapping[str, str], parts: Sequence[str]) -> tuple[str, ...]:
     """The parts to run: those named, or all there are.
 
     Args:
@@ -92,4 +234,4 @@ def chosen(known: Mapping[str, str], parts: tuple[str, ...]) -> tuple[str, ...]:
     for part in parts:
         if part not in known:
             raise UsageError(f"unknown part {part!r}: there are {', '.join(known)}")
-    return parts or tuple(known)
+    return tuple(parts) or tuple(known)

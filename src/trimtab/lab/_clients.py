@@ -1,11 +1,14 @@
-"""What clients had of a run: pages, requests given up, and the time that all of them waited together."""
+"""How clients fared in a run: pages, requests given up, and the time that all of them waited together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from trimtab.core import Window
+
+WAITING = "client_outstanding_requests"
 
 
 def total(name: str, windows: Sequence[Window]) -> float:
@@ -14,8 +17,15 @@ def total(name: str, windows: Sequence[Window]) -> float:
 
 
 def waited_s(windows: Sequence[Window]) -> float:
-    """Seconds that all clients together had a request due and no reply yet."""
-    return total("client_outstanding_requests", windows)
+    """Seconds that all clients together had a request due and no reply yet.
+
+    No window covers the time in which a change is made and settles: it counts as the worse of the two around it.
+    """
+    levels = [w.readings.get(WAITING, 0.0) for w in windows]
+    gaps_s = [max(0.0, after.start_s - before.start_s - before.duration_s) for before, after in pairwise(windows)]
+    return total(WAITING, windows) + math.fsum(
+        gap_s * max(pair) for gap_s, pair in zip(gaps_s, pairwise(levels), strict=True)
+    )
 
 
 def page_time_s(windows: Sequence[Window]) -> float | None:

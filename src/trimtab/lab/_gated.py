@@ -12,31 +12,23 @@ from dataclasses import dataclass, field, replace
 
 from trimtab import native
 from trimtab.clock import SystemClock
-from trimtab.core import Controller, Knob, Plant, of_class
-from trimtab.core.objective import Objective
-from trimtab.decision import Oversight
 from trimtab.gate import place as places
 from trimtab.gate import spec as specs
 from trimtab.gate.launch import loadable, preloaded
 from trimtab.gate.pair import Pair
-from trimtab.guard.domain import Domain
-from trimtab.lab import Context
-from trimtab.lab._arm import WARM_S, Arm, aside, stored_loop, through_loop, under_load
-from trimtab.plants._names import PROCESS_BUDGET
+from trimtab.lab import Arm, Context, World
+from trimtab.lab._beds import OnApache, aside, under_load
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
 from trimtab.plants.simulated import Simulated, SimulatedClass, lu2001_server
 from trimtab.sensors import _shared_file
 from trimtab.sensors.server_status import ServerStatus
-from trimtab.settings import Settings
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.workloads._population import Population
 
-_SPARE_S = 20.0
-"""Load after the planned end of a run."""
 SPARE_FACT = "idle processes kept"
-"""What is recorded of a server that lets idle processes go."""
+"""The fact that is recorded of a server that lets idle processes go."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +72,7 @@ class Scene:
         warm_s: load before the first window, in seconds.
         policy: preemptive or non-preemptive.
         facts: what else is recorded.
+        simulated: whether all of it is the simulator's, in virtual time.
     """
 
     apache: ApacheSpec
@@ -90,6 +83,7 @@ class Scene:
     warm_s: float
     policy: str = "non-preemptive"
     facts: Mapping[str, str] = field(default_factory=dict)
+    simulated: bool = False
 
     def spec(self) -> str:
         """The gate's SPEC. It names a port that no rule uses: the testbed chooses its own later."""
@@ -97,6 +91,21 @@ class Scene:
         if self.guarantee:
             lines += [f'guarantee = "{self.guarantee}"', f'period = "{self.period_s * 1000:g}ms"']
         return "\n".join([*lines, *(one.table() for one in self.members)]) + "\n"
+
+    @contextlib.contextmanager
+    def open(self, arm: Arm, context: Context) -> Iterator[World]:
+        """Starts it, and leaves the gate to whoever moves its budgets."""
+        if self.simulated:
+            with contextlib.closing(in_simulator(self, arm.seed)) as simulated:
+                yield World(simulated, self.facts)
+            return
+        with (
+            under_gate(self, context.say) as (bed, gate),
+            aside(self.apache.cpus) as cpu,
+            under_load(gate, bed.port, self.populations, self.warm_s, arm, cpu, context) as plant,
+        ):
+            gate.lease(max(60.0, 10 * self.period_s))
+            yield World(plant, self.facts)
 
 
 @contextlib.contextmanager
@@ -138,64 +147,31 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
         place.release()
 
 
-@contextlib.contextmanager
-def loaded(scene: Scene, duration_s: float, seed: int, say: Callable[[str], None]) -> Iterator[Plant]:
-    """The gate as a plant under the scene's load, once it is warm; the client's side is among its sensors."""
-    with under_gate(scene, say) as (bed, gate), aside(scene.apache.cpus) as cpu:
-        times = (scene.warm_s, scene.warm_s + duration_s + _SPARE_S)
-        with under_load(gate, bed.port, scene.populations, times, seed, cpu) as plant:
-            gate.lease(max(60.0, 10 * scene.period_s))
-            yield plant
-
-
-def run_live(arm: Arm, context: Context) -> int:
-    """Runs an arm in which M of a gate moves, and the server's own limit stays where it was at the start.
+@dataclass(frozen=True)
+class LiveLimit(OnApache):
+    """The same under a gate whose M moves, while the server's own limit stays where it was at the start.
 
     The gate knows how many connections the server holds and not how many processes it has, so the status page is
     asked for the idle ones: they take memory too.
-
-    Raises:
-        TrimtabError: the testbed could not be set up, or it was stopped from outside.
     """
-    spec = arm.spec()
-    scene = Scene(spec, "", (Member("all", None),), arm.clients(), arm.window_s, WARM_S)
-    with under_gate(scene, context.say) as (bed, gate), aside(spec.cpus) as cpu:
-        clock = SystemClock()
-        with contextlib.closing(Apache.attach(clock, bed.pid, bed.status_url)) as apache:
-            facts = {"server": apache.server, "confinement": bed.confinement}
-        if spec.spare_workers is not None:
-            facts[SPARE_FACT] = "{} to {}".format(*spec.spare_workers)
-        status = ServerStatus(bed.status_url.partition("?")[0], clock)
-        times = (scene.warm_s, arm.load_s())
-        with under_load(gate, bed.port, scene.populations, times, arm.seed, cpu, (status,)) as plant:
-            return through_loop(arm, context, plant, facts)
+
+    @contextlib.contextmanager
+    def open(self, arm: Arm, context: Context) -> Iterator[World]:
+        """Starts server and gate."""
+        spec = self.spec()
+        scene = Scene(spec, "", (Member("all", None),), self.clients(), arm.window_s, self.warm_s)
+        with under_gate(scene, context.say) as (bed, gate), aside(spec.cpus) as cpu:
+            clock = SystemClock()
+            with contextlib.closing(Apache.attach(clock, bed.pid, bed.status_url)) as apache:
+                facts = {"workload": self.setup.name, "server": apache.server, "confinement": bed.confinement}
+            if spec.spare_workers is not None:
+                facts[SPARE_FACT] = "{} to {}".format(*spec.spare_workers)
+            status = (ServerStatus(bed.status_url.partition("?")[0], clock),)
+            with under_load(gate, bed.port, self.clients(), self.warm_s, arm, cpu, context, status) as plant:
+                yield World(plant, facts)
 
 
-def run_guarantee(
-    scene: Scene,
-    context: Context,
-    method: tuple[str, Controller],
-    seed: int,
-    duration_s: float,
-    group: str,
-    label: str,
-    simulated: bool = False,
-) -> int:
-    """Runs one controller on a scene and returns the number of its run in the store.
-
-    With `simulated` on the simulator in place of server, gate and clients, in virtual time.
-    """
-    warm = in_simulator(scene, seed) if simulated else loaded(scene, duration_s, seed, context.say)
-    with warm as plant:
-        objective = Objective(of_class("connection_delay_s", scene.members[0].name))
-        settings = Settings(scene.period_s, duration_s, objective, settle_s=0.0, early=0.0, seed=seed)
-        return stored_loop(
-            context, plant, method, budgets(plant), settings, Oversight((Domain(),)), group, label, scene.facts
-        )
-
-
-@contextlib.contextmanager
-def in_simulator(scene: Scene, seed: int) -> Iterator[Plant]:
+def in_simulator(scene: Scene, seed: int) -> Simulated:
     """A scene's server, gate and clients in the simulator, warm."""
     spec = scene.apache
     server = replace(
@@ -205,11 +181,5 @@ def in_simulator(scene: Scene, seed: int) -> Iterator[Plant]:
     )
     classes = [SimulatedClass(one.name, one.budget or None) for one in scene.members]
     plant = Simulated(server, scene.populations, seed, classes)
-    with contextlib.closing(plant):
-        plant.clock.sleep(scene.warm_s)
-        yield plant
-
-
-def budgets(plant: Plant) -> tuple[Knob, ...]:
-    """The budgets of a plant's classes, in order of priority."""
-    return tuple(k for k in plant.knobs() if k.name.startswith(f"{PROCESS_BUDGET}@"))
+    plant.clock.sleep(scene.warm_s)
+    return plant

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab.drawing import Figure
+from trimtab.lab._tables import means
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, seconds, svg
 from trimtab.report.track import Track
 
@@ -14,15 +15,9 @@ Sweep = Mapping[int, Sequence[Track]]
 """MaxRequestWorkers to its repeats."""
 
 
-def mean_over_repeats(repeats: Sequence[Track], metric: str) -> list[float]:
-    """The mean of a metric in each repeat that measured it."""
-    values = [[w.readings[metric] for w in t.windows if metric in w.readings] for t in repeats]
-    return [statistics.fmean(v) for v in values if v]
-
-
 def curve(sweep: Sweep, metric: str) -> tuple[list[int], list[float], list[float]]:
     """Settings, means and standard deviations over repeats of a metric, where it was measured."""
-    found = {m: mean_over_repeats(r, metric) for m, r in sorted(sweep.items())}
+    found = {m: means(r, metric) for m, r in sorted(sweep.items())}
     found = {m: v for m, v in found.items() if v}
     spread = [statistics.stdev(v) if len(v) > 1 else 0.0 for v in found.values()]
     return list(found), [statistics.fmean(v) for v in found.values()], spread

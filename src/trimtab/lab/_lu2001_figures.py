@@ -13,7 +13,7 @@ from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
 from trimtab.report.track import Track
 
 TITLE_CHARACTERS = 96
-"""What fits above all columns together."""
+"""As many fit above all columns together."""
 COLOURS = (BLUE, ORANGE, GREEN)
 _MOST_RATIO = 2.0
 """The axis of a ratio ends at this multiple of the largest reference; what lies above is in the raw data."""

@@ -1,16 +1,29 @@
-"""A dated folder of results: raw data of every run, figures and a summary. It is written once and never edited."""
+"""A dated folder of results: summary, figures, the facts of each run, and the store that all can be made again from.
+
+It is written once and never edited. The store is kept compressed where it is small enough for a repository.
+"""
 
 from __future__ import annotations
 
-import csv
+import contextlib
+import importlib
 import json
-from collections import Counter
-from collections.abc import Sequence
+import lzma
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.metrics import metric
-from trimtab.report.track import Track
+from trimtab.lab import Claim, Lab, Page
+from trimtab.report.track import Track, tracks
+from trimtab.store import Store
+
+STORE = "runs.sqlite.xz"
+MOST_STORED_BYTES = 2 << 20
+"""Of a compressed store in a results folder: what a repository can carry many times."""
+MOST_READ_BYTES = 1 << 30
+"""Of a store once it is decompressed: a file from elsewhere must not fill the disk."""
 
 
 def new_folder(path: Path) -> Path:
@@ -27,75 +40,122 @@ def new_folder(path: Path) -> Path:
     return path
 
 
-FIRST_KNOB = "max_request_workers"
+def write_results(
+    lab: Lab, folder: Path, store: Store, run_ids: Sequence[int], say: Callable[[str], None] = lambda text: None
+) -> None:
+    """Writes summary, figures, the facts of each run and the compressed store.
 
-
-def write_raw(folder: Path, tracks: Sequence[Track]) -> None:
-    """Every window and every move of every run, as CSV, and what is known of each run, as JSON lines.
-
-    Histograms have a file of their own, summed up by run: a column for each bin would hide all others.
+    Args:
+        lab: the experiment.
+        folder: an empty folder.
+        store: where the runs are.
+        run_ids: their numbers.
+        say: told what was left out.
     """
-    _write_histograms(folder, tracks)
-    metrics = sorted({name for t in tracks for w in t.windows for name in w.readings if not _is_bin(name)})
-    knobs = sorted({FIRST_KNOB, *(name for t in tracks for w in t.windows for name in w.configuration)})
-    knobs.sort(key=lambda name: name != FIRST_KNOB)
-    with (folder / "windows.csv").open("w", newline="", encoding="utf-8") as out:
-        rows = csv.writer(out)
-        rows.writerow(["group", "label", "seed", "window", "start_s", "duration_s", *knobs, *metrics])
-        for t in tracks:
-            for w in t.windows:
-                where = [t.run.plan.group, t.label, t.run.plan.settings.seed, w.index]
-                when = [f"{w.start_s:.3f}", f"{w.duration_s:.3f}", *(w.configuration.get(name, "") for name in knobs)]
-                rows.writerow([*where, *when, *(_short(w.readings.get(name)) for name in metrics)])
-    with (folder / "moves.csv").open("w", newline="", encoding="utf-8") as out:
-        rows = csv.writer(out)
-        rows.writerow(["group", "label", "seed", "window", "changes", "state", "took_s", "reason"])
-        for t in tracks:
-            for m in t.changes():
-                what = " ".join(f"{k}={v}" for k, v in m.move.changes.items())
-                where = [t.run.plan.group, t.label, t.run.plan.settings.seed, m.index]
-                rows.writerow([*where, what, m.state.value, _short(m.took_s), m.move.reason])
-    with (folder / "runs.jsonl").open("w", encoding="utf-8") as out:
-        for t in tracks:
-            plan = t.run.plan
-            known = {
-                "group": plan.group,
-                "label": t.label,
-                "controller": plan.controller,
-                "seed": plan.settings.seed,
-                "status": t.run.status.value,
-                "initial": dict(plan.initial),
-                "host": dict(plan.host),
-            }
-            out.write(json.dumps(known) + "\n")
+    found = tracks(store, run_ids)
+    page = Page(folder, by_part(found))
+    module = importlib.import_module(lab.results)
+    lines = [f"# {lab.name}: {lab.description}", "", *_conditions(lab, found), "", *module.summary(page)]
+    lines += _claims(page, getattr(module, "CLAIMS", ()))
+    (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "runs.jsonl").write_text("".join(json.dumps(_known(t)) + "\n" for t in found), encoding="utf-8")
+    compressed = packed(store, run_ids)
+    if len(compressed) <= MOST_STORED_BYTES:
+        (folder / STORE).write_bytes(compressed)
+    else:
+        say(f"{STORE} is left out: {len(compressed) / 2**20:.1f} MiB, allowed are {MOST_STORED_BYTES >> 20}")
 
 
-def _write_histograms(folder: Path, tracks: Sequence[Track]) -> None:
-    """The counts of each run by bin, where there are any."""
-    counted: list[tuple[Track, Counter[str]]] = []
-    for t in tracks:
-        counts: Counter[str] = Counter()
-        for w in t.windows:
-            counts.update({name: value for name, value in w.readings.items() if _is_bin(name)})
-        counted.append((t, counts))
-    if not any(counts for _, counts in counted):
-        return
-    with (folder / "histograms.csv").open("w", newline="", encoding="utf-8") as out:
-        rows = csv.writer(out)
-        rows.writerow(["run", "group", "label", "seed", "workload", "histogram", "bin", "count"])
-        for t, counts in counted:
-            plan = t.run.plan
-            where = [t.run.id, plan.group, t.label, plan.settings.seed, plan.workload]
-            for name in sorted(counts, key=lambda n: (n.partition("@")[0], int(n.partition("@")[2]))):
-                histogram, _, index = name.partition("@")
-                rows.writerow([*where, histogram, index, _short(counts[name])])
+def by_part(found: Sequence[Track]) -> dict[str, dict[str, list[Track]]]:
+    """Part to label to repeats, in the order of the runs."""
+    parts: dict[str, dict[str, list[Track]]] = {}
+    for track in found:
+        parts.setdefault(track.run.plan.group, {}).setdefault(track.label, []).append(track)
+    return parts
 
 
-def _is_bin(name: str) -> bool:
-    """Whether a reading is the count of a histogram's bin."""
-    return metric(name).unit == "intervals"
+def packed(store: Store, run_ids: Sequence[int]) -> bytes:
+    """A store with these runs alone, compressed."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "runs.sqlite"
+        store.execute("VACUUM INTO ?", (str(path),))
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            kept = ",".join(str(int(one)) for one in run_ids)
+            tables = [row[0] for row in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            for table in tables:
+                columns = {row[1] for row in copy.execute(f'PRAGMA table_info("{table}")')}
+                name = "run" if "run" in columns else "id" if table == "runs" else ""
+                if name:
+                    copy.execute(f'DELETE FROM "{table}" WHERE {name} NOT IN ({kept})')
+            copy.execute("VACUUM")
+        return lzma.compress(path.read_bytes())
 
 
-def _short(value: float | None) -> str:
-    """Six significant digits; empty when not measured."""
-    return "" if value is None else f"{value:.6g}"
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[Store]:
+    """The store of a results folder, from its compressed file.
+
+    Raises:
+        UsageError: it is no such file, or too large.
+        StoreError: what is in it is no store.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory) / "runs.sqlite"
+        try:
+            with lzma.open(path) as file:
+                body = file.read(MOST_READ_BYTES + 1)
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise UsageError(f"{path} is no compressed store ({STORE}): {error}") from error
+        if len(body) > MOST_READ_BYTES:
+            raise UsageError(f"{path} holds more than {MOST_READ_BYTES >> 20} MiB")
+        target.touch(mode=0o600)
+        target.write_bytes(body)
+        with contextlib.closing(Store(target)) as store:
+            yield store
+
+
+def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
+    """How to repeat the figures, and the facts that all runs share."""
+    plans = [t.run.plan for t in found]
+    seeds = ",".join(map(str, sorted({p.settings.seed for p in plans if p.group in lab.parts})))
+    parts = " ".join(f"--part {part}" for part in dict.fromkeys(p.group for p in plans) if part in lab.parts)
+    lost = [t for t in found if t.run.status.value != "done"]
+    shared = set.intersection(*(set(p.host.items()) for p in plans)) if plans else set()
+    return [
+        "Repeat with",
+        "",
+        f"    trimtab lab run {lab.name} {parts} --seeds {seeds} --results FOLDER",
+        "",
+        f"- {len(found)} runs, of which {len(lost)} did not come to their end; windows of "
+        + ", ".join(f"{s:g} s" for s in sorted({p.settings.window_s for p in plans})),
+        *(f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(shared)),
+    ]
+
+
+def _claims(page: Page, claims: Sequence[Claim]) -> list[str]:
+    """The paper's statements, or our goals, held against these runs."""
+    rows = [(c, value) for c in claims if (value := c.measured(page)) is not None]
+    if not rows:
+        return []
+    lines = ["## Claims", "", "| claim | said | here | agrees |", "|---|---|---:|---|"]
+    for claim, value in rows:
+        agrees = "yes" if claim.low <= value <= claim.high else "no"
+        lines.append(f"| {claim.what} | {claim.paper} | {value:,.2f} | {agrees} |")
+    return [*lines, ""]
+
+
+def _known(track: Track) -> dict[str, object]:
+    """The line of a run in runs.jsonl."""
+    plan = track.run.plan
+    return {
+        "run": track.run.id,
+        "group": plan.group,
+        "label": track.label,
+        "controller": plan.controller,
+        "seed": plan.settings.seed,
+        "status": track.run.status.value,
+        "detail": track.run.detail,
+        "initial": dict(plan.initial),
+        "host": dict(plan.host),
+        "extras": dict(plan.extras),
+    }

@@ -1,4 +1,4 @@
-"""What sugiki2005's runs came to over their steady stretches, and how the controllers compare with fixed times."""
+"""Throughput and times of sugiki2005's runs over their steady stretches, and the controllers against fixed times."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trimtab.core import Window
-from trimtab.lab._sugiki2005_scenes import AUTO
+from trimtab.lab._tables import mean
+from trimtab.lab.sugiki2005 import AUTO
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.report.track import Track
 
 LEAST_THROUGHPUT, MOST_RESPONSE = 0.95, 1.05
-"""What a controller is to reach of the best fixed time."""
+"""The share that a controller is to reach of the best fixed time."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,15 @@ class Point:
 def steady(track: Track) -> list[tuple[str, tuple[Window, ...]]]:
     """The load and the windows of each steady stretch of a run: those whose middles lie in it."""
     found = []
-    for load, since_s, until_s in track.run.plan.extra("steady", tuple[tuple[str, float, float], ...]) or ():
+    for load, since_s, until_s in track.run.plan.extras["steady"]:
         inside = tuple(w for w in track.windows if since_s <= w.start_s + w.duration_s / 2 < until_s)
-        found.append((load, inside))
+        found.append((str(load), inside))
     return found
 
 
-def mean(windows: Iterable[Window], metric: str) -> float | None:
-    """Mean of a metric over the time that it was measured."""
-    seen = [(w.readings[metric], w.duration_s) for w in windows if metric in w.readings]
-    return sum(v * s for v, s in seen) / sum(s for _, s in seen) if seen else None
+def clients(track: Track) -> int:
+    """How many there were."""
+    return int(track.run.plan.extras["clients"])
 
 
 def points(tracks: Sequence[Track]) -> list[Point]:
@@ -72,7 +72,7 @@ def points(tracks: Sequence[Track]) -> list[Point]:
             found.append(
                 Point(
                     load,
-                    int(track.run.plan.host["clients"]),
+                    clients(track),
                     track.label,
                     track.run.plan.settings.seed,
                     rate_hz,
@@ -90,7 +90,7 @@ Table = Mapping[int, Mapping[str, list[Point]]]
 """Clients to label to repeats."""
 
 
-def table(found: Iterable[Point], load: str) -> Table:
+def table_of(found: Iterable[Point], load: str) -> Table:
     """The points of one load, in order of clients."""
     rows: dict[int, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for one in sorted(found, key=lambda p: p.clients):

@@ -8,20 +8,21 @@ On the real testbed where this machine allows its limits; else the same loop on 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from trimtab import own
-from trimtab.core import Window
-from trimtab.errors import UsageError
-from trimtab.files import write_whole
-from trimtab.lab import Context, chosen
-from trimtab.lab._arm import WARM_S, Arm, run_arm, through_loop
+from trimtab.core import Objective, Window
+from trimtab.lab import Arm, Context, Lab, World, chosen
+from trimtab.lab._beds import WARM_S, OnApache
 from trimtab.lab._clients import in_all, page_time_s, time_text
 from trimtab.plants.apache import HABITS
 from trimtab.plants.simulated import Simulated
+from trimtab.report.track import Track
+from trimtab.store import Store
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.content import dynamic_url
 from trimtab.testbed.setups import Setup, server_cpus
@@ -67,70 +68,57 @@ HOUR = Setup(
 TITLE = "Debian's own Apache through a rush: left alone, and with trimtab"
 PARTS = {"demo": "Debian's own pool through a rush, and the same with trimtab, in turn"}
 APACHE = ("apache2", "httpd")
+METHODS = {"left alone": "static", "trim": "trim"}
 
 
 @dataclass(frozen=True)
-class Demo:
-    """The demonstration."""
+class OnSimulated:
+    """The simulated plant in virtual time, where the real testbed cannot show the effect."""
 
-    description: str = "trimtab's main job: Debian's own Apache through a rush, left alone and tuned (5 minutes)"
-    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
-    knobs: tuple[str, ...] = ("max_request_workers", "keep_alive_timeout_ms")
-    objective: str = HABITS.minimize
+    @contextlib.contextmanager
+    def open(self, arm: Arm, context: Context) -> Iterator[World]:
+        """Starts it, and waits until it is at work."""
+        with contextlib.closing(Simulated(seed=arm.seed)) as plant:
+            plant.clock.sleep(SIMULATED_WARM_S)
+            yield World(plant)
 
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs both halves and writes the report."""
-        chosen(PARTS, parts)
-        if context.results is not None:
-            raise UsageError("demo writes no results folder: '--report FILE' has its figures")
-        arms = (("left alone", "static"), ("trim", "trim"))
-        duration_s = NORMAL_S + RUSH_S + AFTER_S
-        why = _unreal()
-        if why:
-            context.say(f"SIMULATED, because {why}: the same loop on the simulated plant, in virtual time")
-        else:
-            context.say("a private Apache (prefork, PHP) on loopback, one CPU, memory limit, WAGON sessions")
-            context.say("Debian's own pool and keep-alive time, 256 MiB: a normal stretch, a rush, and after it")
-        ids = []
-        for seed in context.seeds:
-            for label, controller in arms:
-                context.say(f"{label}, seed {seed}: {duration_s:g} s in windows of {WINDOW_S:g} s")
-                arm = Arm(
-                    "demo",
-                    label,
-                    HOUR,
-                    controller,
-                    seed,
-                    duration_s,
-                    WINDOW_S,
-                    roles=HABITS.roles,
-                    metric=HABITS.minimize,
-                )
-                ids.append(_run_simulated(arm, context) if why else run_arm(arm, context))
-        for run_id in ids:
-            for line in summary(context.store.run(run_id).plan.label, context.store.windows(run_id)):
-                context.say(line)
-        if context.report is not None:
-            self.write(ids, context)
 
-    def title(self, run_ids: Sequence[int], context: Context) -> str:
-        """What the page is about, with what clients had of each run."""
-        runs = [context.store.run(run_id) for run_id in run_ids]
-        said = [summary(run.plan.label, context.store.windows(run.id))[0] for run in runs]
-        return f"{TITLE}. For its clients: {'; '.join(said)}"
+def arms(part: str, seed: int) -> list[Arm]:
+    """Both halves for one seed."""
+    chosen(PARTS, (part,))
+    bed = OnSimulated() if _unreal() else OnApache(HOUR)
+    duration_s, objective = NORMAL_S + RUSH_S + AFTER_S, Objective(HABITS.minimize)
+    return [
+        Arm(part, label, seed, bed, controller, duration_s, WINDOW_S, objective, roles=HABITS.roles)
+        for label, controller in METHODS.items()
+    ]
 
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Writes the report of stored runs."""
-        from trimtab.report.page import render  # loads the plotting library, which a run does not need
 
-        if context.report is None:
-            raise UsageError("demo writes a report: name it with '--report FILE'")
-        write_whole(context.report, render(context.store, run_ids, self.title(run_ids, context)))
-        context.say(f"report: {context.report}")
+def introduced(context: Context) -> None:
+    """Says what will be run."""
+    if why := _unreal():
+        context.say(f"SIMULATED, because {why}: the same loop on the simulated plant, in virtual time")
+        return
+    context.say("a private Apache (prefork, PHP) on loopback, one CPU, memory limit, WAGON sessions")
+    context.say("Debian's own pool and keep-alive time, 256 MiB: a normal stretch, a rush, and after it")
+
+
+def told(track: Track) -> tuple[str, str]:
+    """Two lines on how clients fared in a run."""
+    return summary(track.label, track.windows)
+
+
+def report(store: Store, run_ids: Sequence[int]) -> str:
+    """The HTML page, with what clients had of each run in its title."""
+    from trimtab.report.page import render  # loads the plotting library, which a run does not need
+
+    runs = [store.run(run_id) for run_id in run_ids]
+    said = [summary(run.plan.label, store.windows(run.id))[0] for run in runs]
+    return render(store, run_ids, f"{TITLE}. For its clients: {'; '.join(said)}")
 
 
 def summary(label: str, windows: Sequence[Window]) -> tuple[str, str]:
-    """What clients had of a run, in two lines: in all, and in each part of the hour.
+    """Two lines on how clients fared in a run: in all, and in each part of the hour.
 
     Args:
         label: what the run is.
@@ -152,14 +140,16 @@ def _unreal() -> str:
     return ""
 
 
-def _run_simulated(arm: Arm, context: Context) -> int:
-    """The same arm on the simulated plant."""
-    plant = Simulated(seed=arm.seed)
-    try:
-        plant.clock.sleep(SIMULATED_WARM_S)
-        return through_loop(arm, context, plant, {})
-    finally:
-        plant.close()
-
-
-LAB = Demo()
+LAB = Lab(
+    "demo",
+    "trimtab's main job: Debian's own Apache through a rush, left alone and tuned (5 minutes)",
+    PARTS,
+    arms,
+    knobs=("max_request_workers", "keep_alive_timeout_ms"),
+    objective=HABITS.minimize,
+    report=report,
+    told=told,
+    programs=(),
+    conditions=introduced,
+    remembers=False,
+)

@@ -1,105 +1,121 @@
-"""Whether trimtab leaves a server worse than it found it: Debian's own pool at four loads, alone, tuned, and fixed.
+"""The battery on real servers: whether trimtab ever leaves one worse than it found it, on draws that nobody chose.
 
-The server is liu2003's dynamic set-up with Debian's pool (StartServers 5, 5 to 10 spare, MaxRequestWorkers 150) in
-place of one that starts all 150. What counts is what clients had, all trying included: the time that all of them
-waited together.
+A seed draws a server, its application and its clients (`_scenario`). Each draw is left alone (twice, to know the
+noise), tuned as `trimtab tune` does by default, and held at four fixed settings; on half of the draws the peers run
+too. What counts is what clients waited in sum, all trying and those who gave up included. Seeds up to 99 are for
+development; what judges is drawn above 100, run once, and shown whole.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
 
-from trimtab.errors import UsageError
-from trimtab.lab import Context, chosen
-from trimtab.lab._arm import Arm, run_arm
-from trimtab.lab._clients import in_all, page_time_s, time_text, total, waited_s
-from trimtab.lab._results import new_folder, write_raw
+from trimtab import discovery
+from trimtab.core import Objective
+from trimtab.errors import TrimtabError, UsageError
+from trimtab.lab import Arm, Context, Lab, Runs, chosen
+from trimtab.lab._applications import require_installed
+from trimtab.lab._clients import in_all
+from trimtab.lab._drawn import Drawn, fixed_workers, hurried
+from trimtab.lab._scenario import draw
+from trimtab.lab._tables import mean
 from trimtab.plants.apache import HABITS
-from trimtab.report.track import tracks
-from trimtab.testbed.setups import DYNAMIC, Setup
+from trimtab.report.track import Track
 
-DURATION_S = 90.0
+PART = "draws"
+PARTS = {PART: "each seed's draw: left alone twice, trim, four fixed settings, and on half of the draws the peers"}
+DURATION_S = 48.0
+"""Of a run: seven of them, with what starting the servers takes, are some six minutes."""
 WINDOW_S = 2.0
-FIXED = 36
-"""As many workers as fit into the memory: the best fixed setting of the audit."""
-PARTS = {
-    "usual": "the demo's load of liu2003: nothing is wrong with Debian's pool",
-    "busy": "1.4 times that load",
-    "rush": "2 times that load: Debian's pool grows until it swaps",
-    "light": "a fifth of that load",
-}
-RATES = {"usual": 1.0, "busy": 1.4, "rush": 2.0, "light": 0.2}
-ARMS = (("left alone", "static", None), ("trim", "trim", None), (f"{FIXED} fixed", "static", FIXED))
+COST_S = 6.0
+ALONE, AGAIN, TRIM, ONE = "left alone", "left alone again", "trim", "one client"
+PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder-mead", "fuzzy", "saturation")
+"""Controllers that are compared with, as far as they are registered."""
 
 
-def setup_of(part: str) -> Setup:
-    """Debian's pool under a part's load."""
-    spec = replace(DYNAMIC.spec, start_servers=5, spare_workers=(5, 10))
-    workload = replace(DYNAMIC.workload, rate_scale=DYNAMIC.workload.rate_scale * RATES[part])
-    return replace(DYNAMIC, name=part, spec=spec, workload=workload)
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """The runs of a draw; those that are compared stand beside one another.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    chosen(PARTS, (part,))
+    bed = Drawn(hurried(seed))
+    found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.habits.controller)]
+    for workers in fixed_workers(bed.scenario):
+        found.append(_arm(f"{workers} fixed", replace(bed, workers=workers), "static"))
+    if with_peers(seed):
+        found += [_arm(name, bed, name) for name in PEERS if name in discovery.names("trimtab.controllers")]
+    cost = replace(_arm(ONE, replace(bed, alone=True), "static"), duration_s=COST_S, resolved=None)
+    return [cost, *found, _arm(AGAIN, bed, "static")]
 
 
-@dataclass(frozen=True)
-class Harm:
-    """The comparison."""
-
-    description: str = "never worse than left alone: Debian's own pool at four loads, left alone, tuned and fixed"
-    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
-    knobs: tuple[str, ...] = ("max_request_workers", "keep_alive_timeout_ms")
-    objective: str = HABITS.minimize
-
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs the arms of each part in turn, seed by seed.
-
-        Raises:
-            UsageError: there is no such part, this user may not limit memory, or a report is asked for.
-        """
-        wanted = chosen(PARTS, parts)
-        self._refuse_report(context)
-        if os.geteuid() != 0:
-            raise UsageError("only root can limit the memory of a private Apache")
-        folder = None if context.results is None else new_folder(context.results)
-        ids = []
-        for seed in context.seeds:
-            for part in wanted:
-                for label, controller, start in ARMS:
-                    context.say(f"{part}: {label}, seed {seed}, {DURATION_S:g} s")
-                    arm = Arm(part, label, setup_of(part), controller, seed, DURATION_S, WINDOW_S, start)
-                    ids.append(run_arm(replace(arm, roles=HABITS.roles, metric=HABITS.minimize), context))
-                    context.say("  " + in_all(label, context.store.windows(ids[-1])))
-        if folder is not None:
-            self.write(ids, replace(context, results=folder))
-
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Writes raw data and the table into the results folder."""
-        self._refuse_report(context)
-        if context.results is None:
-            raise UsageError("harm writes into a folder: name it with '--results FOLDER'")
-        found = tracks(context.store, run_ids)
-        write_raw(context.results, found)
-        rows = [
-            "| load | seed | run | pages | requests given up | all clients waited | mean page time | to left alone |",
-            "|---|---:|---|---:|---:|---:|---:|---:|",
-        ]
-        alone: dict[tuple[str, int], float] = {}
-        for track in found:
-            plan, windows = track.run.plan, track.windows
-            key = (plan.group, plan.settings.seed)
-            waited = waited_s(windows)
-            ratio = waited / alone.setdefault(key, waited) if alone.get(key, waited) else float("nan")
-            pages, errors = (total(name, windows) for name in ("client_page_rate_hz", "client_error_rate_hz"))
-            page = time_text(page_time_s(windows))
-            counts = f"{pages:.0f} | {errors:.0f} | {waited:.1f} s"
-            rows.append(f"| {key[0]} | {key[1]} | {track.label} | {counts} | {page} | {ratio:.2f} |")
-        text = f"# harm: {self.description}\n\n" + "\n".join(rows) + "\n"
-        (context.results / "summary.md").write_text(text, encoding="utf-8")
-        context.say(f"results: {context.results}")
-
-    def _refuse_report(self, context: Context) -> None:
-        if context.report is not None:
-            raise UsageError("harm writes no report: '--results FOLDER' has its table")
+def with_peers(seed: int) -> bool:
+    """Whether the peers run on this draw: on half of them."""
+    return Random(f"peers/{seed}").random() < 0.5
 
 
-LAB = Harm()
+def _arm(label: str, bed: Drawn, controller: str) -> Arm:
+    """One run, at the rate that the cost of a request gives."""
+    return Arm(
+        PART,
+        label,
+        bed.scenario.seed,
+        bed,
+        controller,
+        DURATION_S,
+        WINDOW_S,
+        Objective(bed.habits.minimize),
+        roles=bed.habits.roles,
+        guarded=controller != "static",
+        resolved=_at_its_rate,
+    )
+
+
+def _at_its_rate(arm: Arm, runs: Runs) -> Arm:
+    """The arm with the CPU time of a request as one client had it: what it asks for is a share of what can be served.
+
+    Raises:
+        TrimtabError: that client's run told nothing.
+    """
+    bed = arm.bed
+    assert isinstance(bed, Drawn)
+    windows = runs.track(PART, ONE, arm.seed).windows[1:]
+    rate_hz, cpu_ratio = (mean(windows, name) for name in ("client_request_rate_hz", "cpu_ratio"))
+    if not rate_hz or not cpu_ratio:
+        raise TrimtabError(f"seed {arm.seed}: the cost of a request of {bed.scenario.application} is not known")
+    return replace(arm, bed=replace(bed, request_s=cpu_ratio / rate_hz))
+
+
+def told(track: Track) -> Sequence[str]:
+    """A line on how clients fared in a run."""
+    return [] if track.label == ONE or not track.windows else [f"  {in_all(track.label, track.windows)}"]
+
+
+def possible(context: Context) -> None:
+    """Refuses where memory cannot be limited, or an application that a seed draws is missing.
+
+    Raises:
+        UsageError: it cannot be run here.
+    """
+    if os.geteuid() != 0:
+        raise UsageError("only root can limit the memory of a private server")
+    for seed in context.seeds:
+        require_installed(draw(seed).application)
+
+
+LAB = Lab(
+    "harm",
+    "never worse than left alone: servers and clients drawn at random by seed, left alone, tuned and fixed",
+    PARTS,
+    arms,
+    knobs=("max_request_workers", "keep_alive_timeout_ms"),
+    objective=HABITS.minimize,
+    results="trimtab.lab._harm_results",
+    told=told,
+    conditions=possible,
+    survives=True,
+)

@@ -9,16 +9,12 @@ was stored; a part that was not run is not in them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
-from trimtab import own
-from trimtab.errors import UsageError
-from trimtab.lab import Context, chosen
-from trimtab.lab._arm import FIXED, WARM_S, Arm, run_arm
-from trimtab.lab._gated import run_live
-from trimtab.lab._results import new_folder
+from trimtab.lab import FIXED, Arm, Lab, chosen
+from trimtab.lab._beds import WARM_S, OnApache
+from trimtab.lab._gated import LiveLimit
 from trimtab.testbed import setups
 from trimtab.testbed.setups import Setup
 
@@ -43,6 +39,8 @@ LIVE_SPARE = (5, 10)
 gate only stops giving them work, and a server that kept its whole pool would hold their memory for good."""
 SWITCH_AT_S = 34.0
 SWITCH_S = 100.0
+SWITCHED_S = SWITCH_AT_S - WARM_S
+"""When the workload changes, on the run's clock."""
 GUARDED = " with guards"
 """Ends the label of a paper's method that runs with the guards of `trimtab tune`, as users get it."""
 METHODS = {
@@ -57,60 +55,26 @@ METHODS = {
 runs among them, next to trim."""
 
 
-@dataclass(frozen=True)
-class Liu2003:
-    """The experiments of liu2003."""
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """The runs of a part for one seed.
 
-    description: str = "Online Response Time Optimization of Apache Web Server, on the real testbed"
-    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
-    knobs: tuple[str, ...] = ("max_request_workers",)
-    objective: str = "response_time_s"
-
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs the parts, every repeat of every arm; then writes raw data, figures and summary."""
-        arms = [arm for part in chosen(PARTS, parts) for arm in self.arms(part, context.seeds)]
-        if context.report is not None:
-            raise UsageError("liu2003 writes no report: '--results FOLDER' has its figures and summary")
-        if not own.program("apache2"):
-            raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
-        folder: Path | None = new_folder(context.results) if context.results is not None else None
-        ids: list[int] = []
-        try:
-            for number, arm in enumerate(arms, 1):
-                at = f" from {arm.start}" if arm.start is not None else ""
-                context.say(
-                    f"[{number}/{len(arms)}] {arm.group}: {arm.label}{at}, seed {arm.seed}, {arm.duration_s:g} s"
-                )
-                ids.append(run_live(arm, context) if arm.live else run_arm(arm, context))
-        finally:
-            if ids and folder is not None:
-                self.write(ids, context)
-
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Writes raw data, figures and summary of stored runs into the results folder."""
-        from trimtab.lab._liu2003_summary import write  # loads the plotting library, which no run needs
-
-        if context.results is None:
-            raise UsageError("liu2003 writes into a folder: name it with '--results FOLDER'")
-        write(new_folder(context.results), context.store, run_ids, SWITCH_AT_S - WARM_S)
-        context.say(f"results: {context.results}")
-
-    def arms(self, part: str, seeds: tuple[int, ...]) -> list[Arm]:
-        """The runs of a part; repeats are interleaved, so that a slow drift of the machine meets all alike.
-
-        Raises:
-            UsageError: there is no such part.
-        """
-        chosen(PARTS, (part,))
-        kind, _, name = part.partition("-")
-        if kind == "sweep":
-            return _sweep(part, setups.setup(name), seeds)
-        if kind == "switch":
-            return [arm for seed in seeds for arm in _switch(part, seed)]
-        if kind == "live":
-            return [_live(part, m, setups.setup(name), seed) for seed in seeds for m in METHODS[part]]
-        times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)
-        return [_arm(part, m, setups.setup(name), seed, times) for seed in seeds for m in METHODS[part]]
+    Raises:
+        UsageError: there is no such part.
+    """
+    chosen(PARTS, (part,))
+    kind, _, name = part.partition("-")
+    if kind == "switch":
+        return _switch(part, seed)
+    setup = setups.setup(name)
+    if kind == "sweep":
+        beds = [OnApache(setup, start=m) for m in setup.sweep]
+        return [Arm(part, str(bed.start), seed, bed, "static", SWEEP_S, guarded=False) for bed in beds]
+    if kind == "live":
+        pooled = replace(setup, spec=replace(setup.spec, spare_workers=LIVE_SPARE))
+        found = [_arm(part, m, pooled, seed, (LIVE_S, COMPARE_WINDOW_S)) for m in METHODS[part]]
+        return [replace(arm, bed=LiveLimit(**vars(arm.bed))) for arm in found]
+    times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)
+    return [_arm(part, m, setup, seed, times) for m in METHODS[part]]
 
 
 def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, float]) -> Arm:
@@ -124,35 +88,22 @@ def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, flo
         times: (length of the run, length of a window), in seconds.
     """
     if label == FIXED:
-        return Arm(part, label, setup, "static", seed, *times, start=setup.reference, guarded=False)
+        return Arm(part, label, seed, OnApache(setup, start=setup.reference), "static", *times, guarded=False)
     method = label.removesuffix(GUARDED)
-    return Arm(part, label, setup, method, seed, *times, guarded=method == "trim" or method != label)
-
-
-def _live(part: str, label: str, setup: Setup, seed: int) -> Arm:
-    """One arm in which M of a gate moves, before a server that lets idle processes go."""
-    pooled = replace(setup, spec=replace(setup.spec, spare_workers=LIVE_SPARE))
-    return replace(_arm(part, label, pooled, seed, (LIVE_S, COMPARE_WINDOW_S)), live=True)
+    return Arm(part, label, seed, OnApache(setup), method, *times, guarded=method == "trim" or method != label)
 
 
 def _switch(part: str, seed: int) -> list[Arm]:
     """trim through the change, then the best setting for what it changes to, on that workload alone."""
-    populations = setups.switch(SWITCH_AT_S)
-    moving = [
-        Arm(part, m, setups.DYNAMIC, m, seed, SWITCH_S, guarded=m == "trim", populations=populations)
-        for m in METHODS[part]
-        if m != FIXED
-    ]
+    bed = OnApache(setups.DYNAMIC, populations=setups.switch(SWITCH_AT_S))
+    moving = [Arm(part, m, seed, bed, m, SWITCH_S) for m in METHODS[part] if m != FIXED]
     return [*moving, _arm(part, FIXED, setups.STATIC, seed, (COMPARE_S, COMPARE_WINDOW_S))]
 
 
-def _sweep(part: str, setup: Setup, seeds: tuple[int, ...]) -> list[Arm]:
-    """Every setting of a sweep for every seed."""
-    return [
-        Arm(part, str(m), setup, "static", seed, SWEEP_S, start=m, guarded=False)
-        for seed in seeds
-        for m in setup.sweep
-    ]
-
-
-LAB = Liu2003()
+LAB = Lab(
+    "liu2003",
+    "Online Response Time Optimization of Apache Web Server, on the real testbed",
+    PARTS,
+    arms,
+    results="trimtab.lab._liu2003_results",
+)

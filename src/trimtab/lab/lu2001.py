@@ -3,35 +3,26 @@
 An unmodified Apache prefork with 128 workers runs under the gate; SURGE users of two or three classes come from
 source addresses of their own. Time runs faster than in the paper by `SCALE`: sampling period, keep-alive time, OFF
 times and the times of the load step are divided by it, the figures are not. Every run with a closed loop uses the
-model that the part `identify` finds first, in the same call, and the controllers that are designed from it.
+models that the part `identify` found, which goes before it, and the controllers that are designed from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from trimtab import own
-from trimtab.controllers.log_relative_delay import LogRelativeDelay
-from trimtab.controllers.relative_delay import RelativeDelay
-from trimtab.controllers.self_tuning import SelfTuning
-from trimtab.controllers.static import Static
-from trimtab.core import Controller, of_class
-from trimtab.errors import UsageError
+from trimtab.core import Role, of_class
 from trimtab.identification.signals import Kind
-from trimtab.lab import Context, chosen
+from trimtab.lab import Arm, Lab, Runs, chosen
 from trimtab.lab import _lu2001_scenes as scenes
-from trimtab.lab._gated import Scene, run_guarantee
-from trimtab.lab._lu2001_designs import OBJECTIVE, SETTLE_S, Designs, identified
-from trimtab.lab._results import new_folder
+from trimtab.lab._gated import Scene
+from trimtab.lab._lu2001_designs import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
 from trimtab.plants._names import PROCESS_BUDGET
-from trimtab.report.track import tracks
 from trimtab.testbed.lu2001 import STEP_S
 
 PARTS = {
-    "identify": "white noise on the budgets, the models and their order (Fig. 5, 6); goes before all that follow",
+    MODELS: "white noise on the budgets, the models and their order (Fig. 5, 6); goes before all that follow",
     "relative": "two classes at 1:3 through a load step: closed loops and an open one (Fig. 7)",
     "three": "three classes at 1:2:4 (Fig. 8)",
     "absolute": "class 0 at its delay through the load step: closed and open loop (Fig. 9)",
@@ -41,171 +32,180 @@ PARTS = {
     "delay": "connection delay and response time against the number of users, one class (Fig. 4)",
     "unscaled": "the relative guarantee once more in the paper's own time (Fig. 7; half an hour for each seed)",
 }
-USUAL = tuple(part for part in PARTS if part != "unscaled")
 RUN_S = 1800.0
 USERS = (100, 200, 300, 400)
+LATE = (10.0 / scenes.SCALE, 30.0 / scenes.SCALE)
+"""The delays that both classes are promised, in the lab's time."""
+TOLD = tuple(f"{value * 1000:g}ms" for value in LATE)
+CLOSED = "closed loop"
+
+Gains = Callable[[Designs], Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Lu2001:
-    """The experiments of lu2001."""
-
-    description: str = "Delay guarantees for classes of clients (Lu et al. 2001), on the real testbed"
-    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
-    knobs: tuple[str, ...] = ("max_request_workers",)
-    objective: str = "response_time_s"
-
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs the parts for every seed; then writes raw data, figures and summary."""
-        wanted = chosen(PARTS, parts) if parts else USUAL
-        if context.report is not None:
-            raise UsageError("lu2001 writes no report: '--results FOLDER' has its figures and summary")
-        if not own.program("apache2"):
-            raise UsageError("no apache2 on this machine: install what packages.txt lists (make setup, as root)")
-        folder: Path | None = new_folder(context.results) if context.results is not None else None
-        ids: list[int] = []
-        designs: Designs | None = None
-        try:
-            if set(wanted) - {"delay"}:
-                designs = identified(context)
-                ids += designs.runs
-            for part in (p for p in wanted if p in _RUNNERS):
-                for seed in context.seeds:
-                    assert designs is not None
-                    ids += _RUNNERS[part](context, designs, seed)
-            if "delay" in wanted:
-                ids += _delays(context)
-        finally:
-            if ids and folder is not None:
-                self._write(folder, context, ids, designs)
-
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Writes raw data, figures and summary of stored runs into the results folder."""
-        if context.results is None:
-            raise UsageError("lu2001 writes into a folder: name it with '--results FOLDER'")
-        self._write(new_folder(context.results), context, run_ids, None)
-
-    def _write(self, folder: Path, context: Context, ids: Sequence[int], designs: Designs | None) -> None:
-        from trimtab.lab._lu2001_summary import write  # loads the plotting library, which no run needs
-
-        write(folder, context.store, ids, None if designs is None else designs.found)
-        context.say(f"results: {folder}")
+def order(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The usual parts where none is named, and the models before whatever needs them."""
+    wanted = wanted or tuple(part for part in PARTS if part != "unscaled")
+    needed = (MODELS,) if set(wanted) - {"delay"} else ()
+    return tuple(dict.fromkeys((*needed, *wanted)))
 
 
-def _delays(context: Context) -> list[int]:
-    """Fig. 4: one class with all the workers, more and more users."""
-    ids = []
-    for users in USERS:
-        for seed in context.seeds:
-            scene = scenes.single(users)
-            context.say(f"delay: {users} users, seed {seed}")
-            method = ("static", Static(OBJECTIVE))
-            ids.append(run_guarantee(scene, context, method, seed, 600.0 / scenes.SCALE, "delay", f"{users} users"))
-    return ids
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """The runs of a part for one seed.
 
-
-def _relative(context: Context, designs: Designs, seed: int) -> list[int]:
-    """Fig. 7: the closed loop in logarithms, the paper's with a design of ours, one with preemption, an open loop.
-
-    The open loop is held at the mean budgets that the first had settled at before the step.
+    Raises:
+        UsageError: there is no such part.
     """
-    scene, method = designs.closed("relative")
-    first = _step(context, scene, method, seed, "relative", "closed loop")
-    design = designs.controllers[Kind.RELATIVE]
-    paper = RelativeDelay(OBJECTIVE, desired=(1.0, 3.0), gain=design.gain, zero=design.zero)
-    straight = designs.told(scenes.stepped("relative", "1", "3"), Kind.RELATIVE)
-    second = _step(context, straight, ("relative-delay", paper), seed, "relative", "closed loop as in the paper")
-    taking = replace(scene, policy="preemptive")
-    third = _step(context, taking, method, seed, "relative", "closed loop, preemptive")
-    return [first, second, third, _open(context, scene, first, seed, "relative")]
+    chosen(PARTS, (part,))
+    if part == MODELS:
+        scene, duration_s = scenes.identification(), IDENTIFY_S / scenes.SCALE
+        named = zip(("identify", "validate"), MODEL_SEEDS, strict=True)
+        return [_arm(part, label, at, scene, "excitation", duration_s, {"warm": 2}) for label, at in named]
+    if part == "delay":
+        beds = {f"{users} users": scenes.single(users) for users in USERS}
+        return [_arm(part, label, seed, bed, "static", 600.0 / scenes.SCALE) for label, bed in beds.items()]
+    if part == "simulated":
+        found = [_closed(name, f"{CLOSED}, simulated", seed) for name in ("relative", "three", "absolute", "hybrid")]
+        return [replace(arm, bed=replace(_scene(arm), simulated=True)) for arm in found]
+    if part == "unscaled":
+        scene = scenes.stepped("relative", "1", "3", scale=1.0)
+        return [_loop(part, CLOSED, seed, scene, Kind.LOGARITHMIC, "log-relative-delay", (1.0, 3.0))]
+    if part == "renewed":
+        return _renewed(part, seed)
+    closed = _closed(part, CLOSED, seed)
+    if part == "relative":
+        scene = _scene(closed)
+        paper = _loop(part, f"{CLOSED} as in the paper", seed, scene, Kind.RELATIVE, "relative-delay", (1.0, 3.0))
+        taking = replace(closed, label=f"{CLOSED}, preemptive", bed=replace(scene, policy="preemptive"))
+        return [closed, paper, taking, _open(closed)]
+    return [closed, _open(closed)] if part == "absolute" else [closed]
 
 
-def _absolute(context: Context, designs: Designs, seed: int) -> list[int]:
-    """Fig. 9: both classes at the delays that the paper asks for, in the lab's time."""
-    scene, method = designs.closed("absolute")
-    first = _step(context, scene, method, seed, "absolute", "closed loop")
-    return [first, _open(context, scene, first, seed, "absolute")]
+def _closed(part: str, label: str, seed: int) -> Arm:
+    """The loop of a part, closed by the controller that is designed for it.
 
-
-def _three(context: Context, designs: Designs, seed: int) -> list[int]:
-    """Fig. 8: three classes of 100 users."""
-    return [_step(context, *designs.closed("three"), seed, "three", "closed loop")]
-
-
-def _hybrid(context: Context, designs: Designs, seed: int) -> list[int]:
-    """A rising overload: relative while class 0 is in time, absolute when it is late."""
-    return [_step(context, *designs.closed("hybrid"), seed, "hybrid", "closed loop")]
-
-
-def _simulated(context: Context, designs: Designs, seed: int) -> list[int]:
-    """The closed loops once more on the simulator, with the gains that the real server's models gave."""
-    ids, duration_s = [], (RUN_S - scenes.WARM_S) / scenes.SCALE
-    for part in ("relative", "three", "absolute", "hybrid"):
-        scene, method = designs.closed(part)
-        ids.append(run_guarantee(scene, context, method, seed, duration_s, part, "closed loop, simulated", True))
-    return ids
-
-
-def _renewed(context: Context, designs: Designs, seed: int) -> list[int]:
-    """The users turn to pages that hold a worker four times as long: fixed gains and self-tuning, on both models."""
-    desired, ids = (1.0, 3.0), []
-    for kind, name, fixed in (
-        (Kind.LOGARITHMIC, "log-relative-delay", LogRelativeDelay),
-        (Kind.RELATIVE, "relative-delay", RelativeDelay),
-    ):
-        design, model = designs.controllers[kind], designs.found[kind].model
-        scene = designs.told(scenes.renewed("1", "3"), kind)
-        gains: dict[str, Any] = {"desired": desired, "gain": design.gain, "zero": design.zero}
-        tuning = SelfTuning(
-            OBJECTIVE,
-            **gains,
-            guarantee=kind,
-            model=",".join(map(repr, model.theta)),
-            period_s=scene.period_s,
-            settling_s=SETTLE_S / scenes.SCALE,
-        )
-        ids.append(_step(context, scene, (name, fixed(OBJECTIVE, **gains)), seed, "renewed", f"{kind}, fixed gains"))
-        ids.append(_step(context, scene, ("self-tuning", tuning), seed, "renewed", f"{kind}, self-tuning"))
-    return ids
-
-
-def _unscaled(context: Context, designs: Designs, seed: int) -> list[int]:
-    """Fig. 7 in the paper's own time; gains hold for a server and a number of samples, not for their length."""
-    scene = designs.told(scenes.stepped("relative", "1", "3", scale=1.0), Kind.LOGARITHMIC)
-    context.say(f"unscaled: seed {seed}, {RUN_S - scenes.WARM_S:g} s")
-    method, duration_s = designs.relative((1.0, 3.0)), RUN_S - scenes.WARM_S
-    return [run_guarantee(scene, context, method, seed, duration_s, "unscaled", "closed loop")]
-
-
-def _step(context: Context, scene: Scene, method: tuple[str, Controller], seed: int, group: str, label: str) -> int:
-    """One run from the moment the paper switches its controller on to the end of its figure."""
-    duration_s = (RUN_S - scenes.WARM_S) / scenes.SCALE
-    context.say(f"{group}: {label}, seed {seed}, {duration_s:g} s")
-    return run_guarantee(scene, context, method, seed, duration_s, group, label)
-
-
-def _open(context: Context, scene: Scene, closed: int, seed: int, group: str) -> int:
-    """The open loop: held at the mean budgets that the closed one had settled at before the step."""
-    (track,) = tracks(context.store, [closed])
-    step_s = (STEP_S - scenes.WARM_S) / scenes.SCALE
-    settled = [w for w in track.windows if step_s / 2 <= w.start_s < step_s - w.duration_s]
-    means = {
-        name: sum(w.configuration[of_class(PROCESS_BUDGET, name)] for w in settled) / max(1, len(settled))
-        for name in scenes.NAMES[:2]
-    }
-    budgets = {name: max(1, round(value)) for name, value in means.items()}
-    return _step(
-        context, scenes.with_budgets(scene, budgets), ("static", Static(OBJECTIVE)), seed, group, "open loop"
+    Args:
+        part: relative, three, absolute or hybrid.
+        label: what the run is.
+        seed: source of its randomness.
+    """
+    if part == "relative":
+        scene = scenes.stepped(part, "1", "3")
+        return _loop(part, label, seed, scene, Kind.LOGARITHMIC, "log-relative-delay", (1.0, 3.0))
+    if part == "three":
+        return _loop(part, label, seed, scenes.three(), Kind.LOGARITHMIC, "log-relative-delay", (1.0, 2.0, 4.0))
+    if part == "absolute":
+        return _loop(part, label, seed, scenes.stepped(part, *TOLD), Kind.ABSOLUTE, "absolute-delay", LATE)
+    return _loop(
+        part,
+        label,
+        seed,
+        scenes.rising(*TOLD),
+        Kind.LOGARITHMIC,
+        "hybrid-delay",
+        LATE,
+        lambda found: scenes.hybrid_options(found.controllers[Kind.LOGARITHMIC], found.controllers[Kind.ABSOLUTE]),
     )
 
 
-_RUNNERS = {
-    "relative": _relative,
-    "three": _three,
-    "absolute": _absolute,
-    "hybrid": _hybrid,
-    "renewed": _renewed,
-    "simulated": _simulated,
-    "unscaled": _unscaled,
-}
-LAB = Lu2001()
+def _renewed(part: str, seed: int) -> list[Arm]:
+    """The users turn to pages that hold a worker four times as long: fixed gains and self-tuning, on both models."""
+    found, scene, desired = [], scenes.renewed("1", "3"), (1.0, 3.0)
+    for kind, name in ((Kind.LOGARITHMIC, "log-relative-delay"), (Kind.RELATIVE, "relative-delay")):
+
+        def tuned(known: Designs, kind: Kind = kind) -> Mapping[str, Any]:
+            model = ",".join(map(repr, known.found[kind].model.theta))
+            timing = {"period_s": scene.period_s, "settling_s": SETTLE_S / scenes.SCALE}
+            return {**known.gains(kind), "guarantee": kind, "model": model, **timing}
+
+        found.append(_loop(part, f"{kind}, fixed gains", seed, scene, kind, name, desired))
+        found.append(_loop(part, f"{kind}, self-tuning", seed, scene, kind, "self-tuning", desired, tuned))
+    return found
+
+
+def _loop(
+    part: str,
+    label: str,
+    seed: int,
+    scene: Scene,
+    kind: Kind,
+    controller: str,
+    desired: tuple[float, ...],
+    gains: Gains | None = None,
+) -> Arm:
+    """A closed loop from the moment the paper switches its controller on to the end of its figure.
+
+    Args:
+        part: the experiment.
+        label: what the run is.
+        seed: source of its randomness.
+        scene: server and clients.
+        kind: the model that the controller is designed from.
+        controller: its registered name.
+        desired: what it guarantees.
+        gains: its other options; None for those of a linear controller.
+    """
+
+    def resolved(arm: Arm, runs: Runs) -> Arm:
+        known = designs(runs)
+        told = replace(_scene(arm), facts={**_scene(arm).facts, **known.facts(kind)})
+        return replace(arm, bed=told, options={**arm.options, **(gains(known) if gains else known.gains(kind))})
+
+    duration_s = (RUN_S - scenes.WARM_S) * scene.period_s / scenes.PERIOD_S
+    return replace(_arm(part, label, seed, scene, controller, duration_s, {"desired": desired}), resolved=resolved)
+
+
+def _open(closed: Arm) -> Arm:
+    """The open loop: held at the mean budgets that the closed one had settled at before the step."""
+
+    def resolved(arm: Arm, runs: Runs) -> Arm:
+        step_s = (STEP_S - scenes.WARM_S) / scenes.SCALE
+        windows = runs.track(closed.group, closed.label, closed.seed).windows
+        settled = [w for w in windows if step_s / 2 <= w.start_s < step_s - w.duration_s]
+        knobs = {name: of_class(PROCESS_BUDGET, name) for name in scenes.NAMES[:2]}
+        sums = {name: sum(w.configuration[knob] for w in settled) for name, knob in knobs.items()}
+        budgets = {name: max(1, round(value / max(1, len(settled)))) for name, value in sums.items()}
+        return replace(arm, bed=scenes.with_budgets(_scene(arm), budgets))
+
+    arm = _arm(closed.group, "open loop", closed.seed, _scene(closed), "static", closed.duration_s)
+    return replace(arm, resolved=resolved)
+
+
+def _arm(
+    part: str,
+    label: str,
+    seed: int,
+    scene: Scene,
+    controller: str,
+    duration_s: float,
+    options: Mapping[str, Any] | None = None,
+) -> Arm:
+    """A run on a scene, in its sampling periods, with no guard but the domains of the budgets."""
+    return Arm(
+        part,
+        label,
+        seed,
+        scene,
+        controller,
+        duration_s,
+        scene.period_s,
+        OBJECTIVE,
+        options or {},
+        (Role.PROCESS_BUDGET,),
+        guarded=False,
+        paced=False,
+    )
+
+
+def _scene(arm: Arm) -> Scene:
+    assert isinstance(arm.bed, Scene)
+    return arm.bed
+
+
+LAB = Lab(
+    "lu2001",
+    "Delay guarantees for classes of clients (Lu et al. 2001), on the real testbed",
+    PARTS,
+    arms,
+    results="trimtab.lab._lu2001_results",
+    order=order,
+)

@@ -69,16 +69,19 @@ CGI_PATH = "/cgi-bin/service.cgi"
 DYNAMIC_PATH = "/dynamic.php"
 
 
-def dynamic_url(cpu_us: int, memory_kb: int, wait_us: int = 0) -> str:
+def dynamic_url(cpu_us: int, memory_kb: int, wait_us: int = 0, lock_percent: int = 0, cold_kb: int = 0) -> str:
     """The dynamic page that uses this much.
 
     Args:
         cpu_us: CPU time in microseconds, beside what filling the memory takes.
         memory_kb: memory written to, in KiB; it stays resident in the worker after the request.
         wait_us: time that it waits with its memory held, as for a database, in microseconds.
+        lock_percent: share of both under a lock that one worker holds at a time.
+        cold_kb: memory that a worker takes with its first page and touches no more, in KiB; needs PHP's ffi.enable.
     """
-    waits = f"&wait_us={wait_us}" if wait_us else ""
-    return f"{DYNAMIC_PATH}?cpu_us={cpu_us}&memory_kb={memory_kb}{waits}"
+    more = {"wait_us": wait_us, "lock_percent": lock_percent, "cold_kb": cold_kb}
+    rest = "".join(f"&{name}={value}" for name, value in more.items() if value)
+    return f"{DYNAMIC_PATH}?cpu_us={cpu_us}&memory_kb={memory_kb}{rest}"
 
 
 def cgi_url(service_ms: int, size_bytes: int = 100) -> str:

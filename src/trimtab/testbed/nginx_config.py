@@ -90,6 +90,9 @@ def _passed(fastcgi: str) -> str:
         "REQUEST_METHOD": "$request_method",
         "REQUEST_URI": "$request_uri",
         "SERVER_PROTOCOL": "$server_protocol",
+        "SERVER_NAME": "$server_name",
+        "SERVER_PORT": "$server_port",
+        "REMOTE_ADDR": "$remote_addr",
     }
     return " ".join(
         [*(f"fastcgi_param {name} {value};" for name, value in given.items()), f"fastcgi_pass {fastcgi};"]

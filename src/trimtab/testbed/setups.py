@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.content import WEBSTONE, dynamic_url
@@ -51,13 +50,6 @@ def server_cpus() -> tuple[int, ...] | None:
     """The CPU for the server, or None when there is only one for all."""
     cpus = sorted(os.sched_getaffinity(0))
     return (cpus[0],) if len(cpus) > 1 else None
-
-
-def generator_prefix() -> tuple[str, ...]:
-    """What to put before the load generator's command: off the server's CPU, and for root before its neighbours."""
-    cpus = sorted(os.sched_getaffinity(0))
-    pinned = (own.program("taskset") or "taskset", "-c", ",".join(map(str, cpus[1:]))) if len(cpus) > 1 else ()
-    return (*pinned, "nice", "-n", "-10") if os.geteuid() == 0 else pinned
 
 
 SPEC = ApacheSpec(

@@ -10,13 +10,17 @@ from tests.unit.cli.conftest import Trimtab
 from trimtab.lab.liu2003 import PARTS
 
 BAD = [
-    (["run", "nosuch"], "unknown lab 'nosuch': there are battery, demo, harm, liu2003"),
+    (["run", "nosuch"], "unknown lab 'nosuch': there are demo, harm, liu2003"),
     (["run", "liu2003", "--part", "nosuch"], "unknown part 'nosuch': there are sweep-dynamic, "),
     (["run", "demo", "--part", "switch"], "unknown part 'switch': there are demo"),
-    (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write numbers and ranges with commas"),
-    (["run", "liu2003", "--seeds", ""], "--seeds '': write numbers and ranges with commas"),
-    (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write numbers and ranges with commas"),
+    (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write whole numbers and ranges with commas"),
+    (["run", "liu2003", "--seeds", ""], "--seeds '': write whole numbers and ranges with commas"),
+    (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write whole numbers and ranges with commas"),
     (["run", "demo", "--report", "/nowhere/at/all.html"], "the report /nowhere/at/all.html cannot be written"),
+    (["run", "liu2003", "--seeds", "1-999999999"], "a range of more than 100000 is not allowed"),
+    (["write", "liu2003", "--runs", "1"], "nothing to write: name '--results FOLDER' or '--report FILE'"),
+    (["write", "liu2003", "--from", "/nowhere.xz", "--results", "/nowhere/x"], "/nowhere.xz is no compressed store"),
+    (["write", "liu2003"], "one of the arguments --runs --from is required"),
     (["run"], "the following arguments are required: NAME"),
     ([], "the following arguments are required: ACTION"),
 ]

@@ -1,4 +1,4 @@
-"""What clients had of a run."""
+"""How clients fared in a run."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def test_the_mean_time_of_a_page_is_over_pages_not_over_windows() -> None:
 def test_the_time_waited_is_that_of_all_clients_together() -> None:
     assert waited_s([BUSY, SLOW]) == 6.0
     assert in_all("alone", [BUSY, SLOW]) == "alone: 22 pages, 8 requests given up, clients waited 6 s together"
+
+
+def test_while_a_change_is_made_clients_wait_as_in_the_worse_of_the_windows_around_it() -> None:
+    late = window(7.0, client_outstanding_requests=10.0)
+    assert waited_s([BUSY, late]) == 2 * 3.0 + 5 * 10.0 + 2 * 10.0
+    assert waited_s([late, window(12.0, client_outstanding_requests=1.0)]) == 20.0 + 3 * 10.0 + 2 * 1.0
 
 
 def test_the_demonstration_tells_its_three_parts_apart() -> None:

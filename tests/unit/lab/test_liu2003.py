@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,29 +11,33 @@ import pytest
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
-from trimtab.lab import Context
-from trimtab.lab._arm import FIXED
-from trimtab.lab._liu2003_summary import write
+from trimtab.lab import FIXED, Arm
+from trimtab.lab._beds import OnApache
+from trimtab.lab._gated import LiveLimit
+from trimtab.lab._results import STORE, write_results
 from trimtab.lab.liu2003 import GUARDED, LAB, LIVE_SPARE, METHODS, PARTS, SWITCH_AT_S
 from trimtab.store import Store
 from trimtab.testbed import setups
 
-SEEDS = (4, 5, 6)
+
+def bed(arm: Arm) -> OnApache:
+    assert isinstance(arm.bed, OnApache)
+    return arm.bed
 
 
 @pytest.mark.parametrize("part", [p for p in PARTS if p.startswith("sweep-")])
-def test_a_sweep_tries_every_setting_once_for_each_seed(part: str) -> None:
-    arms = LAB.arms(part, SEEDS)
+def test_a_sweep_tries_every_setting_once(part: str) -> None:
+    arms = LAB.arms(part, 4)
     setup = setups.setup(part.removeprefix("sweep-"))
-    assert [(a.seed, a.start) for a in arms] == [(seed, m) for seed in SEEDS for m in setup.sweep]
-    assert all(a.label == str(a.start) and a.controller == "static" and not a.guarded for a in arms)
-    assert {a.setup for a in arms} == {setup}
+    assert [(a.seed, bed(a).start) for a in arms] == [(4, m) for m in setup.sweep]
+    assert all(a.label == str(bed(a).start) and a.controller == "static" and not a.guarded for a in arms)
+    assert {bed(a).setup for a in arms} == {setup}
 
 
 @pytest.mark.parametrize("part", list(METHODS))
 def test_methods_alternate_within_each_seed(part: str) -> None:
-    arms = LAB.arms(part, SEEDS)
-    assert [(a.seed, a.label) for a in arms] == [(seed, m) for seed in SEEDS for m in METHODS[part]]
+    arms = LAB.arms(part, 4)
+    assert [(a.seed, a.label) for a in arms] == [(4, m) for m in METHODS[part]]
     assert all(a.group == part for a in arms)
     assert all(a.controller == ("static" if a.label == FIXED else a.label.removesuffix(GUARDED)) for a in arms)
 
@@ -41,46 +46,45 @@ def test_methods_alternate_within_each_seed(part: str) -> None:
 def test_only_trim_and_what_is_called_so_have_guards_and_all_methods_start_from_the_shipped_default(
     part: str,
 ) -> None:
-    arms = LAB.arms(part, SEEDS)
+    arms = LAB.arms(part, 4)
     assert {a.label for a in arms if a.guarded} == {m for m in METHODS[part] if m == "trim" or m.endswith(GUARDED)}
-    assert all(a.start == (a.setup.reference if a.label == FIXED else None) for a in arms)
-    assert all(a.setup.spec.max_request_workers == 150 for a in arms)
+    assert all(bed(a).start == (bed(a).setup.reference if a.label == FIXED else None) for a in arms)
+    assert all(bed(a).setup.spec.max_request_workers == 150 for a in arms)
     if part != "switch":
         assert len({(a.duration_s, a.window_s) for a in arms}) == 1, "all for the same time"
 
 
 def test_only_the_switch_changes_its_clients() -> None:
-    assert not any(a.populations for p in PARTS if p != "switch" for a in LAB.arms(p, SEEDS))
-    arms = [a for a in LAB.arms("switch", SEEDS) if a.label != FIXED]
-    assert {a.populations for a in arms} == {setups.switch(SWITCH_AT_S)}
+    assert not any(bed(a).populations for p in PARTS if p != "switch" for a in LAB.arms(p, 4))
+    arms = [a for a in LAB.arms("switch", 4) if a.label != FIXED]
+    assert {bed(a).populations for a in arms} == {setups.switch(SWITCH_AT_S)}
     assert all(a.duration_s > SWITCH_AT_S + 24 for a in arms), "twelve windows and more after it"
 
 
 def test_only_where_m_moves_live_is_there_a_gate_and_a_server_that_lets_idle_processes_go() -> None:
-    arms = [arm for part in PARTS for arm in LAB.arms(part, SEEDS)]
-    live = [a for a in arms if a.live]
+    arms = [arm for part in PARTS for arm in LAB.arms(part, 4)]
+    live = [a for a in arms if isinstance(a.bed, LiveLimit)]
     assert {a.group for a in live} == {"live-dynamic"}
-    assert {a.setup.workload for a in live} == {setups.DYNAMIC.workload}
-    assert {a.setup.spec.spare_workers for a in live} == {LIVE_SPARE}
-    assert {a.setup.spec.spare_workers for a in arms if not a.live} == {None}
+    assert {bed(a).setup.workload for a in live} == {setups.DYNAMIC.workload}
+    assert {bed(a).setup.spec.spare_workers for a in live} == {LIVE_SPARE}
+    assert {bed(a).setup.spec.spare_workers for a in arms if a not in live} == {None}
     # One process leaves in a second, and as many have to as the default is beyond the best.
-    assert all(a.duration_s > 150 - a.setup.reference for a in live)
+    assert all(a.duration_s > 150 - bed(a).setup.reference for a in live)
+
+
+def test_the_server_starts_with_the_shipped_limit_unless_the_bed_says_another() -> None:
+    assert OnApache(setups.DYNAMIC).spec() == setups.DYNAMIC.spec
+    assert OnApache(setups.DYNAMIC, start=32).spec() == replace(setups.DYNAMIC.spec, max_request_workers=32)
+
+
+def test_clients_are_those_of_the_set_up_unless_the_bed_has_its_own() -> None:
+    assert OnApache(setups.DYNAMIC).clients() == setups.DYNAMIC.workload.populations()
+    assert OnApache(setups.DYNAMIC, populations=setups.switch(1.0)).clients() == setups.switch(1.0)
 
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown part 'sweep': there are sweep-dynamic"):
-        LAB.arms("sweep", SEEDS)
-
-
-def test_nothing_is_made_before_the_parts_are_known(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown part"):
-        LAB.run(("switch", "nosuch"), Context(Store(None), results=tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_report_that_it_does_not_write_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="writes no report"):
-        LAB.run(("switch",), Context(Store(None), report=tmp_path / "x.html"))
+        LAB.arms("sweep", 4)
 
 
 # The summary.
@@ -122,7 +126,7 @@ def method(store: Store, label: str, group: str, late_s: float, seed: int, after
 
 
 def summary(folder: Path, store: Store, ids: list[int]) -> list[str]:
-    write(folder, store, ids, switch_at_s=46.0)
+    write_results(LAB, folder, store, ids)
     for picture in folder.glob("*.svg"):
         ElementTree.parse(picture)
     return (folder / "summary.md").read_text(encoding="utf-8").splitlines()
@@ -140,7 +144,7 @@ def test_the_sweeps_best_worst_and_default_are_named(tmp_path: Path) -> None:
     assert cells[:9] == ["16", "100 ms", "10 ms", "25 ms", "18.8 ms", "4", "50%", "110%", "500 ms"]
     assert cells[9] != "-", "the model's forecast"
     assert {p.name for p in tmp_path.glob("*.svg")} == {f"fig{n}-dynamic.svg" for n in (4, 6, 10)}
-    assert (tmp_path / "windows.csv").exists()
+    assert (tmp_path / STORE).exists()
 
 
 @pytest.mark.parametrize(
@@ -223,11 +227,11 @@ def test_what_a_live_change_takes_stands_beside_a_reload_and_when_the_memory_was
 
 
 def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Path) -> None:
-    """The workload changes at 46 s, with window 23; trim sets 16 after window 30, and is there from 31 on."""
+    """The workload changes at 30 s, with window 15; trim sets 16 after window 22, and is there from 23 on."""
     store = Store(None)
     ids = swept(store, "static")
-    ids += [method(store, "trim", "switch", 0.055, seed, after=30) for seed in (1, 2)]
-    ids += [method(store, "fuzzy", "switch", 0.2, seed, after=30) for seed in (1, 2)]
+    ids += [method(store, "trim", "switch", 0.055, seed, after=22) for seed in (1, 2)]
+    ids += [method(store, "fuzzy", "switch", 0.2, seed, after=22) for seed in (1, 2)]
     lines = summary(tmp_path, store, ids)
     assert "| trim | 8, 8 | 150, 150 | 16, 16 |" in lines
     assert "| fuzzy | never, never | 150, 150 | 16, 16 |" in lines
@@ -236,5 +240,5 @@ def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Pat
 def test_the_summary_says_how_to_repeat_it(tmp_path: Path) -> None:
     store = Store(None)
     text = "\n".join(summary(tmp_path, store, swept(store, "dynamic")))
-    assert "trimtab lab run liu2003 --seeds 1,2,3 --results FOLDER" in text
+    assert "trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results FOLDER" in text
     assert "- kernel: Linux 6.1" in text

@@ -8,7 +8,7 @@ import pytest
 
 from tests._stored_runs import always, track_of, whole
 from trimtab.lab._gated import SPARE_FACT
-from trimtab.lab._live_summary import live, within_memory
+from trimtab.lab._liu2003_results import live, within_memory
 from trimtab.store import Store
 
 

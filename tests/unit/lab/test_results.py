@@ -1,15 +1,19 @@
+"""Folders of results: written once, and made again from what they keep."""
+
 from __future__ import annotations
 
-import csv
 import json
+import lzma
 from pathlib import Path
 
 import pytest
 
-from tests._stored_runs import track_of
+from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
-from trimtab.errors import UsageError
-from trimtab.lab._results import new_folder, write_raw
+from trimtab.errors import StoreError, UsageError
+from trimtab.lab import _results
+from trimtab.lab._results import STORE, new_folder, unpacked, write_results
+from trimtab.lab.liu2003 import LAB
 from trimtab.store import Store
 
 
@@ -31,45 +35,66 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         new_folder(tmp_path / "file")
 
 
-def test_what_was_stored_can_be_read_back(tmp_path: Path) -> None:
-    store = Store(None)
+def two_runs(store: Store) -> list[int]:
     moves = [(1, 40, MoveState.APPLIED), (2, 30, MoveState.REFUSED)]
-    reason = 'memory, "full"\nand more'
-    first = track_of(
-        store,
-        "trim",
-        lambda i, m: {"response_time_s": 0.1 + i / 3, **({"cpu_ratio": 0.25} if i else {})},
-        windows=4,
-        moves=moves,
-        group="switch",
-        seed=7,
-        reason=reason,
-    )
-    second = track_of(store, "fuzzy", lambda i, m: {"busy_workers": 3.0}, windows=1, group="switch", seed=8)
-    write_raw(tmp_path, [first, second])
+    at = always({"response_time_s": 0.1})
+    first = write_run(store, "8", at, windows=4, moves=moves, group="sweep-dynamic", seed=7, start=8)
+    write_run(store, "left out", at, windows=3, group="other", seed=7)
+    return [first, write_run(store, "16", at, windows=1, group="sweep-dynamic", seed=8, start=16)]
 
-    with (tmp_path / "windows.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [(r["label"], r["seed"], r["window"], r["max_request_workers"]) for r in rows] == [
-        ("trim", "7", "0", "150"),
-        ("trim", "7", "1", "150"),
-        ("trim", "7", "2", "40"),
-        ("trim", "7", "3", "40"),
-        ("fuzzy", "8", "0", "150"),
-    ]
-    assert [float(r["response_time_s"]) for r in rows[:4]] == pytest.approx([0.1 + i / 3 for i in range(4)], rel=1e-5)
-    assert [r["cpu_ratio"] for r in rows] == ["", "0.25", "0.25", "0.25", ""], "what was not measured is empty, not 0"
-    assert (rows[2]["start_s"], rows[2]["duration_s"]) == ("4.000", "2.000")
 
-    with (tmp_path / "moves.csv").open(newline="", encoding="utf-8") as file:
-        changed = list(csv.DictReader(file))
-    assert [(r["changes"], r["state"], r["took_s"], r["reason"]) for r in changed] == [
-        ("max_request_workers=40", "applied", "0.25", reason),
-        ("max_request_workers=30", "refused", "", reason),
-    ]
-    runs = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert [(r["group"], r["label"], r["seed"], r["status"]) for r in runs] == [
-        ("switch", "trim", 7, "done"),
-        ("switch", "fuzzy", 8, "done"),
-    ]
+def test_the_same_results_can_be_written_from_what_is_kept(tmp_path: Path) -> None:
+    """Figures, tables and decisions: the compressed store has these runs whole, and no others."""
+    store = Store(tmp_path / "runs.sqlite")
+    ids = two_runs(store)
+    write_results(LAB, new_folder(tmp_path / "first"), store, ids)
+    with unpacked(tmp_path / "first" / STORE) as copy:
+        assert [run.id for run in copy.runs()] == ids
+        for run_id in ids:
+            assert copy.windows(run_id) == store.windows(run_id)
+            assert copy.moves(run_id) == store.moves(run_id)
+        write_results(LAB, new_folder(tmp_path / "second"), copy, ids)
+    for name in ("summary.md", "runs.jsonl", "fig4-dynamic.svg"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    store.close()
+
+
+def test_what_is_too_large_for_a_repository_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_results, "MOST_STORED_BYTES", 100)
+    store, said = Store(None), list[str]()
+    write_results(LAB, new_folder(tmp_path / "a"), store, two_runs(store), said.append)
+    assert not (tmp_path / "a" / STORE).exists()
+    assert "is left out" in said[0]
+
+
+def test_a_file_that_is_no_compressed_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / STORE
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(UsageError, match="is no compressed store"), unpacked(path):
+        pass
+    path.write_bytes(lzma.compress(b"x" * 1000))
+    with pytest.raises(StoreError), unpacked(path):
+        pass
+    monkeypatch.setattr(_results, "MOST_READ_BYTES", 999)
+    with pytest.raises(UsageError, match="holds more than"), unpacked(path):
+        pass
+
+
+def test_what_is_known_of_each_run_is_kept_beside_the_figures(tmp_path: Path) -> None:
+    store = Store(None)
+    write_results(LAB, new_folder(tmp_path / "a"), store, two_runs(store))
+    runs = [json.loads(line) for line in (tmp_path / "a" / "runs.jsonl").read_text().splitlines()]
+    assert [(r["label"], r["seed"], r["status"]) for r in runs] == [("8", 7, "done"), ("16", 8, "done")]
     assert runs[0]["host"]["kernel"] == "Linux 6.1"
+
+
+def test_a_claim_is_held_against_the_runs_that_are_there(tmp_path: Path) -> None:
+    store = Store(None)
+    times = {8: 1.0, 16: 0.1, 150: 3.0}
+    ids = [write_run(store, str(m), always(whole(t)), group="sweep-dynamic", start=m) for m, t in times.items()]
+    write_results(LAB, new_folder(tmp_path / "a"), store, ids)
+    lines = (tmp_path / "a" / "summary.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith(("| dynamic: ", "| static: "))]
+    assert [row.rsplit("|", 3)[1:3] for row in rows] == [[" 30.00 ", " yes "], [" 30.00 ", " yes "]]

@@ -1,0 +1,246 @@
+"""The page of the battery: every draw with its verdict, also those that failed, and what they come to together."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.drawing import Figure
+from trimtab.events import Status
+from trimtab.lab import Claim, Page
+from trimtab.lab._clients import waited_s
+from trimtab.lab._drawn import front, hurried
+from trimtab.lab._scenario import MIB, Scenario
+from trimtab.lab._tables import table
+from trimtab.lab.harm import AGAIN, ALONE, ONE, PART, TRIM
+from trimtab.report.figures import BLUE, GREY, INK, svg
+from trimtab.report.track import Track
+
+NOISE = 1.1
+"""Two runs that differ by less are not told apart; more where leaving alone twice differed by more."""
+GAIN = 1.3
+"""From here on the best fixed setting counts as better than leaving alone: there was something to gain."""
+CLOSE = 1.15
+"""How far trim may be from the best fixed setting in the second half, where there was."""
+FIXED = " fixed"
+UNTOUCHED = "left alone"
+"""The verdict where trim changed nothing: what it differs by is noise."""
+VERDICTS = (UNTOUCHED, "better", "not told apart", "worse", "failed")
+COLOURS = {TRIM: BLUE}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a draw.
+
+    Args:
+        seed: the draw.
+        costs_s: seconds that clients waited in sum, by run.
+        later_s: the same in the second half of the run.
+        failures: runs that could not be made or did not come to their end, and why.
+        changes: what trim changed in all.
+    """
+
+    seed: int
+    costs_s: Mapping[str, float]
+    later_s: Mapping[str, float]
+    failures: Mapping[str, str]
+    changes: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is what a verdict needs."""
+        return {ALONE, AGAIN, TRIM} <= self.costs_s.keys() and bool(self.fixed)
+
+    @property
+    def fixed(self) -> list[str]:
+        """The fixed settings that were run."""
+        return [label for label in self.costs_s if label.endswith(FIXED)]
+
+    @property
+    def best(self) -> str:
+        """The fixed setting under which clients waited least in the second half, leaving alone included."""
+        return min([ALONE, *self.fixed], key=self.later_s.__getitem__)
+
+    @property
+    def alone_s(self) -> float:
+        """The cost of leaving alone: the mean of both runs, of a hundredth of a second at least."""
+        return max(0.01, statistics.fmean((self.costs_s[ALONE], self.costs_s[AGAIN])))
+
+    @property
+    def noise(self) -> float:
+        """The difference of two runs that were left alone, as a ratio; `NOISE` at least."""
+        pair = sorted(max(0.01, self.costs_s[label]) for label in (ALONE, AGAIN))
+        return max(NOISE, pair[1] / pair[0])
+
+    def ratio(self, label: str) -> float:
+        """The cost of a run, over that of leaving alone."""
+        return max(0.01, self.costs_s[label]) / self.alone_s
+
+    @property
+    def gap(self) -> float:
+        """The cost of leaving alone in the second half, over the best fixed setting."""
+        alone_s = statistics.fmean((self.later_s[ALONE], self.later_s[AGAIN]))
+        return max(0.01, alone_s) / max(0.01, self.later_s[self.best])
+
+    @property
+    def missed(self) -> float:
+        """The cost of trim in the second half, over the best fixed setting."""
+        return max(0.01, self.later_s[TRIM]) / max(0.01, self.later_s[self.best])
+
+    @property
+    def verdict(self) -> str:
+        """Whether trim left the server worse than it found it."""
+        if not self.complete:
+            return "failed"
+        if not self.changes:
+            return UNTOUCHED
+        if self.ratio(TRIM) > self.noise:
+            return "worse"
+        return "better" if self.ratio(TRIM) < 1 / self.noise else "not told apart"
+
+
+def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
+    """The results of all draws, by seed."""
+    runs = [(t.run.plan.settings.seed, label, t) for label, repeats in labels.items() for t in repeats]
+    found = []
+    for seed in sorted({seed for seed, _, _ in runs}):
+        mine = {label: t for s, label, t in runs if s == seed}
+        done = {label: t for label, t in mine.items() if t.run.status is Status.DONE}
+        judged = {label: t for label, t in done.items() if t.windows and label != ONE}
+        later = {label: t.windows[len(t.windows) // 2 :] for label, t in judged.items()}
+        failures = {label: t.run.detail or t.run.status for label, t in mine.items() if label not in done}
+        found.append(
+            Outcome(
+                seed,
+                {label: waited_s(t.windows) for label, t in judged.items()},
+                {label: waited_s(windows) for label, windows in later.items()},
+                failures,
+                len(mine[TRIM].applied()) if TRIM in mine else 0,
+            )
+        )
+    return found
+
+
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; draws its figure."""
+    found = outcomes(page.parts.get(PART, {}))
+    judged = [one for one in found if one.complete]
+    if judged:
+        page.figure("ratios", ratios(judged))
+    return [*_together(found, judged), *_draws(found), *_runs(found), *_failures(found)]
+
+
+def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
+    """Verdicts counted, and each method over all draws."""
+    verdicts = [one.verdict for one in found]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
+    lines = [
+        f"Draws: {len(found)}; {counts}. What clients waited in sum, over leaving alone (the mean of two runs); told "
+        f"apart from {NOISE} on, or from what the two runs differed by. Where trim changed nothing the server was "
+        "left alone, and its ratio is noise; it counts in the tables all the same.",
+        "",
+    ]
+    methods = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
+    rows = []
+    for label in (m for m in methods if m not in (ALONE, AGAIN)):
+        shares = [one.ratio(label) for one in judged if label in one.costs_s]
+        mean = math.exp(statistics.fmean(map(math.log, shares)))
+        rows.append((label, str(len(shares)), *(f"{v:.2f}" for v in (mean, statistics.median(shares), max(shares)))))
+    titles = ("method", ">draws", ">geometric mean", ">median", ">worst")
+    return [*lines, *(table(titles, rows) if rows else [])]
+
+
+def _draws(found: Sequence[Outcome]) -> list[str]:
+    """A line for each draw."""
+    rows = []
+    for one in found:
+        cells = ["-"] * 5
+        if one.complete:
+            pair = f"{one.costs_s[ALONE]:.1f} s, {one.costs_s[AGAIN]:.1f} s"
+            cells = [pair, f"{one.costs_s[TRIM]:.1f} s", f"{one.ratio(TRIM):.2f}", one.best, f"{one.missed:.2f}"]
+        rows.append((str(one.seed), said(hurried(one.seed)), *cells, one.verdict))
+    titles = (">seed", "draw", ">left alone, twice", ">trim", ">ratio", "best", ">trim / best, 2nd half", "verdict")
+    return ["## Every draw", "", *table(titles, rows)]
+
+
+def _runs(found: Sequence[Outcome]) -> list[str]:
+    """The cost of every run."""
+    rows = [
+        (str(o.seed), "; ".join(f"{label}: {cost_s:.1f} s" for label, cost_s in o.costs_s.items())) for o in found
+    ]
+    return ["## What clients waited in sum, by run", "", *table((">seed", "runs"), rows)]
+
+
+def _failures(found: Sequence[Outcome]) -> list[str]:
+    """The runs that did not come to their end."""
+    rows = [(str(o.seed), label, why.replace("|", "/")) for o in found for label, why in o.failures.items()]
+    return ["## Runs that did not come to their end", "", *table((">seed", "run", "why"), rows)] if rows else []
+
+
+def said(scenario: Scenario) -> str:
+    """A draw in words."""
+    server = "PHP in prefork" if scenario.php == "module" else f"PHP-FPM behind {front(scenario)}"
+    if scenario.php != "module" and front(scenario) == "apache":
+        server += f" ({scenario.mpm})"
+    pool = "Debian's pool" if scenario.pool == "debian" else f"{scenario.max_request_workers} started"
+    cost = ""
+    if scenario.application == "page":
+        cost = f" ({scenario.worker_bytes / MIB:.0f} MiB, {scenario.cold_ratio:.0%} cold"
+        cost += f"; CPU {scenario.cpu_s * 1e3:.3g} ms"
+        cost += f", waits {scenario.wait_s * 1e3:.3g} ms" if scenario.wait_s else ""
+        cost += f", lock {scenario.lock_ratio:.0%})" if scenario.lock_ratio else ")"
+    return (
+        f"{scenario.application}{cost}, {server}, {pool}, {scenario.memory_limit_bytes / MIB:.0f} MiB; "
+        f"{scenario.clients}, {scenario.shape}, {scenario.load_ratio:.2f} of capacity"
+    )
+
+
+def ratios(judged: Sequence[Outcome]) -> str:
+    """Costs over that of leaving alone: each method's draws in order."""
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        labels = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
+        for label in (m for m in labels if m not in (ALONE, AGAIN)):
+            values = sorted(one.ratio(label) for one in judged if label in one.costs_s)
+            style = {"color": COLOURS[label], "linewidth": 2.0} if label in COLOURS else {"linewidth": 0.9}
+            axes.plot(range(1, len(values) + 1), values, ".-", label=label, **style)
+        axes.axhline(1.0, color=INK, linewidth=0.8)
+        axes.axhline(NOISE, color=GREY, linewidth=0.8, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_xlabel("draws, each method's in order")
+        axes.set_ylabel("waited in sum, over leaving alone")
+        axes.legend()
+
+    return svg(draw, 6.8, 3.8)
+
+
+def _judged(page: Page) -> list[Outcome]:
+    return [one for one in outcomes(page.parts.get(PART, {})) if one.complete]
+
+
+def _worst(page: Page) -> float | None:
+    return max((one.ratio(TRIM) / one.noise for one in _judged(page)), default=None)
+
+
+def _median_missed(page: Page) -> float | None:
+    missed = [one.missed for one in _judged(page) if one.gap >= GAIN]
+    return statistics.median(missed) if missed else None
+
+
+CLAIMS = (
+    Claim(
+        "worst draw: trim over leaving alone, beyond the noise of repeats", "our goal: at most 1", 0.0, 1.0, _worst
+    ),
+    Claim(
+        "median draw with something to gain: trim over the best fixed setting, second half",
+        f"our goal: at most {CLOSE}",
+        0.0,
+        CLOSE,
+        _median_missed,
+    ),
+)

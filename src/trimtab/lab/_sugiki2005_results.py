@@ -1,0 +1,252 @@
+"""The summary of sugiki2005's experiments, from stored runs: tables in Markdown, figures as SVG."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from trimtab.controllers.keep_alive import greatest_interval
+from trimtab.core import Window
+from trimtab.lab import Claim, Page
+from trimtab.lab import _sugiki2005_figures as figures
+from trimtab.lab._beds import WARM_S as JOINT_WARM_S
+from trimtab.lab._sugiki2005_points import Table, clients, histogram, points, steady, table_of, verdicts
+from trimtab.lab._tables import Shown, interval, mean, spread, table
+from trimtab.lab.sugiki2005 import AUTO, JOINT_STEADY_S, PAPERS, SETTINGS, SWITCH_S
+from trimtab.plants._names import KEEP_ALIVE
+from trimtab.report.figures import plain, seconds
+from trimtab.report.track import Track
+
+TABLE_1 = {"400 ms": (18.79, 0.8809), "1 s": (17.29, 0.9559), "2 s": (11.68, 0.8823), "15 s": (7.51, 1.0164)}
+"""The paper's Table 1: MB/s and mean response time in s with 1200 clients of load (a)."""
+TABLE_1_CLIENTS = 1200
+FIGURES = {"standard": (7, 8, 9, 10), "large": (11, 0, 12, 13)}
+"""By part: intervals, the time over time, throughput, response time; the paper has no figure 0."""
+BINS_TO_END = 300.0
+"""The server's own 15 s in bins of 50 ms: up to there intervals are seen as they come."""
+LEARNED_S = {"standard": 0.45, "large": 0.85}
+"""Where the paper's controller settled (Sections 5.3 and 5.4)."""
+
+
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; draws its figures."""
+    sections = {"switch": _switch, "joint": _joint, "production": _production, "event": _others, "nginx": _others}
+    text: list[str] = []
+    for part, labels in page.parts.items():
+        text += sections.get(part, _sweep)(page, part, [t for repeats in labels.values() for t in repeats])
+    return text
+
+
+def _reached(part: str, ratio: str, low: float, high: float) -> Claim:
+    """Fig. 9, 10, 12 and 13: the paper's controller against the best fixed time, at the worst number of clients."""
+
+    def measured(page: Page) -> float | None:
+        found = points([t for repeats in page.parts.get(part, {}).values() for t in repeats])
+        ratios = [float(getattr(v, ratio)) for v in verdicts(table_of(found, part)) if v.label == PAPERS]
+        if not ratios:
+            return None
+        return min(ratios) if low > 0 else max(ratios)
+
+    what = f"{part}: {ratio.replace('_ratio', '')} of the paper's controller over the best fixed time"
+    return Claim(what, "close to it", low, high, measured)
+
+
+CLAIMS = tuple(
+    _reached(part, ratio, low, high)
+    for part in ("standard", "large")
+    for ratio, low, high in (("throughput_ratio", 0.95, math.inf), ("response_ratio", 0.0, 1.05))
+)
+
+
+def _sweep(page: Page, part: str, found: list[Track]) -> list[str]:
+    """Fig. 7 to 10, or 11 to 13, and the verdict."""
+    rows = table_of(points(found), part)
+    numbers = FIGURES[part]
+    paper = TABLE_1 if part == "standard" else {}
+    for number, index, value, axis in (
+        (numbers[2], 0, lambda p: p.mbytes_hz, "throughput in MB/s"),
+        (numbers[3], 1, lambda p: p.response_s, "mean response time"),
+    ):
+        given = {label: values[index] for label, values in paper.items()}
+        drawn = figures.curves(rows, value, axis, given, TABLE_1_CLIENTS, times=index == 1)
+        page.figure(f"fig{number}", drawn)
+    name = f"Load ({'a' if part == 'standard' else 'b'}), {part} (Fig. {numbers[0]} to {numbers[3]})"
+    lines = [f"## {name}", "", *settings_table(rows)]
+    if part == "standard":
+        lines += _table_1(rows)
+    return [*lines, *verdict_table(rows), *_seen(page, part, found, rows)]
+
+
+def _table_1(rows: Table) -> list[str]:
+    """The paper's Table 1 beside ours."""
+    there = rows.get(TABLE_1_CLIENTS, {})
+    known = [label for label in TABLE_1 if label in there]
+    if not known:
+        return []
+    cells = []
+    for label in known:
+        mbytes = interval([p.mbytes_hz for p in there[label]], plain)
+        times = interval([p.response_s for p in there[label]], seconds)
+        cells.append((label, mbytes, str(TABLE_1[label][0]), times, seconds(TABLE_1[label][1])))
+    titles = ("keep-alive time", ">MB/s", ">paper", ">response time", ">paper")
+    return [f"### Table 1, {TABLE_1_CLIENTS} clients", "", *table(titles, cells)]
+
+
+def _seen(page: Page, part: str, found: list[Track], rows: Table) -> list[str]:
+    """Fig. 7 or 11 and Fig. 8: intervals under the server's own 15 s, and the learned times over time."""
+    numbers, lines = FIGURES[part], list[str]()
+    controlled = [t for t in found if t.label in AUTO]
+    near = min(map(clients, controlled), key=lambda n: abs(n - TABLE_1_CLIENTS), default=TABLE_1_CLIENTS)
+    own = [t for t in found if t.label == "15 s" and clients(t) == min(rows, default=0)]
+    counts = histogram(w for t in own for _, windows in steady(t) for w in windows)
+    autos = [t for t in controlled if clients(t) == near]
+    settled = {
+        label: statistics.fmean(p.keep_alive_s for p in repeats)
+        for label, repeats in rows.get(near, {}).items()
+        if label in AUTO
+    }
+    if counts:
+        marks = {**settled, figures.PAPER: LEARNED_S[part]}
+        page.figure(f"fig{numbers[0]}", figures.intervals(counts, marks, 2.0))
+        where = greatest_interval(counts, BINS_TO_END, 0.05, 5.0).greatest
+        ends = "nowhere" if where is None else seconds(where * 0.05)
+        lines.append(
+            f"Intervals under the server's own 15 s fall below 5 % at {ends} (paper's controller: "
+            f"{seconds(LEARNED_S[part])}). Settled with {near} clients: "
+            + "; ".join(f"{label} {seconds(value)}" for label, value in settled.items())
+            + "."
+        )
+    if autos:
+        name = "fig8" if part == "standard" else f"learned-{part}"
+        page.figure(name, figures.learned(autos, [LEARNED_S[part]]))
+    return [*lines, ""]
+
+
+def _others(page: Page, part: str, found: list[Track]) -> list[str]:
+    """The event MPM or nginx."""
+    rows = table_of(points(found), "standard")
+    held = {
+        label: mean((w for t in found if t.label == label for _, ws in steady(t) for w in ws), "idle_held_workers")
+        for label in ("15 s", *AUTO)
+    }
+    seen = "; ".join(f"{label}: {plain(value)}" for label, value in held.items() if value is not None)
+    drawn = figures.curves(rows, lambda p: p.response_s, "mean response time", {}, 0, times=True)
+    page.figure(part, drawn)
+    lines = [f"## Load (a) on {part}", "", *settings_table(rows), *verdict_table(rows)]
+    return [*lines, f"Workers held by idle connections: {seen or 'not measured'}.", ""]
+
+
+def _switch(page: Page, part: str, found: list[Track]) -> list[str]:
+    """Load (a), then (b)."""
+    moving = [t for t in found if t.label in AUTO]
+    if moving:
+        drawn = figures.learned(moving, list(LEARNED_S.values()), SWITCH_S)
+        page.figure("switch", drawn)
+    lines = ["## From load (a) to load (b) in mid-run", ""]
+    for load in LEARNED_S:
+        rows = table_of(points(found), load)
+        lines += [
+            f"{'Before' if load == 'standard' else 'After'}: load {load}.",
+            "",
+            *settings_table(rows),
+            *verdict_table(rows),
+        ]
+    return lines
+
+
+def _joint(page: Page, part: str, found: list[Track]) -> list[str]:
+    """MaxRequestWorkers and the keep-alive time."""
+    rows = []
+    for label, repeats in page.parts[part].items():
+        ends = [windows for t in repeats for _, windows in steady(t)[-1:] if windows]
+        last = [windows[-1].configuration for windows in ends]
+        rows.append(
+            (
+                label,
+                ", ".join(str(one.get("max_request_workers", "-")) for one in last) or "-",
+                ", ".join(seconds(one[KEEP_ALIVE] / 1e3) for one in last) or "-",
+                _metric(ends, "client_page_time_s", seconds),
+                _metric(ends, "client_page_rate_hz", plain),
+                _metric(ends, "client_error_rate_hz", plain),
+            )
+        )
+    return [
+        "## MaxRequestWorkers and keep-alive time",
+        "",
+        f"On liu2003's dynamic set-up, after {JOINT_WARM_S:g} s of load. The last {JOINT_STEADY_S:g} s of each run, "
+        "by repeat: M and the keep-alive time in force; means with 95 % intervals.",
+        "",
+        *table(("what moves", "M", "keep-alive time", ">page time", ">pages/s", ">errors/s"), rows),
+    ]
+
+
+def _metric(ends: Sequence[Sequence[Window]], metric: str, shown: Shown) -> str:
+    """A metric over the ends of repeats."""
+    return interval([v for windows in ends if (v := mean(windows, metric)) is not None], shown)
+
+
+def _production(page: Page, part: str, found: list[Track]) -> list[str]:
+    """Fig. 2: intervals where no connection is ended early."""
+    by_load: dict[str, list[Track]] = {}
+    for track in found:
+        by_load.setdefault(track.run.plan.workload.partition(",")[0], []).append(track)
+    rows = []
+    for load, repeats in by_load.items():
+        counts = histogram(w for t in repeats for _, windows in steady(t) for w in windows)
+        total = sum(counts.values())
+        if not total:
+            continue
+        where = greatest_interval(counts, BINS_TO_END, 0.05, 5.0).greatest
+        marks: Mapping[str, float] = {} if where is None else {"falls below 5 %": where * 0.05}
+        page.figure("fig2" if load == "SURGE" else "fig2-load-a", figures.intervals(counts, marks, 5.0))
+        short = sum(v for k, v in counts.items() if k < 10) / total
+        rows.append((load, f"{total:.0f}", f"{short:.0%}", "-" if where is None else seconds(where * 0.05)))
+    heading = "## Request intervals where nothing ends a connection early (Fig. 2)"
+    return [heading, "", *table(("load", ">intervals", ">up to 0.5 s", ">falls below 5 % at"), rows)]
+
+
+def settings_table(rows: Table) -> list[str]:
+    """Every setting for every number of clients: mean, and the range over repeats."""
+    cells = [
+        (
+            str(number),
+            label if label in SETTINGS else f"{label}: {', '.join(seconds(p.keep_alive_s) for p in repeats)}",
+            str(len(repeats)),
+            spread([p.requests_hz for p in repeats], plain),
+            spread([p.mbytes_hz for p in repeats], plain),
+            spread([p.response_s for p in repeats], seconds),
+            seconds(statistics.fmean(p.reply_s for p in repeats)),
+            plain(statistics.fmean(p.errors_hz for p in repeats)),
+        )
+        for number, labels in rows.items()
+        for label in (*SETTINGS, *AUTO)
+        if (repeats := labels.get(label))
+    ]
+    times = (">response time", ">of those answered", ">errors/s")
+    return table((">clients", "keep-alive time", ">repeats", ">replies/s", ">MB/s", *times), cells)
+
+
+def verdict_table(rows: Table) -> list[str]:
+    """The controllers against the best fixed times."""
+    found = [
+        (
+            str(one.clients),
+            one.label,
+            ", ".join(map(seconds, one.learned_s)),
+            f"{one.throughput_ratio:.1%}",
+            one.best[0],
+            f"{one.response_ratio:.1%}",
+            one.best[1],
+            "reached" if one.reached else "missed",
+        )
+        for one in verdicts(rows)
+    ]
+    if not found:
+        return []
+    text = (
+        "Against the best fixed times, each number of clients by itself. Throughput in replies per second: megabytes "
+        "swing with the few large files."
+    )
+    ratios = (">throughput", "of the best", ">response time", "of the best", "95 % and 105 %")
+    return [text, "", *table((">clients", "controller", "settled at, by repeat", *ratios), found)]

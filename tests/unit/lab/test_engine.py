@@ -1,0 +1,151 @@
+"""The engine of the labs: what was stopped goes on where it was, and nothing is made twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from trimtab import discovery
+from trimtab.errors import PlantError, TrimtabError
+from trimtab.events import Event, Status, WindowDone
+from trimtab.lab import Arm, Context, Lab, Page, World
+from trimtab.lab._engine import run_lab
+from trimtab.lab._tables import means, table
+from trimtab.lab.demo import OnSimulated
+from trimtab.store import Store
+
+LABELS = ("static", "trim")
+SEEDS = (1, 2)
+
+
+def arms(part: str, seed: int) -> list[Arm]:
+    return [Arm(part, label, seed, OnSimulated(), label, 20.0) for label in LABELS]
+
+
+LAB = Lab("tiny", "two methods on the simulator", {"compare": "both"}, arms, results=__name__, programs=())
+
+
+def summary(page: Page) -> list[str]:
+    """As a lab's module of results has it; found by name."""
+    labels = page.parts["compare"]
+    return table(("run", "times"), ((k, str(means(repeats, "response_time_s"))) for k, repeats in labels.items()))
+
+
+def stopping_after(windows: int, context: Context) -> Context:
+    """The context of a user who presses Ctrl-C after so many windows."""
+    seen = []
+
+    def watch(event: Event) -> None:
+        seen.extend([event] if isinstance(event, WindowDone) else [])
+        if len(seen) == windows:
+            context.stop.reason = "SIGINT"
+
+    return replace(context, on_event=watch)
+
+
+def done(store: Store) -> list[tuple[str, int]]:
+    """Label and seed of the runs that came to an end."""
+    return [(r.plan.label, r.plan.settings.seed) for r in store.runs() if r.status is Status.DONE]
+
+
+@pytest.mark.parametrize("windows", [1, 8, 15, 25, 33])
+def test_a_lab_that_was_stopped_goes_on_to_the_same_runs_and_tables(tmp_path: Path, windows: int) -> None:
+    through, halted, said = Store(None), Store(None), list[str]()
+    run_lab(LAB, (), Context(through, tmp_path / "through", seeds=SEEDS))
+    first = Context(halted, tmp_path / "out", seeds=SEEDS)
+    with pytest.raises(TrimtabError, match="of 4 runs are stored, the same command goes on") as stopped:
+        run_lab(LAB, (), stopping_after(windows, first))
+    kept = len(done(halted))
+    assert f"; {kept} of 4 runs" in str(stopped.value)
+    assert list((tmp_path / "out").iterdir()) == [], "no results of a part of the runs"
+    run_lab(LAB, (), Context(halted, tmp_path / "out", seeds=SEEDS, say=said.append))
+    assert done(halted) == done(through) == [(label, seed) for seed in SEEDS for label in LABELS]
+    assert said[0].startswith(f"{kept} of 4 runs are in the store" if kept else "[1/4]")
+    texts = [(tmp_path / name / "summary.md").read_text() for name in ("through", "out")]
+    assert texts[0] == texts[1] and "| trim |" in texts[0]
+
+
+def test_a_run_that_was_killed_in_the_middle_counts_for_nothing() -> None:
+    store = Store(None)
+    run_lab(LAB, (), Context(store, seeds=(1,)))
+    second = store.runs()[1]
+    store.execute("UPDATE runs SET status = ?, pid = 0, pid_started = 0 WHERE id = ?", (Status.RUNNING, second.id))
+    run_lab(LAB, (), Context(store, seeds=(1,)))
+    assert [run.plan.label for run in store.runs()] == ["static", "trim", "trim"]
+
+
+def test_nothing_is_made_again_unless_asked() -> None:
+    store = Store(None)
+    for fresh, count in ((False, 2), (False, 2), (True, 4)):
+        run_lab(LAB, (), Context(store, seeds=(1,), fresh=fresh))
+        assert len(store.runs()) == count
+
+
+def test_a_declaration_that_changed_is_another_run() -> None:
+    store = Store(None)
+    run_lab(LAB, (), Context(store, seeds=(1,)))
+    longer = replace(LAB, arms=lambda part, seed: [replace(arm, duration_s=24.0) for arm in arms(part, seed)])
+    run_lab(longer, (), Context(store, seeds=(1,)))
+    assert len(store.runs()) == 4
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A bed that cannot be set up, or that has a mistake in it."""
+
+    mistaken: bool = False
+
+    @contextmanager
+    def open(self, arm: Arm, context: Context) -> Iterator[World]:
+        raise ZeroDivisionError("division by zero") if self.mistaken else PlantError("apache2 found no free port")
+        yield
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "said"), [(False, "apache2 found no free port"), (True, "ZeroDivisionError: division by zero")]
+)
+def test_a_run_that_cannot_be_made_is_recorded_and_tried_again_where_the_lab_survives_it(
+    mistaken: bool, said: str
+) -> None:
+    """Also a peer's own mistake: hours of other runs do not end with it."""
+
+    def some(part: str, seed: int) -> list[Arm]:
+        broken, sound = arms(part, seed)
+        return [replace(broken, bed=Broken(mistaken)), sound]
+
+    store, lab = Store(None), replace(LAB, arms=some)
+    with pytest.raises((PlantError, ZeroDivisionError)):
+        run_lab(lab, (), Context(store, seeds=(1,)))
+    run_lab(replace(lab, survives=True), (), Context(store, seeds=(1,)))
+    assert [(r.plan.label, r.status, r.detail) for r in store.runs()] == [
+        ("static", Status.FAILED, said),
+        ("trim", Status.DONE, ""),
+    ]
+    run_lab(replace(lab, survives=True), (), Context(store, seeds=(1,)))
+    assert [r.plan.label for r in store.runs()] == ["static", "trim", "static"]
+
+
+def test_progress_says_which_run_of_how_many_and_how_long_is_left() -> None:
+    said: list[str] = []
+    run_lab(LAB, (), Context(Store(None), seeds=(1,), say=said.append))
+    assert re.fullmatch(r"\[1/2\] compare: static, seed 1, 20 s; \d+s left|.*m.*left", said[0]), said
+    assert said[1].startswith("") and any(line.startswith("[2/2] compare: trim, seed 1, 20 s; ") for line in said)
+
+
+@pytest.mark.parametrize("name", discovery.names("trimtab.lab"))
+def test_what_every_arm_is_known_by_says_nothing_of_this_process(name: str) -> None:
+    """Neither an address in memory nor an order of a set: or a lab could not go on in another process."""
+    lab: Lab = discovery.load("trimtab.lab", name).LAB
+
+    def made() -> list[Arm]:
+        return [arm for part in lab.parts for arm in lab.arms(part, 1)]
+
+    assert not any(re.search(r" at 0x|<function|frozenset|\bset\(", repr(arm)) for arm in made())
+    assert [arm.digest() for arm in made()] == [arm.digest() for arm in made()]
+    keys = [(arm.group, arm.label, arm.seed, arm.digest()) for arm in made()]
+    assert len(keys) == len(set(keys)), "no two arms are taken for the same"
