@@ -35,7 +35,7 @@ NICE = 10
 
 @dataclass(frozen=True)
 class Battery:
-    """The battery; both parts run the same draws, so `peers` alone is enough for everything."""
+    """The battery; both parts run the same draws, the second with more methods."""
 
     description: str = "never worse than left alone: scenarios drawn by seeds, on the simulated server"
     parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
@@ -48,7 +48,7 @@ class Battery:
         Raises:
             UsageError: there is no such part, or a report is asked for.
         """
-        peers = PEERS if "peers" in chosen(PARTS, parts) and parts else ()
+        peers = PEERS if "peers" in chosen(PARTS, parts) else ()
         if context.report is not None:
             raise UsageError("battery writes no report: '--results FOLDER' has its table and figure")
         folder = None if context.results is None else new_folder(context.results)
