@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._curve import NAME, seen, worker_knob
@@ -93,6 +93,7 @@ def test_a_simplex_moves_off_a_setting_that_cannot_be_measured() -> None:
     assert moved == [False, True]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1000))
 def test_settings_and_points_of_the_unit_cube_are_each_others_inverse(value: int) -> None:
     assert values_at((KNOB,), point_of((KNOB,), (value,))) == {NAME: value}

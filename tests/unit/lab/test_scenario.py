@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.lab._scenario import BASE_BYTES, MIB, RANGES, Scenario, draw
@@ -16,6 +16,7 @@ SEEDS = st.integers(1, 99)
 PAGE = (Url("/page.php"),)
 
 
+@settings(deadline=None, max_examples=40)
 @given(SEEDS)
 def test_a_seed_always_draws_the_same_scenario(seed: int) -> None:
     assert draw(seed) == draw(seed)
@@ -36,6 +37,7 @@ def test_every_field_but_the_seed_has_a_range_and_a_reason() -> None:
     assert all(len(why) > 10 for _, why in RANGES.values())
 
 
+@settings(deadline=None, max_examples=40)
 @given(SEEDS, st.sampled_from(sorted(RANGES)))
 def test_a_field_is_drawn_from_a_stream_of_its_own(seed: int, name: str) -> None:
     """Whatever is added or taken away beside it."""
@@ -49,6 +51,7 @@ def test_a_threaded_server_has_no_php_inside() -> None:
     assert any(one.php == "fpm" for one in drawn if one.mpm == "prefork")
 
 
+@settings(deadline=None, max_examples=40)
 @given(SEEDS)
 def test_the_peak_of_the_load_is_the_share_of_what_the_best_setting_can_serve(seed: int) -> None:
     scenario = draw(seed)
