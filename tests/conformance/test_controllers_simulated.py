@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.test_controllers import NAMES, STILL, on_limits
+from tests.conformance.test_controllers import PROMISING
 from trimtab import discovery
 from trimtab.core import Controller, Objective, Trial, Window
 from trimtab.guard import review_all, standard
@@ -22,7 +22,7 @@ WITHIN = 1.25
 WINDOW_S = 5.0
 WARM_S = 60.0
 
-moving = pytest.mark.parametrize("name", [name for name in NAMES if on_limits(name) and name != STILL])
+moving = pytest.mark.parametrize("name", PROMISING)
 
 
 def plant(workers: int, seed: int) -> Simulated:

@@ -96,16 +96,23 @@ impl System {
             self.work(slot, work_s, off_s);
             return;
         }
-        session.rest_s = ((1.0 - lock) * work_s, (1.0 - lock) * off_s);
+        session.rest_s = (work_s, off_s);
         session.locking = true;
         if self.locked {
-            // Its own part under the lock, until it is its turn.
-            session.off_s = work_s;
             self.lock_queue.push_back(slot);
         } else {
             self.locked = true;
-            self.work(slot, lock * work_s, lock * off_s);
+            self.work_under_lock(slot);
         }
+    }
+
+    /// A request has the lock for its share of what it has to do; the rest comes afterwards.
+    fn work_under_lock(&mut self, slot: u32) {
+        let lock = self.server.lock_ratio;
+        let session = self.sessions.at(slot);
+        let (work_s, off_s) = session.rest_s;
+        session.rest_s = ((1.0 - lock) * work_s, (1.0 - lock) * off_s);
+        self.work(slot, lock * work_s, lock * off_s);
     }
 
     /// A request goes on the cores, and off them afterwards.
@@ -150,12 +157,8 @@ impl System {
 
     /// The next request that waits for the lock has it.
     fn pass_lock(&mut self) {
-        let lock = self.server.lock_ratio;
         match self.lock_queue.pop_front() {
-            Some(next) => {
-                let work_s = self.sessions.at(next).off_s;
-                self.work(next, lock * work_s, lock * self.server.other_s);
-            }
+            Some(next) => self.work_under_lock(next),
             None => self.locked = false,
         }
     }

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 
 from trimtab.errors import UsageError
-from trimtab.lab import Context, chosen
+from trimtab.lab import Context, Lab, chosen
 from trimtab.lab._battery_draw import Drawn, as_json, drawn
 from trimtab.lab._battery_summary import ratios, summary
 from trimtab.lab._results import new_folder
@@ -33,42 +32,32 @@ PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder_mead", "fu
 NICE = 10
 
 
-@dataclass(frozen=True)
-class Battery:
-    """The battery; both parts run the same draws, so `peers` alone is enough for everything."""
+DESCRIPTION = "never worse than left alone: scenarios drawn by seeds, on the simulated server"
 
-    description: str = "never worse than left alone: scenarios drawn by seeds, on the simulated server"
-    parts: Mapping[str, str] = field(default_factory=lambda: PARTS)
-    knobs: tuple[str, ...] = ("max_request_workers", "keep_alive_timeout_ms")
-    objective: str = HABITS.minimize
 
-    def run(self, parts: tuple[str, ...], context: Context) -> None:
-        """Runs every seed's draw, as many at a time as there are CPUs.
+def run(parts: tuple[str, ...], context: Context) -> None:
+    """Runs the draws of the seeds; both parts run the same ones, the second with more methods.
 
-        Raises:
-            UsageError: there is no such part, or a report is asked for.
-        """
-        peers = PEERS if "peers" in chosen(PARTS, parts) and parts else ()
-        if context.report is not None:
-            raise UsageError("battery writes no report: '--results FOLDER' has its table and figure")
-        folder = None if context.results is None else new_folder(context.results)
-        found = []
-        for one in _all(context.seeds, peers):
-            context.say(f"seed {one.scenario.seed}: {one.ratio:.3f} of left alone, {1 / one.to_gain:.3f} at the best")
-            found.append(one)
-            if context.stop:
-                break
-        text = summary(found)
-        context.say(text)
-        if folder is not None:
-            with (folder / "draws.jsonl").open("w", encoding="utf-8") as out:
-                out.writelines(json.dumps(as_json(one)) + "\n" for one in found)
-            (folder / "ratios.svg").write_text(ratios(found), encoding="utf-8")
-            (folder / "summary.md").write_text(f"# battery: {self.description}\n\n{text}", encoding="utf-8")
-
-    def write(self, run_ids: Sequence[int], context: Context) -> None:
-        """Refuses: its runs are not stored, because a seed makes them anew within a second."""
-        raise UsageError("battery stores no runs: run it again with the same seeds")
+    Raises:
+        UsageError: there is no such part, or a report is asked for.
+    """
+    peers = PEERS if "peers" in chosen(PARTS, parts) else ()
+    if context.report is not None:
+        raise UsageError("battery writes no report: '--results FOLDER' has its table and figure")
+    folder = None if context.results is None else new_folder(context.results)
+    found = []
+    for one in _all(context.seeds, peers):
+        context.say(f"seed {one.scenario.seed}: {one.ratio:.3f} of left alone, {1 / one.to_gain:.3f} at the best")
+        found.append(one)
+        if context.stop:
+            break
+    text = summary(found)
+    context.say(text)
+    if folder is not None:
+        with (folder / "draws.jsonl").open("w", encoding="utf-8") as out:
+            out.writelines(json.dumps(as_json(one)) + "\n" for one in found)
+        (folder / "ratios.svg").write_text(ratios(found), encoding="utf-8")
+        (folder / "summary.md").write_text(f"# battery: {DESCRIPTION}\n\n{text}", encoding="utf-8")
 
 
 def _all(seeds: Sequence[int], peers: Sequence[str]) -> Iterator[Drawn]:
@@ -77,4 +66,13 @@ def _all(seeds: Sequence[int], peers: Sequence[str]) -> Iterator[Drawn]:
         yield from pool.map(partial(drawn, peers=peers), seeds)
 
 
-LAB = Battery()
+LAB = Lab(
+    "battery",
+    DESCRIPTION,
+    PARTS,
+    arms=lambda part, seed: (),
+    knobs=("max_request_workers", "keep_alive_timeout_ms"),
+    objective=HABITS.minimize,
+    programs=(),
+    unstored=run,
+)

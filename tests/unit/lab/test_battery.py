@@ -12,6 +12,7 @@ from trimtab.errors import UsageError
 from trimtab.lab import Context
 from trimtab.lab._battery_draw import ALONE, DRAIN_S, LENGTH_S, TRIM, Drawn, Had, plant_of, tuned, untouched
 from trimtab.lab._battery_summary import ratios, summary
+from trimtab.lab._engine import run_lab, write_lab
 from trimtab.lab._scenario import Scenario, draw
 from trimtab.lab.battery import LAB
 from trimtab.store import Store
@@ -72,7 +73,7 @@ def test_the_table_counts_harm_and_lists_the_worst_first() -> None:
 
 def test_it_writes_a_table_a_figure_and_every_draw(tmp_path: Path) -> None:
     said: list[str] = []
-    LAB.run(("trim",), Context(Store(None), tmp_path / "found", seeds=(1, 6), say=said.append))
+    run_lab(LAB, ("trim",), Context(Store(None), tmp_path / "found", seeds=(1, 6), say=said.append))
     lines = (tmp_path / "found" / "draws.jsonl").read_text().splitlines()
     assert [json.loads(line)["seed"] for line in lines] == [1, 6]
     assert {ALONE, TRIM, "40"} <= json.loads(lines[0])["runs"].keys()
@@ -82,6 +83,6 @@ def test_it_writes_a_table_a_figure_and_every_draw(tmp_path: Path) -> None:
 
 def test_what_it_does_not_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no report"):
-        LAB.run(("trim",), Context(Store(None), report=tmp_path / "page.html"))
+        run_lab(LAB, ("trim",), Context(Store(None), report=tmp_path / "page.html"))
     with pytest.raises(UsageError, match="stores no runs"):
-        LAB.write((1,), Context(Store(None)))
+        write_lab(LAB, (1,), Context(Store(None)))

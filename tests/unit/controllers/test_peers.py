@@ -1,0 +1,99 @@
+"""The peers of the lab do what their projects say: known answers of their equations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests._curve import NAME, seen, worker_knob
+from trimtab.controllers._peer import point_of, values_at
+from trimtab.controllers.apache2buddy import Apache2buddy
+from trimtab.controllers.brpc import Brpc
+from trimtab.controllers.gradient2 import Gradient2
+from trimtab.controllers.nelder_mead import NelderMead
+from trimtab.controllers.tpe import Tpe
+from trimtab.controllers.vegas import Vegas
+from trimtab.core import Objective, Trial
+
+KNOB = worker_knob(maximum=1000)
+MIB = 2**20
+
+
+def limits(controller: Any, latencies_s: list[float], start: int = 100, busy: float = 1.0) -> list[float]:
+    """The limit's estimate after each window, with that share of it busy."""
+    state, found, limit = controller.start((KNOB,), 0), [], start
+    for index, latency_s in enumerate(latencies_s):
+        readings = {"service_time_s": latency_s, "busy_workers": busy * limit, "request_rate_hz": 100.0}
+        state, move = controller.step(state, Trial(seen(limit, index, response_time_s=latency_s, **readings)))
+        limit = move.changes.get(NAME, limit)
+        found.append(getattr(state, "limit", float(limit)))
+    return found
+
+
+def test_gradient2_grows_by_its_headroom_while_latency_is_as_usual() -> None:
+    assert limits(Gradient2(Objective()), [0.1] * 3) == pytest.approx([100.8, 101.6, 102.4])
+
+
+def test_gradient2_falls_at_most_by_half_and_not_at_all_while_half_is_unused() -> None:
+    usual = [0.1] * 10
+    last, now = limits(Gradient2(Objective()), [*usual, 10.0])[-2:]
+    assert now == pytest.approx(0.8 * last + 0.2 * (0.5 * last + 4))
+    assert limits(Gradient2(Objective()), [*usual, 10.0], busy=0.4) == [100.0] * 11
+
+
+def test_vegas_counts_the_queue_in_its_limit() -> None:
+    alpha = math.log10(100)
+    for latency_s, change in ((0.1, 6 * alpha), (0.104, alpha), (0.11, 0.0), (0.2, -alpha)):
+        assert limits(Vegas(Objective()), [0.1, latency_s])[-1] == pytest.approx(100 + change)
+
+
+def test_vegas_takes_the_latency_of_its_probe_for_that_without_load() -> None:
+    """After 30 x 100 requests; a window has 200."""
+    assert limits(Vegas(Objective()), [0.1] + [0.11] * 14)[-1] == 100
+    assert limits(Vegas(Objective()), [0.1] + [0.11] * 20)[-1] > 100
+
+
+def test_brpc_allows_what_rate_and_latency_need_and_something_to_explore() -> None:
+    assert limits(Brpc(Objective()), [1.0])[-1] == math.ceil(100.0 * 1.0 * 1.3)
+
+
+def test_apache2buddy_divides_once() -> None:
+    controller = Apache2buddy(Objective())
+    state = controller.start((KNOB,), 0)
+    readings = {"response_time_s": 1.0, "memory_limit_bytes": 100.0 * MIB, "worker_memory_bytes": 3.0 * MIB}
+    state, move = controller.step(state, Trial(seen(150, 0, **readings)))
+    assert move.changes == {NAME: 33}
+    assert not controller.step(state, Trial(seen(33, 1, **readings)))[1].changes
+
+
+@pytest.mark.parametrize("controller", [NelderMead(Objective()), Tpe(Objective(), trials=25)], ids=["simplex", "tpe"])
+def test_a_search_finds_the_valley_of_a_smooth_curve(controller: Any) -> None:
+    state, limit = controller.start((KNOB,), 1), 800
+    costs = []
+    for index in range(40):
+        cost = 1 + math.log(limit / 40) ** 2
+        costs.append(cost)
+        state, move = controller.step(state, Trial(seen(limit, index, response_time_s=cost)))
+        limit = move.changes.get(NAME, limit)
+    assert min(costs) < 1.1
+    assert costs[-1] < 1.2
+
+
+def test_a_simplex_moves_off_a_setting_that_cannot_be_measured() -> None:
+    controller = NelderMead(Objective(), patience=2)
+    state = controller.start((KNOB,), 0)
+    moved = []
+    for index in range(2):
+        state, move = controller.step(state, Trial(seen(150, index)))
+        moved.append(bool(move.changes))
+    assert moved == [False, True]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 1000))
+def test_settings_and_points_of_the_unit_cube_are_each_others_inverse(value: int) -> None:
+    assert values_at((KNOB,), point_of((KNOB,), (value,))) == {NAME: value}
