@@ -63,5 +63,5 @@ extern "C" fn loaded() {
 }
 
 #[used]
-#[link_section = ".init_array"]
+#[cfg_attr(not(miri), link_section = ".init_array")]
 static LOADED: extern "C" fn() = loaded;

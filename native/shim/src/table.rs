@@ -389,4 +389,25 @@ mod tests {
         });
         assert_eq!(seen, Some(false));
     }
+
+    #[test]
+    fn threads_that_share_a_number_never_hold_its_follower_at_once() {
+        let (fd, held) = (65_012, AtomicU32::new(0));
+        let entry = entry(fd).expect("in the table");
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+                        entry.become_connection(fd, None);
+                        entry.follow_from(22);
+                        entry.follow(|follower| {
+                            assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0);
+                            follower.received(b"\x17\x03\x03\x00");
+                            held.fetch_sub(1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+    }
 }

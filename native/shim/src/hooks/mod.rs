@@ -28,7 +28,9 @@ macro_rules! hooks {
         /// # Safety
         /// The pointers are what the manual page of this function asks for.
         $(#[$attribute])*
-        #[no_mangle]
+        // Miri has these functions itself.
+        #[cfg_attr(not(miri), no_mangle)]
+        #[cfg_attr(miri, allow(dead_code))]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
             // SAFETY: the pointers are the server's own, which are what this function asks for.
             let $call = |$($own: $own_type),*| unsafe { $crate::real::$name($($arg),*) };
