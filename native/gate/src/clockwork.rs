@@ -65,8 +65,8 @@ impl Gate<'_> {
         self.collect();
         self.end_peeks();
         self.end_refused();
-        self.end_strangers();
-        self.end_talks();
+        self.end_late_handshakes();
+        self.end_late_clients();
         self.resolve_unsure();
         self.resume_listeners();
         self.resume_doors();

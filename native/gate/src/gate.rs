@@ -1,8 +1,8 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
 //! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
-//! `lanes` (what the workers accept for themselves), `refuse`, `strangers` (who comes to the hand-off socket), `server` (processes of the server), `talks` (control and
-//! metrics), `recover` (after another gate).
+//! `lanes` (what the workers accept for themselves), `refuse`, `pending_handshakes` (who comes to the hand-off socket), `server`
+//! (processes of the server), `clients` (control and metrics), `recover` (after another gate).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,20 +11,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context as _;
 use rustix::event::{epoll, Timespec};
 use rustix::io::Errno;
+use trimtab_wire::budgets::Budgets;
 use trimtab_wire::gate::Start;
 use trimtab_wire::shared::now_ns;
 
-use crate::budgets::Budgets;
 use crate::chain::Chain;
+use crate::clients::Client;
 use crate::lanes::{self, Lanes};
 use crate::ledger::{add, Kind, Ledger};
+use crate::pending_handshakes::PendingHandshake;
 use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
 use crate::slots::Slots;
 use crate::sources::Sources;
-use crate::strangers::Stranger;
-use crate::talks::Talk;
 
 /// Events taken at once.
 const BATCH: usize = 256;
@@ -78,11 +78,11 @@ pub struct Gate<'a> {
     pub(crate) listeners: Vec<Listener>,
     /// Pid to the descriptor of its conversation.
     pub(crate) workers: HashMap<u32, u32>,
-    /// Conversations that have not begun, oldest first.
-    pub(crate) strangers: Vec<Stranger>,
+    /// At the hand-off socket, oldest first.
+    pub(crate) pending_handshakes: Vec<PendingHandshake>,
     /// Sockets of the run directory that are not waited at, because descriptors ran out.
     pub(crate) paused_doors: Vec<u32>,
-    pub(crate) talks: HashMap<u32, Talk>,
+    pub(crate) clients: HashMap<u32, Client>,
     pub(crate) asked: HashMap<u32, Asked>,
     /// Connections that a killed gate was about to send.
     pub(crate) unsure: Vec<u32>,
@@ -128,9 +128,9 @@ impl<'a> Gate<'a> {
             lanes: Lanes::default(),
             listeners: Vec::new(),
             workers: HashMap::new(),
-            strangers: Vec::new(),
+            pending_handshakes: Vec::new(),
             paused_doors: Vec::new(),
-            talks: HashMap::new(),
+            clients: HashMap::new(),
             asked: HashMap::new(),
             unsure: Vec::new(),
             buffer: vec![0; (start.peek_bytes as usize).max(4096)],
@@ -284,20 +284,20 @@ impl<'a> Gate<'a> {
     }
 
     fn on_passing(&mut self, number: u32, flags: epoll::EventFlags) {
-        if self.talks.contains_key(&number) {
-            self.on_talk(number, flags);
+        if self.clients.contains_key(&number) {
+            self.on_client(number, flags);
         } else {
-            self.on_stranger(number);
+            self.on_handshake(number);
         }
     }
 
     fn on_lasting(&mut self, number: u32) {
         if number == self.place.handoff {
-            self.accept_strangers();
+            self.accept_handshakes();
         } else if number == self.place.control {
-            self.accept_talks(number, false);
+            self.accept_clients(number, false);
         } else if Some(number) == self.place.metrics {
-            self.accept_talks(number, true);
+            self.accept_clients(number, true);
         } else if number == STDIN {
             let mut scratch = [0; 4096];
             match rustix::io::read(self.ledger.borrow(STDIN), &mut scratch) {

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use rustix::mm::{mmap_anonymous, MapFlags, ProtFlags};
 use trimtab_wire::lanes::CLASSES;
 
-use crate::delays::BUCKETS;
 use crate::entry::Entry;
 pub use crate::entry::Kind;
+use trimtab_wire::delays::BUCKETS;
 
 /// Settings in force.
 #[repr(C)]

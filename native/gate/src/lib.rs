@@ -1,20 +1,19 @@
 //! The gate: it accepts the connections of an unmodified server, tells their classes, lets them wait in one queue for
 //! each class, and hands them to the server's workers as the classes' budgets allow (lu2001, Section 4.1).
 //!
-//! One thread. What is decided is pure and in files of its own (`rules`, `budgets`, `chain`, `delays`); what a killed
+//! One thread. What is decided is pure and in files of its own (`rules`, `chain`, and `budgets` and `delays` of `trimtab_wire`); what a killed
 //! gate leaves to the next one is in the `ledger`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod ancestors;
 mod arrivals;
-mod budgets;
 mod chain;
 mod check;
 mod client_hello;
+mod clients;
 mod clockwork;
 mod confine;
-mod delays;
 mod dispatch;
 mod entry;
 #[cfg(feature = "fuzzing")]
@@ -30,6 +29,7 @@ mod line;
 mod metrics;
 mod orders;
 mod path;
+mod pending_handshakes;
 mod place;
 mod queues;
 mod reclaim;
@@ -41,8 +41,6 @@ mod signals;
 mod slots;
 mod sockets;
 mod sources;
-mod strangers;
-mod talks;
 mod tally;
 
 use anyhow::Context as _;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
 
+use crate::clients::refused;
 use crate::gate::{End, Gate};
 use crate::metrics::Figures;
-use crate::talks::refused;
 use crate::tally;
 
 /// Longest lease.

@@ -1,4 +1,4 @@
-//! The processes of the server and their listeners: they take connections, and die. Who may say that he is one: `strangers`.
+//! The processes of the server and their listeners: they take connections, and die. Who may say that he is one: `pending_handshakes`.
 
 use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use trimtab_wire::delays;
 use trimtab_wire::gate::ClassReadings;
 use trimtab_wire::lanes::Lane;
 use trimtab_wire::shared::bucket_floor_ns;
 
-use crate::delays;
 use crate::ledger::{add, Cell};
 
 const NS: f64 = 1e-9;

@@ -52,6 +52,7 @@ pub fn begin(fd: c_int, slot: Option<u32>, delay_ns: Option<u64>) {
         }
         return;
     };
+    forget_unseen_end(fd, entry, slot);
     if let (true, Some(delay_ns)) = (sense, delay_ns) {
         counts.connections.fetch_add(1, Relaxed);
         counts.accept_delay_ns_sum.fetch_add(delay_ns, Relaxed);
@@ -93,6 +94,7 @@ pub fn has_read<'a>(entry: &Entry, count: isize, pieces: impl Iterator<Item = &'
         }
         return;
     }
+    entry.has_read(count.unsigned_abs());
     if phase == FRESH || (phase == RESTING && entry.may_be_followed_yet()) {
         if let Some(&first) = pieces.clone().next().and_then(|piece| piece.first()) {
             entry.follow_from(first);
@@ -246,6 +248,28 @@ pub fn end(fd: c_int, entry: &Entry) -> Option<u32> {
     let closed = slot_of(entry).is_some_and(|(_, slot)| slot.close(is_cut));
     table::become_kind(fd, table::UNKNOWN, 0);
     closed.then_some(index)
+}
+
+/// Ends the connection that a new one's number still stands for: the server has closed it by a call that the shim does not stand before.
+///
+/// # Arguments
+/// - `slot`: the slot of the new one.
+fn forget_unseen_end(fd: c_int, entry: &Entry, slot: Option<u32>) {
+    if table::connection(fd).is_none() {
+        return;
+    }
+    // Nobody knows when it ended.
+    take(entry);
+    entry.phase.store(OVER, Relaxed);
+    let is_its_own = slot_of(entry).is_some_and(|(_, its)| {
+        its.pid.load(Relaxed) == table::pid() && its.fd.load(Relaxed) == fd
+    });
+    if !is_its_own || slot == Some(entry.index.load(Relaxed)) {
+        entry.index.store(NO_SLOT, Relaxed);
+    }
+    if let Some(index) = end(fd, entry) {
+        release(index);
+    }
 }
 
 /// Lets the gate have a closed slot.

@@ -14,7 +14,7 @@ use trimtab_wire::shared::Layout;
 
 use crate::clock::now_ns;
 use crate::hot::HOT;
-use crate::register::{borrow, Number};
+use crate::register::borrow;
 use crate::table::{self, Entry, MULTIPLEXED};
 use crate::{environment, idle, phase, real, thread};
 
@@ -95,7 +95,7 @@ fn sweep(shared: &Layout) -> u64 {
     // What becomes idle after this is not due before its time has passed.
     let mut next_ns = time_ns;
     for (fd, entry) in table::connections() {
-        let waits = phase::waits_for_request(entry) == Some(true);
+        let waits = entry.is_followed() && phase::waits_for_request(entry) == Some(true);
         if !waits || entry.flags.load(Ordering::Relaxed) & MULTIPLEXED == 0 {
             continue;
         }
@@ -121,15 +121,23 @@ fn cut(shared: &Layout, entry: &Entry, fd: c_int, now: u64) -> bool {
     if left_ns(shared, entry, now) != Some(0) {
         return false;
     }
+    is_quiet(entry, fd)
+        && borrow(fd).is_some_and(|socket| rustix::net::shutdown(socket, Shutdown::Read).is_ok())
+}
+
+/// Whether nothing that has come is unread, nothing that was written is still on its way, and all that was read was seen.
+///
+/// One of which not all was seen is left to the server from here on.
+pub fn is_quiet(entry: &Entry, fd: c_int) -> bool {
     let Some(socket) = borrow(fd) else {
         return false;
     };
-    is_quiet(socket) && rustix::net::shutdown(socket, Shutdown::Read).is_ok()
-}
-
-/// Whether nothing that has come is unread, and nothing that was written is still on its way.
-pub fn is_quiet(socket: Number) -> bool {
     // SAFETY: TIOCOUTQ, which is SIOCOUTQ for a socket (tcp(7)), gives one int.
     let unsent = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as _ }, c_int>::new()) };
-    unsent == Ok(0) && rustix::io::ioctl_fionread(socket) == Ok(0)
+    let unread = rustix::io::ioctl_fionread(socket);
+    let is_seen = unread.is_ok_and(|unread| entry.is_as_seen(fd, unread));
+    if !is_seen {
+        entry.give_up();
+    }
+    is_seen && (unsent, unread) == (Ok(0), Ok(0))
 }

@@ -234,7 +234,9 @@ fn skip(bytes: &[u8]) -> &[u8] {
     }
     let mut at = 0;
     while let Some(block) = bytes.get(at..at + BLOCK + 1) {
-        let (this, next) = (&block[..BLOCK], &block[1..]);
+        let ([this @ .., _], [_, next @ ..]) = (block, block) else {
+            break;
+        };
         let found = this.iter().zip(next).fold(0, |found, (&end, &first)| {
             found | (u8::from(end == b'\n') & u8::from(matters(first)))
         });

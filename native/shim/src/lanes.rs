@@ -58,7 +58,7 @@ pub unsafe fn accept(
         }
         if keep(environment, listener, fd, &bytes) {
             let known = bytes.get(..length as usize).unwrap_or(&bytes);
-            // SAFETY: as the caller promises.
+            // SAFETY: `peer` is as accept(2) asks for.
             unsafe { peer.fill(known, length) };
             return Some(fd);
         }

@@ -17,7 +17,7 @@ use crate::lanes::{self, Woken};
 use crate::register::{self, borrow, Number};
 use crate::switch::{self, Listener};
 use crate::table::{self, FOREIGN, GATED, OWN, UNKNOWN};
-use crate::{connection, real, reclaim, wake};
+use crate::{connection, real, reclaim, tcp, wake};
 
 /// A process without its gate looks for one at this distance.
 const LOOK: Timespec = Timespec {
@@ -50,24 +50,25 @@ pub fn opened(fd: c_int) {
 
 /// accept4 of any descriptor.
 ///
+/// # Arguments
+/// - `flags`: as accept4(2) has them.
+/// - `call`: accepts at the descriptor with libc's function.
+///
 /// # Safety
-/// `peer` is as accept(2) asks for.
-pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int) -> c_int {
+/// `peer` is as accept(2) asks for: null, or address and length are there, and the length says how many bytes the address has.
+pub unsafe fn accept(fd: c_int, peer: Peer, flags: c_int, call: impl Fn() -> c_int) -> c_int {
     let (Some(environment), Some(_)) = (environment::get(), table::entry(fd)) else {
-        // SAFETY: as the caller promises.
-        return unsafe { real::accept4(fd, peer.address, peer.length, flags) };
+        return call();
     };
     if table::kind(fd) == UNKNOWN {
         look_at(environment, fd);
     }
     loop {
         let done = match switch::under(fd) {
-            // SAFETY: as the caller promises.
+            // SAFETY: `peer` is as accept(2) asks for.
             Some((listener, GATED)) => unsafe { from_gate(environment, listener, fd, peer, flags) },
-            // SAFETY: as the caller promises.
-            Some((listener, _)) => unsafe { from_kernel(environment, listener, fd, peer, flags) },
-            // SAFETY: as the caller promises.
-            None => return unsafe { real::accept4(fd, peer.address, peer.length, flags) },
+            Some((listener, _)) => from_kernel(environment, listener, fd, &call),
+            None => return call(),
         };
         if let Some(done) = done {
             return done;
@@ -130,6 +131,9 @@ fn gated_port(environment: &Environment, socket: Number) -> Option<u16> {
 }
 
 /// One attempt through the gate; None when the state of the listener has changed.
+///
+/// # Safety
+/// `peer` is as accept(2) asks for.
 unsafe fn from_gate(
     environment: &Environment,
     listener: &Listener,
@@ -160,7 +164,7 @@ unsafe fn from_gate(
         // What the gate has sent came before.
         how |= RecvFlags::DONTWAIT;
     } else if lent {
-        // SAFETY: as the caller promises.
+        // SAFETY: `peer` is as accept(2) asks for.
         if let Some(accepted) = unsafe { lanes::accept(environment, listener, peer, flags) } {
             return Some(accepted);
         }
@@ -203,7 +207,7 @@ unsafe fn from_gate(
             return Some(failed(error));
         }
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: `peer` is as accept(2) asks for.
     unsafe { peer.fill(&dispatch.peer, dispatch.peer_len) };
     Some(deliver(environment, &dispatch, received))
 }
@@ -232,12 +236,11 @@ fn hold(environment: &Environment, dispatch: &Dispatch, fd: c_int, now_ns: u64) 
 }
 
 /// One attempt at the kernel; None when the state of the listener has changed or there was nothing after all.
-unsafe fn from_kernel(
+fn from_kernel(
     environment: &Environment,
     listener: &Listener,
     fd: c_int,
-    peer: Peer,
-    flags: c_int,
+    call: impl Fn() -> c_int,
 ) -> Option<c_int> {
     if listener.may_take_over(environment) && switch::take_over(environment, fd) {
         return None;
@@ -254,8 +257,7 @@ unsafe fn from_kernel(
             Ok(_) => {}
         }
     }
-    // SAFETY: as the caller promises.
-    let accepted = unsafe { real::accept4(fd, peer.address, peer.length, flags) };
+    let accepted = call();
     if accepted >= 0 {
         let delay_ns = environment
             .shared
@@ -271,27 +273,10 @@ unsafe fn from_kernel(
 
 /// How long a connection has waited in the accept queue, in steps of the kernel's clock (1 to 10 ms).
 ///
-/// Of a socket that has sent nothing TCP_INFO gives the time since the handshake as the time since the last send: a difference of two
-/// readings of one clock, so it is not biased.
+/// Of a socket that has sent nothing the kernel gives the time since the handshake as the time since the last send: a difference of
+/// two readings of one clock, so it is not biased.
 pub fn waited_ns(fd: c_int) -> Option<u64> {
-    let mut info = [0_u32; 12];
-    let mut length = std::mem::size_of_val(&info) as socklen_t;
-    let before = real::errno();
-    // SAFETY: info has `length` bytes.
-    let done = unsafe {
-        real::getsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    real::set_errno(before);
-    // struct tcp_info: eight bytes of states, then u32 words; tcpi_last_data_sent is the tenth of them.
-    let [.., last_data_sent_ms] = info;
-    (done == 0 && length as usize == std::mem::size_of_val(&info))
-        .then_some(u64::from(last_data_sent_ms) * 1_000_000)
+    tcp::info(fd).map(|info| u64::from(info.last_data_sent_ms) * 1_000_000)
 }
 
 fn failed(error: Errno) -> c_int {
@@ -303,15 +288,15 @@ impl Peer {
     /// Writes the client's address as accept(2) does: cut to the room there is, with its full length.
     ///
     /// # Safety
-    /// As accept(2) asks for.
+    /// It is as accept(2) asks for.
     pub unsafe fn fill(self, address: &[u8], length: u32) {
         if self.address.is_null() || self.length.is_null() {
             return;
         }
-        // SAFETY: not null, and as accept(2) asks for.
+        // SAFETY: it is not null, so the length is there.
         let room = unsafe { *self.length } as usize;
         let count = room.min(length as usize).min(address.len());
-        // SAFETY: the caller has `room` bytes there, and peer at least `count`.
+        // SAFETY: the address has `room` bytes, which is what the length said, and `count` is neither more than these nor than there are.
         unsafe {
             std::ptr::copy_nonoverlapping(address.as_ptr(), self.address.cast(), count);
             *self.length = length;

@@ -10,7 +10,6 @@ use libc::pollfd;
 use trimtab_wire::shared::Layout;
 
 use crate::clock::now_ns;
-use crate::register::borrow;
 use crate::table::{self, Entry, ENDED_BY_US};
 use crate::{connection, environment, expiry, idle, phase};
 
@@ -97,7 +96,7 @@ impl Wait {
 
     /// When the time ends that is set; None when the server's own is in force.
     fn end_ns(&self) -> Option<u64> {
-        if phase::waits_for_request(self.entry) != Some(true) {
+        if !self.entry.is_followed() || phase::waits_for_request(self.entry) != Some(true) {
             return None;
         }
         let since = self.entry.last_ns.load(Relaxed);
@@ -105,6 +104,6 @@ impl Wait {
     }
 
     fn is_quiet(&self) -> bool {
-        borrow(self.fd).is_some_and(expiry::is_quiet)
+        expiry::is_quiet(self.entry, self.fd)
     }
 }

@@ -20,10 +20,10 @@ macro_rules! functions {
         pub const FUNCTIONS: usize = NAMES.len();
 
         $(
-            /// The function of this name.
+            /// libc's function of this name.
             ///
             /// # Safety
-            /// As that function.
+            /// The pointers are what its manual page asks for.
             #[inline]
             pub unsafe fn $name($($arg: $type),*) -> $result {
                 let found = find(Which::$name as usize);
@@ -33,7 +33,7 @@ macro_rules! functions {
                 }
                 // SAFETY: libc's function of this name has this signature.
                 let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(found) };
-                // SAFETY: the caller keeps the function's contract.
+                // SAFETY: the pointers are what its manual page asks for, as `# Safety` says.
                 unsafe { function($($arg),*) }
             }
         )*
@@ -54,6 +54,7 @@ functions! {
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
     listen(fd: c_int, backlog: c_int) -> c_int;
+    accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
     dup(fd: c_int) -> c_int;
     execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int;
     dup2(fd: c_int, onto: c_int) -> c_int;
@@ -67,6 +68,7 @@ functions! {
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int;
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int;
     epoll_pwait(epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int;
+    epoll_pwait2(epoll: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int;
     ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;

@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, Shutdown};
 use trimtab_wire::handoff::{receive, Reclaim, LONGEST};
 use trimtab_wire::shared::{Layout, CUTTING, HELD, IDLE};
 
-use crate::register::{self, borrow};
+use crate::register::{self, borrow, Number};
 use crate::{environment, real, table, thread};
 
 /// Process whose thread runs.
@@ -75,8 +75,8 @@ fn cut(shared: &Layout, reclaim: &Reclaim) {
         // From here on close waits, so the descriptor is the connection's.
         let is_same = slot.sequence.load(Ordering::Relaxed) == reclaim.sequence;
         let fd = slot.fd.load(Ordering::Relaxed);
-        let next = match (is_same && is_in(fd, reclaim.slot), borrow(fd)) {
-            (true, Some(connection)) => {
+        let next = match borrow(fd).filter(|&socket| is_same && is_in(socket, fd, reclaim.slot)) {
+            Some(connection) => {
                 // A connection that the client has reset meanwhile is at its end already.
                 let _ = rustix::net::shutdown(connection, Shutdown::Read);
                 HELD
@@ -99,8 +99,12 @@ fn here(slot: u32) -> u64 {
 }
 
 /// Whether a number is that of the connection in this slot. The file is not believed: another process can write any number there.
-fn is_in(fd: c_int, slot: u32) -> bool {
-    let entry = table::connection(fd).filter(|entry| entry.index.load(Ordering::Relaxed) == slot);
+fn is_in(socket: Number, fd: c_int, slot: u32) -> bool {
+    let unread = rustix::io::ioctl_fionread(socket);
+    let entry = table::connection(fd).filter(|entry| {
+        let is_its = entry.index.load(Ordering::Relaxed) == slot;
+        is_its && unread.is_ok_and(|unread| entry.is_as_seen(fd, unread))
+    });
     if let Some(entry) = entry {
         entry.raise(table::ENDED_BY_US);
     }

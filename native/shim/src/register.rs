@@ -15,7 +15,7 @@ use trimtab_wire::handoff::{
 };
 
 use crate::environment::Environment;
-use crate::{table, wake};
+use crate::{switch, table, wake};
 
 /// Longest wait for the gate's answer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -62,6 +62,18 @@ pub fn raise(fd: impl AsFd, from: c_int, cloexec: bool) -> rustix::io::Result<c_
     let high = high.into_raw_fd();
     table::become_kind(high, table::HIDDEN, 0);
     Ok(high)
+}
+
+/// Moves a descriptor of the shim's own to another number, because the server is about to put something else under its number.
+pub fn make_way(fd: c_int) {
+    let Some(own) = borrow(fd) else { return };
+    let cloexec = rustix::io::fcntl_getfd(own)
+        .is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC));
+    let moved = raise(own, lowest(), cloexec).unwrap_or(-1);
+    for kept in [&CONVERSATION, &WAKE] {
+        let _ = kept.compare_exchange(fd, moved, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    switch::moved(fd, moved);
 }
 
 /// Closes a descriptor of the shim's own.

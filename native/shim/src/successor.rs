@@ -18,7 +18,7 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 /// Between fork and exec: it neither allocates nor locks.
 ///
 /// # Safety
-/// `given` is null or an environment as execve(2) asks for.
+/// `given` is null, or a list of strings that ends with a null pointer, as execve(2) asks for.
 pub unsafe fn environment(given: *const *const c_char) -> Option<[*const c_char; MOST]> {
     let ours = &environment::get()?.variables;
     if given.is_null() || !switch::leaves_listeners() {
@@ -27,12 +27,12 @@ pub unsafe fn environment(given: *const *const c_char) -> Option<[*const c_char;
     let mut list = [null(); MOST];
     let mut places = list.iter_mut();
     for at in 0.. {
-        // SAFETY: up to the null pointer at the end there are strings.
+        // SAFETY: it is within the list, which goes on up to a null pointer.
         let one = unsafe { *given.add(at) };
         if one.is_null() {
             break;
         }
-        // SAFETY: as above.
+        // SAFETY: what is not null is a string.
         let text = unsafe { CStr::from_ptr(one) }.to_bytes();
         if text.starts_with(MARK) {
             return None;

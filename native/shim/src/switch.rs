@@ -193,8 +193,10 @@ fn has_lost_gate(fd: c_int) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let hung_up =
-        poll(&mut state, Some(&now)).is_ok() && state[0].revents().contains(PollFlags::HUP);
+    let hung_up = poll(&mut state, Some(&now)).is_ok()
+        && state
+            .iter()
+            .any(|worker| worker.revents().contains(PollFlags::HUP));
     if hung_up && rustix::io::ioctl_fionread(worker) == Ok(0) {
         fall_back(fd);
     }
@@ -412,6 +414,25 @@ pub fn fall_back(fd: c_int) {
             HOT.alone.store(1, Ordering::Relaxed);
         }
     });
+}
+
+/// A descriptor of the shim's own has another number now, and its old one is about to be overwritten.
+pub fn moved(from: c_int, to: c_int) {
+    for listener in &ALL {
+        let [keeps, waits] = [&listener.hidden, &listener.waiter]
+            .map(|number| number.load(Ordering::Relaxed) == from);
+        if keeps || waits {
+            listener.locked(|| {
+                // Registrations know the number that they were made with.
+                listener.end_arming();
+                if keeps {
+                    listener.hidden.store(to, Ordering::Release);
+                } else {
+                    register::lower(to);
+                }
+            });
+        }
+    }
 }
 
 /// Puts another file under a number and keeps its epoll registrations.

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use trimtab_wire::shared::NO_SLOT;
 
 use crate::clock::now_ns;
-use crate::environment;
 use crate::follower::{may_be_http, Follower};
 use crate::hot::{HOT, NEAR};
+use crate::{environment, tcp};
 
 /// Numbers that are followed; those beyond are libc's alone.
 pub const NUMBERS: usize = 65_536;
@@ -64,6 +64,8 @@ pub struct Entry {
     pub index: AtomicU32,
     /// Answers so far; of TLS, turns from reading to writing.
     pub turns: AtomicU32,
+    /// Bytes that the shim has seen the server read, as they count in 32 bits.
+    read: AtomicU32,
     /// When the first byte of the request was read.
     pub start_ns: AtomicU64,
     /// When the last byte so far was written.
@@ -98,6 +100,7 @@ impl Entry {
             owner: AtomicU32::new(0),
             index: AtomicU32::new(0),
             turns: AtomicU32::new(0),
+            read: AtomicU32::new(0),
             start_ns: AtomicU64::new(0),
             last_ns: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -120,12 +123,34 @@ impl Entry {
         self.flags.store(UNFOLLOWED, Ordering::Relaxed);
         self.turns.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
+        self.read.store(0, Ordering::Relaxed);
         // Not `in_use`: whoever still has the follower of the connection before gives it back, and until then this one is not followed.
         self.born_ns.store(now_ns(), Ordering::Relaxed);
         if HOT.connections_below.load(Ordering::Relaxed) <= fd {
             HOT.connections_below.fetch_max(fd + 1, Ordering::Relaxed);
         }
         become_kind(fd, CONNECTION, slot.unwrap_or(NO_SLOT));
+    }
+
+    /// Notes that the server has read so many bytes.
+    #[inline]
+    pub fn has_read(&self, count: usize) {
+        let read = self.read.load(Ordering::Relaxed);
+        self.read
+            .store(read.wrapping_add(count as u32), Ordering::Relaxed);
+    }
+
+    /// Whether nothing has happened on a connection of which the shim has not seen all, so that it is what its entry says.
+    ///
+    /// A server may close a number, take it again and read there by calls that the shim does not stand before, such as io_uring's, or
+    /// in another process. The kernel counts every byte.
+    ///
+    /// # Arguments
+    /// - `fd`: its number.
+    /// - `unread`: bytes that have come and were not read.
+    pub fn is_as_seen(&self, fd: c_int, unread: u64) -> bool {
+        let seen = self.read.load(Ordering::Relaxed);
+        tcp::info(fd).is_some_and(|tcp| tcp.bytes_received.wrapping_sub(unread) as u32 == seen)
     }
 
     /// Has the connection followed from a first byte on, when that is of use by now.
@@ -363,5 +388,26 @@ mod tests {
             entry.follow(|_| ()).is_some()
         });
         assert_eq!(seen, Some(false));
+    }
+
+    #[test]
+    fn threads_that_share_a_number_never_hold_its_follower_at_once() {
+        let (fd, held) = (65_012, AtomicU32::new(0));
+        let entry = entry(fd).expect("in the table");
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+                        entry.become_connection(fd, None);
+                        entry.follow_from(22);
+                        entry.follow(|follower| {
+                            assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0);
+                            follower.received(b"\x17\x03\x03\x00");
+                            held.fetch_sub(1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
     }
 }

@@ -45,7 +45,7 @@ pub fn listening_process() -> u32 {
 /// address.
 ///
 /// # Safety
-/// `address` and `length` are as connect(2) asks for.
+/// `address` is null, or `length` bytes are there, as connect(2) asks for.
 #[inline]
 pub unsafe fn mark(
     fd: c_int,
@@ -56,14 +56,14 @@ pub unsafe fn mark(
     if LISTENS.load(Ordering::Relaxed) != table::pid() || address.is_null() {
         return None;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: it is not null, and connect(2) asks for so many bytes there.
     bind_source(environment, fd, unsafe { target(address, length) }?)
 }
 
 /// The Internet address that connect was given; None for another family.
 ///
 /// # Safety
-/// `address` points to `length` bytes.
+/// `length` bytes are at `address`.
 unsafe fn target(address: *const sockaddr, length: socklen_t) -> Option<SocketAddr> {
     let has = |size| length as usize >= size;
     if !has(size_of::<libc::sa_family_t>()) {

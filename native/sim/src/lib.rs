@@ -3,11 +3,12 @@
 //! It plays the same populations as the load generator against a modelled server and gives the readings of
 //! the real sensors. Same server, populations and seed: same run, bit for bit.
 
+#![forbid(unsafe_code)]
+
 mod calendar;
 mod check;
 mod client;
 mod cores;
-mod delays;
 mod gate;
 mod memory;
 mod meter;

@@ -1,8 +1,11 @@
 //! What crosses the border between Python and Rust: message types, one module per conversation.
 //!
 //! Every message between Python and Rust is one line of JSON; unknown keys are errors on both sides. The gate and the shim, both
-//! Rust, share a mapped file ([`shared`], which Python reads too) and pass descriptors with small fixed structs ([`handoff`]).
+//! Rust, share a mapped file ([`shared`], which Python reads too) and pass descriptors with small fixed structs ([`handoff`]). What gate
+//! and simulator decide and count alike is here too ([`budgets`], [`delays`]).
 
+pub mod budgets;
+pub mod delays;
 pub mod ends;
 pub mod gate;
 pub mod handoff;

@@ -4,101 +4,41 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use libc::{epoll_event, sockaddr, socklen_t};
 
-use super::quietly;
+use super::{hooks, quietly};
 use crate::listener::{self, Peer};
-use crate::{connection, expiry, real, switch, table, wake};
+use crate::{connection, expiry, real, register, switch, table, wake};
 
-/// listen(2).
-///
-/// # Safety
-/// As listen(2).
-#[no_mangle]
-pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::listen(switch::tcp(fd), backlog) };
-    if done == 0 {
-        quietly(|| listener::opened(fd));
-    }
-    done
-}
-
-/// accept(2).
-///
-/// # Safety
-/// As accept(2).
-#[no_mangle]
-pub unsafe extern "C" fn accept(
-    fd: c_int,
-    address: *mut sockaddr,
-    length: *mut socklen_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { listener::accept(fd, Peer { address, length }, 0) }
-}
-
-/// accept4(2).
-///
-/// # Safety
-/// As accept4(2).
-#[no_mangle]
-pub unsafe extern "C" fn accept4(
-    fd: c_int,
-    address: *mut sockaddr,
-    length: *mut socklen_t,
-    flags: c_int,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { listener::accept(fd, Peer { address, length }, flags) }
-}
-
-/// close(2).
-///
-/// # Safety
-/// As close(2).
-#[no_mangle]
-#[link_section = ".text.hot"]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    let kind = table::kind(fd);
-    if kind == table::UNKNOWN {
-        // SAFETY: as the caller promises.
-        return unsafe { real::close(fd) };
-    }
-    if kind == table::HIDDEN && !table::is_borrowed() {
-        // A server that closes every number does not mean ours, of which it knows nothing.
-        real::set_errno(libc::EBADF);
-        return -1;
-    }
+/// Closes a number of which something is known, and gives back the slot of its connection.
+fn closing(fd: c_int, close: impl FnOnce() -> c_int) -> c_int {
     let slot = quietly(|| listener::closing(fd));
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::close(fd) };
+    let done = close();
     if let Some(slot) = slot {
         quietly(|| connection::release(slot));
     }
     done
 }
 
-/// close_range(2). As with close, numbers of the shim's own stay open.
+/// Closes numbers but for the shim's own, of which a server that closes every number knows nothing.
 ///
-/// # Safety
-/// As close_range(2).
-#[no_mangle]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let closes = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
-    if !closes || first > last || table::is_borrowed() {
-        // SAFETY: as the caller promises.
-        return unsafe { real::close_range(first, last, flags) };
-    }
+/// # Arguments
+/// - `close`: closes one number.
+/// - `close_all`: closes the numbers from one to another.
+fn closing_range(
+    first: c_uint,
+    last: c_uint,
+    close: impl Fn(c_int) -> c_int,
+    close_all: impl Fn(c_uint, c_uint) -> c_int,
+) -> c_int {
     let signed = |number: c_uint| c_int::try_from(number).unwrap_or(c_int::MAX);
     let mut from = first;
     for (fd, kind) in table::known(signed(first), signed(last)) {
         if kind != table::HIDDEN {
-            // SAFETY: as the caller promises; one that is closed already is none the worse for it.
-            unsafe { close(fd) };
+            // Closed again with the range, which is none the worse for it.
+            closing(fd, || close(fd));
             continue;
         }
         let own = fd.unsigned_abs();
-        // SAFETY: as the caller promises.
-        if from < own && unsafe { real::close_range(from, own - 1, flags) } < 0 {
+        if from < own && close_all(from, own - 1) < 0 {
             return -1;
         }
         from = own + 1;
@@ -106,8 +46,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     if from > last {
         return 0;
     }
-    // SAFETY: as the caller promises.
-    unsafe { real::close_range(from, last, flags) }
+    close_all(from, last)
 }
 
 /// A number has got a copy: of a listener it is served alike, and a connection that has two is not followed.
@@ -121,46 +60,10 @@ fn copied(fd: c_int, copy: c_int) {
     switch::share(fd, copy);
 }
 
-/// dup(2).
-///
-/// # Safety
-/// As dup(2).
-#[no_mangle]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    let copy = unsafe { real::dup(fd) };
-    quietly(|| copied(fd, copy));
-    copy
-}
-
-/// Whether a command of fcntl(2) copies the descriptor.
-fn copies(command: c_int) -> bool {
-    matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
-}
-
-/// fcntl(2). Its third argument, where there is one, fits a register and comes in the one that it has here.
-///
-/// # Safety
-/// As fcntl(2).
-#[no_mangle]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::fcntl(fd, command, argument) };
-    if copies(command) {
-        quietly(|| copied(fd, done));
-    }
-    done
-}
-
-/// fcntl(2) with offsets of 64 bits.
-///
-/// # Safety
-/// As fcntl(2).
-#[no_mangle]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::fcntl64(fd, command, argument) };
-    if copies(command) {
+/// A call of fcntl(2), which copies the descriptor by some commands.
+fn controlling(fd: c_int, command: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let done = call();
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         quietly(|| copied(fd, done));
     }
     done
@@ -172,163 +75,150 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if fd == onto || !(known(fd) || known(onto)) || table::is_borrowed() {
         return call();
     }
-    let slot = quietly(|| listener::closing(onto));
-    let done = call();
-    quietly(|| {
-        if let Some(slot) = slot {
-            connection::release(slot);
-        }
-        if done >= 0 {
-            copied(fd, onto);
-        }
-    });
-    done
-}
-
-/// dup2(2).
-///
-/// # Safety
-/// As dup2(2).
-#[no_mangle]
-pub unsafe extern "C" fn dup2(fd: c_int, onto: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    over(fd, onto, || unsafe { real::dup2(fd, onto) })
-}
-
-/// dup3(2).
-///
-/// # Safety
-/// As dup3(2).
-#[no_mangle]
-pub unsafe extern "C" fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    over(fd, onto, || unsafe { real::dup3(fd, onto, flags) })
-}
-
-/// shutdown(2). A gated listener is shut down for all who share it, as the TCP listener would be.
-///
-/// # Safety
-/// As shutdown(2).
-#[no_mangle]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let tcp = switch::tcp(fd);
-    if how != libc::SHUT_RD {
-        if let Some(entry) = table::connection(fd) {
-            quietly(|| connection::shut(entry));
-        }
+    if table::kind(onto) == table::HIDDEN {
+        quietly(|| register::make_way(onto));
     }
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::shutdown(tcp, how) };
-    if tcp != fd && done == 0 {
-        // Wakes whoever waits at the worker end; the attempt at the TCP listener then gives what it gives without a gate.
-        // SAFETY: as the caller promises.
-        quietly(|| unsafe { real::shutdown(fd, libc::SHUT_RD) });
+    let done = closing(onto, call);
+    if done >= 0 {
+        quietly(|| copied(fd, onto));
     }
     done
 }
 
-/// connect(2).
-///
-/// # Safety
-/// As connect(2).
-#[no_mangle]
-pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-    // SAFETY: as the caller promises.
-    match quietly(|| unsafe { wake::mark(fd, address, length) }) {
-        // SAFETY: the address lives until the call returns.
-        Some(to) => unsafe { real::connect(fd, to.as_ptr().cast(), to.addr_len()) },
-        // SAFETY: as the caller promises.
-        None => unsafe { real::connect(fd, address, length) },
-    }
-}
-
-/// getsockname(2).
-///
-/// # Safety
-/// As getsockname(2).
-#[no_mangle]
-pub unsafe extern "C" fn getsockname(
-    fd: c_int,
-    address: *mut sockaddr,
-    length: *mut socklen_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { real::getsockname(switch::tcp(fd), address, length) }
-}
-
-/// getpeername(2).
-///
-/// # Safety
-/// As getpeername(2).
-#[no_mangle]
-pub unsafe extern "C" fn getpeername(
-    fd: c_int,
-    address: *mut sockaddr,
-    length: *mut socklen_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { real::getpeername(switch::tcp(fd), address, length) }
-}
-
-/// getsockopt(2).
-///
-/// # Safety
-/// As getsockopt(2).
-#[no_mangle]
-pub unsafe extern "C" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    length: *mut socklen_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { real::getsockopt(switch::tcp(fd), level, name, value, length) }
-}
-
-/// setsockopt(2).
-///
-/// # Safety
-/// As setsockopt(2).
-#[no_mangle]
-pub unsafe extern "C" fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    length: socklen_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { real::setsockopt(switch::tcp(fd), level, name, value, length) }
-}
-
-/// epoll_ctl(2).
-///
-/// # Safety
-/// As epoll_ctl(2).
-#[no_mangle]
-#[link_section = ".text.hot"]
-pub unsafe extern "C" fn epoll_ctl(
-    epoll: c_int,
-    operation: c_int,
-    fd: c_int,
-    event: *mut epoll_event,
-) -> c_int {
-    // SAFETY: null, or as the caller promises.
-    let wanted = unsafe { event.as_ref() };
-    if let (Some(entry), Some(wanted)) = (table::connection(fd), wanted) {
-        let waits = libc::EPOLLIN | libc::EPOLLOUT;
-        if operation != libc::EPOLL_CTL_DEL {
-            expiry::multiplexed(entry);
-            if wanted.events & waits as u32 == libc::EPOLLIN as u32 {
-                connection::wants_input(entry);
+hooks! {
+    fn listen(fd: c_int, backlog: c_int) -> c_int {
+        |call(fd: c_int)| {
+            let done = call(switch::tcp(fd));
+            if done == 0 {
+                quietly(|| listener::opened(fd));
             }
+            done
         }
     }
-    // SAFETY: as the caller promises.
-    let done = unsafe { real::epoll_ctl(epoll, operation, fd, event) };
-    if done == 0 && switch::under(fd).is_some() {
-        switch::remember(epoll, operation, fd, wanted);
+
+    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+        // SAFETY: the call is what accept(2) asks for, with this address and length.
+        |call()| unsafe { listener::accept(fd, Peer { address, length }, flags, call) }
     }
-    done
+
+    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        // SAFETY: the call is what accept(2) asks for, with this address and length.
+        |call()| unsafe { listener::accept(fd, Peer { address, length }, 0, call) }
+    }
+
+    #[link_section = ".text.hot"]
+    fn close(fd: c_int) -> c_int {
+        |call()| match table::kind(fd) {
+            table::UNKNOWN => call(),
+            table::HIDDEN if !table::is_borrowed() => {
+                // A server that closes every number does not mean ours, of which it knows nothing.
+                real::set_errno(libc::EBADF);
+                -1
+            }
+            _ => closing(fd, call),
+        }
+    }
+
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        |call(first: c_uint, last: c_uint)| {
+            if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || first > last || table::is_borrowed() {
+                return call(first, last);
+            }
+            if flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0 && call(c_uint::MAX, c_uint::MAX) < 0 {
+                // Its table is made its own before anything is closed: nobody else loses what is closed here.
+                return -1;
+            }
+            // SAFETY: any number may be closed that the server asks to close.
+            closing_range(first, last, |fd| unsafe { real::close(fd) }, call)
+        }
+    }
+
+    fn dup(fd: c_int) -> c_int {
+        |call()| {
+            let copy = call();
+            quietly(|| copied(fd, copy));
+            copy
+        }
+    }
+
+    fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        // Where there is a third argument it fits a register and comes in the one that it has here.
+        |call()| controlling(fd, command, call)
+    }
+
+    fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+        |call()| controlling(fd, command, call)
+    }
+
+    fn dup2(fd: c_int, onto: c_int) -> c_int {
+        |call()| over(fd, onto, call)
+    }
+
+    fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
+        |call()| over(fd, onto, call)
+    }
+
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        // A gated listener is shut down for all who share it, as the TCP listener would be.
+        |call(fd: c_int, how: c_int)| {
+            let tcp = switch::tcp(fd);
+            if how != libc::SHUT_RD {
+                if let Some(entry) = table::connection(fd) {
+                    quietly(|| connection::shut(entry));
+                }
+            }
+            let done = call(tcp, how);
+            if tcp != fd && done == 0 {
+                // Wakes whoever waits at the worker end; the attempt at the TCP listener then gives what it gives without a gate.
+                quietly(|| call(fd, libc::SHUT_RD));
+            }
+            done
+        }
+    }
+
+    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+        // SAFETY: connect(2) asks for an address of this length, or refuses a null one.
+        |call()| match quietly(|| unsafe { wake::mark(fd, address, length) }) {
+            // SAFETY: the address lives until the call returns.
+            Some(to) => unsafe { real::connect(fd, to.as_ptr().cast(), to.addr_len()) },
+            None => call(),
+        }
+    }
+
+    fn getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        |call(fd: c_int)| call(switch::tcp(fd))
+    }
+
+    fn getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+        |call(fd: c_int)| call(switch::tcp(fd))
+    }
+
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int {
+        |call(fd: c_int)| call(switch::tcp(fd))
+    }
+
+    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int {
+        |call(fd: c_int)| call(switch::tcp(fd))
+    }
+
+    #[link_section = ".text.hot"]
+    fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+        |call()| {
+            let adds = operation != libc::EPOLL_CTL_DEL;
+            // SAFETY: to take a descriptor out nothing is asked for there; otherwise it is null or an event.
+            let wanted = if adds { unsafe { event.as_ref() } } else { None };
+            if let (Some(entry), Some(wanted)) = (table::connection(fd), wanted) {
+                let waits = libc::EPOLLIN | libc::EPOLLOUT;
+                expiry::multiplexed(entry);
+                if wanted.events & waits as u32 == libc::EPOLLIN as u32 {
+                    connection::wants_input(entry);
+                }
+            }
+            let done = call();
+            if done == 0 && switch::under(fd).is_some() {
+                switch::remember(epoll, operation, fd, wanted);
+            }
+            done
+        }
+    }
 }

@@ -6,9 +6,9 @@ use std::ffi::c_int;
 
 use libc::{epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
-use super::quietly;
+use super::{hooks, quietly};
 use crate::clock::now_ns;
-use crate::{expiry, patience, real, switch};
+use crate::{expiry, patience, switch};
 
 /// Length of a step towards a gate.
 const STEP_MS: c_int = 100;
@@ -75,10 +75,10 @@ unsafe fn polling(
     timeout_ms: c_int,
     wait: impl Fn(c_int) -> c_int,
 ) -> c_int {
-    let one = if fds.is_null() {
+    let one = if fds.is_null() || count == 0 {
         None
     } else {
-        // SAFETY: as the caller promises.
+        // SAFETY: there are `count` of them.
         let all = unsafe { std::slice::from_raw_parts(fds, count as usize) };
         patience::wait_of(all, timeout_ms)
     };
@@ -88,14 +88,53 @@ unsafe fn polling(
     }
 }
 
+/// Waits with a timeout of nanoseconds, by way of one of milliseconds when there is something to look for.
+///
+/// # Arguments
+/// - `looks`: there is something to look for.
+/// - `by_ms`: waits as long as the milliseconds say, with the function that it is given for each step.
+/// - `wait`: the wait itself.
+///
+/// # Safety
+/// `timeout` points to one or is null, which waits forever.
+unsafe fn waiting_ns(
+    timeout: *const timespec,
+    looks: bool,
+    by_ms: impl FnOnce(c_int, &dyn Fn(c_int) -> c_int) -> c_int,
+    wait: impl Fn(*const timespec) -> c_int,
+) -> c_int {
+    // SAFETY: null, or one is there.
+    let wanted = unsafe { timeout.as_ref() };
+    if !looks || wanted.is_some_and(|t| t.tv_sec > i64::from(c_int::MAX) / 1000 - 1) {
+        return wait(timeout);
+    }
+    // Rounded up: a wait may take longer than asked for, not less.
+    let timeout_ms = wanted.map_or(-1, |t| {
+        t.tv_sec
+            .saturating_mul(1000)
+            .saturating_add(t.tv_nsec.saturating_add(999_999) / 1_000_000)
+    });
+    by_ms(c_int::try_from(timeout_ms).unwrap_or(c_int::MAX), &|ms| {
+        let step = timespec {
+            tv_sec: i64::from(ms) / 1000,
+            tv_nsec: i64::from(ms) % 1000 * 1_000_000,
+        };
+        wait(if ms < 0 {
+            std::ptr::null()
+        } else {
+            std::ptr::from_ref(&step)
+        })
+    })
+}
+
 /// Looks for an end among what epoll_wait has given: it may be the gate's.
 ///
 /// # Safety
-/// There are `ready` events.
+/// There are `ready` events, unless it is negative.
 #[inline]
 unsafe fn watch_events(events: *const epoll_event, ready: c_int) {
     let count = usize::try_from(ready).unwrap_or(0);
-    // SAFETY: as the caller promises; the structure is packed, so only its fields are read.
+    // SAFETY: below the count there is one; the structure is packed, so only its fields are read.
     let hung_up =
         (0..count).any(|at| unsafe { (*events.add(at)).events } & libc::EPOLLHUP as u32 != 0);
     if hung_up {
@@ -103,109 +142,57 @@ unsafe fn watch_events(events: *const epoll_event, ready: c_int) {
     }
 }
 
-/// epoll_wait(2).
-///
-/// # Safety
-/// As epoll_wait(2).
-#[no_mangle]
-#[link_section = ".text.hot"]
-pub unsafe extern "C" fn epoll_wait(
-    epoll: c_int,
-    events: *mut epoll_event,
-    most: c_int,
-    timeout_ms: c_int,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    let ready = multiplexing(timeout_ms, |ms| unsafe {
-        real::epoll_wait(epoll, events, most, ms)
-    });
-    // SAFETY: the call has filled in as many.
-    unsafe { watch_events(events, ready) };
-    ready
-}
-
-/// epoll_pwait(2).
-///
-/// # Safety
-/// As epoll_pwait(2).
-#[no_mangle]
-pub unsafe extern "C" fn epoll_pwait(
-    epoll: c_int,
-    events: *mut epoll_event,
-    most: c_int,
-    timeout_ms: c_int,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    let ready = multiplexing(timeout_ms, |ms| unsafe {
-        real::epoll_pwait(epoll, events, most, ms, mask)
-    });
-    // SAFETY: the call has filled in as many.
-    unsafe { watch_events(events, ready) };
-    ready
-}
-
-/// poll(2).
-///
-/// # Safety
-/// As poll(2).
-#[no_mangle]
-#[link_section = ".text.hot"]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { polling(fds, count, timeout_ms, |ms| real::poll(fds, count, ms)) }
-}
-
-/// poll(2) as fortified programs call it.
-///
-/// # Safety
-/// As poll(2).
-#[no_mangle]
-pub unsafe extern "C" fn __poll_chk(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout_ms: c_int,
-    room: size_t,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe {
-        polling(fds, count, timeout_ms, |ms| {
-            real::__poll_chk(fds, count, ms, room)
-        })
+hooks! {
+    #[link_section = ".text.hot"]
+    fn epoll_wait(epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int) -> c_int {
+        |call(timeout_ms: c_int)| {
+            let ready = multiplexing(timeout_ms, call);
+            // SAFETY: the call has filled in as many.
+            unsafe { watch_events(events, ready) };
+            ready
+        }
     }
-}
 
-/// ppoll(2).
-///
-/// # Safety
-/// As ppoll(2).
-#[no_mangle]
-pub unsafe extern "C" fn ppoll(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: null, or as the caller promises.
-    let wanted = unsafe { timeout.as_ref() };
-    if !switch::alone() || wanted.is_some_and(|t| t.tv_sec > i64::from(c_int::MAX) / 1000 - 1) {
-        // SAFETY: as the caller promises.
-        return unsafe { real::ppoll(fds, count, timeout, mask) };
+    fn epoll_pwait(
+        epoll: c_int, events: *mut epoll_event, most: c_int, timeout_ms: c_int, mask: *const sigset_t,
+    ) -> c_int {
+        |call(timeout_ms: c_int)| {
+            let ready = multiplexing(timeout_ms, call);
+            // SAFETY: the call has filled in as many.
+            unsafe { watch_events(events, ready) };
+            ready
+        }
     }
-    // Rounded up: a wait may take longer than asked for, not less.
-    let timeout_ms = wanted.map_or(-1, |t| t.tv_sec * 1000 + (t.tv_nsec + 999_999) / 1_000_000);
-    let timeout_ms = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
-    stepwise(timeout_ms, STEP_MS, switch::attend, |ms| {
-        let step = timespec {
-            tv_sec: i64::from(ms) / 1000,
-            tv_nsec: i64::from(ms) % 1000 * 1_000_000,
-        };
-        let step = if ms < 0 {
-            std::ptr::null()
-        } else {
-            std::ptr::from_ref(&step)
-        };
-        // SAFETY: as the caller promises; step lives until the call returns.
-        unsafe { real::ppoll(fds, count, step, mask) }
-    })
+
+    fn epoll_pwait2(
+        epoll: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
+    ) -> c_int {
+        |call(timeout: *const timespec)| {
+            let looks = switch::alone() || expiry::looks();
+            // SAFETY: null, or epoll_pwait2(2) asks for one.
+            let ready = unsafe { waiting_ns(timeout, looks, |ms, wait| multiplexing(ms, wait), call) };
+            // SAFETY: the call has filled in as many.
+            unsafe { watch_events(events, ready) };
+            ready
+        }
+    }
+
+    #[link_section = ".text.hot"]
+    fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+        // SAFETY: poll(2) asks for so many.
+        |call(timeout_ms: c_int)| unsafe { polling(fds, count, timeout_ms, call) }
+    }
+
+    fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int {
+        // SAFETY: poll(2) asks for so many.
+        |call(timeout_ms: c_int)| unsafe { polling(fds, count, timeout_ms, call) }
+    }
+
+    fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+        |call(timeout: *const timespec)| {
+            let step = |ms, wait: &dyn Fn(c_int) -> c_int| stepwise(ms, STEP_MS, switch::attend, wait);
+            // SAFETY: null, or ppoll(2) asks for one.
+            unsafe { waiting_ns(timeout, switch::alone(), step, call) }
+        }
+    }
 }

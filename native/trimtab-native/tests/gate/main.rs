@@ -6,8 +6,8 @@ mod bench;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod pending_handshakes;
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
 mod service;
-#[cfg(test)]
-mod speech;
-#[cfg(test)]
-mod strangers;

@@ -1,4 +1,4 @@
-//! Conversations with controllers and with Prometheus: never waited for, bounded in number and in what they hold.
+//! The gate's own clients, controllers and Prometheus: never waited for, bounded in number and in what they hold.
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -10,16 +10,16 @@ use crate::ledger::Kind;
 use crate::line::{Input, TooLong};
 use crate::{metrics, sockets};
 
-/// Conversations of a kind; of more the oldest is closed.
+/// Clients of a kind; of more the oldest is closed.
 const MOST: usize = 32;
 /// Bytes of answers that a peer may leave unread.
 const MOST_UNREAD: usize = 4 << 20;
 /// Time for Prometheus to ask and to read its answer.
 const METRICS_NS: u64 = 5_000_000_000;
 
-/// One conversation.
+/// One of them.
 #[derive(Debug)]
-pub struct Talk {
+pub struct Client {
     /// Prometheus, not a controller.
     metrics: bool,
     input: Input,
@@ -33,7 +33,7 @@ pub struct Talk {
 
 impl Gate<'_> {
     /// Somebody connects.
-    pub(crate) fn accept_talks(&mut self, listener: u32, metrics: bool) {
+    pub(crate) fn accept_clients(&mut self, listener: u32, metrics: bool) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
             let fd = match accept_with(self.ledger.borrow(listener), flags) {
@@ -46,18 +46,18 @@ impl Gate<'_> {
                 continue;
             }
             let same = self
-                .talks
+                .clients
                 .iter()
-                .filter(|(_, talk)| talk.metrics == metrics);
+                .filter(|(_, client)| client.metrics == metrics);
             if same.clone().count() >= MOST {
                 let oldest = same
-                    .min_by_key(|(_, talk)| talk.since_ns)
+                    .min_by_key(|(_, client)| client.since_ns)
                     .map(|(&number, _)| number);
                 if let Some(oldest) = oldest {
-                    self.end_talk(oldest);
+                    self.end_client(oldest);
                 }
             }
-            let talk = Talk {
+            let client = Client {
                 metrics,
                 input: Input::default(),
                 output: Vec::new(),
@@ -65,48 +65,49 @@ impl Gate<'_> {
                 since_ns: self.now_ns,
                 over: false,
             };
-            self.talks.insert(number, talk);
+            self.clients.insert(number, client);
         }
     }
 
     /// A peer has sent something, reads again, or has gone.
-    pub(crate) fn on_talk(&mut self, number: u32, flags: EventFlags) {
-        let Some(mut talk) = self.talks.remove(&number) else {
+    pub(crate) fn on_client(&mut self, number: u32, flags: EventFlags) {
+        let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
-        let alive = (!flags.contains(EventFlags::IN) || self.hear(number, &mut talk))
-            && self.say(number, &mut talk);
+        let alive = (!flags.contains(EventFlags::IN) || self.hear(number, &mut client))
+            && self.say(number, &mut client);
         let hung_up =
             flags.intersects(EventFlags::HUP | EventFlags::ERR) && !flags.contains(EventFlags::IN);
         if alive && !hung_up {
-            self.talks.insert(number, talk);
+            self.clients.insert(number, client);
         } else {
             self.close(number);
         }
     }
 
-    /// Closes conversations with Prometheus that take too long.
-    pub(crate) fn end_talks(&mut self) {
-        let late =
-            |talk: &Talk| talk.metrics && self.now_ns.saturating_sub(talk.since_ns) > METRICS_NS;
+    /// Closes the connections of Prometheus that take too long.
+    pub(crate) fn end_late_clients(&mut self) {
+        let late = |client: &Client| {
+            client.metrics && self.now_ns.saturating_sub(client.since_ns) > METRICS_NS
+        };
         let late: Vec<u32> = self
-            .talks
+            .clients
             .iter()
-            .filter(|(_, talk)| late(talk))
+            .filter(|(_, client)| late(client))
             .map(|(&number, _)| number)
             .collect();
         for number in late {
-            self.end_talk(number);
+            self.end_client(number);
         }
     }
 
-    fn end_talk(&mut self, number: u32) {
-        self.talks.remove(&number);
+    fn end_client(&mut self, number: u32) {
+        self.clients.remove(&number);
         self.close(number);
     }
 
     /// Reads once and answers what is whole; false at the end of the stream.
-    fn hear(&mut self, number: u32, talk: &mut Talk) -> bool {
+    fn hear(&mut self, number: u32, client: &mut Client) -> bool {
         let mut scratch = [0; 16 * 1024];
         match recv(
             self.ledger.borrow(number),
@@ -114,56 +115,56 @@ impl Gate<'_> {
             RecvFlags::DONTWAIT,
         ) {
             Ok((0, _)) => return false,
-            Ok(_) if talk.over => return true,
-            Ok((count, _)) => talk.input.push(&scratch[..count]),
+            Ok(_) if client.over => return true,
+            Ok((count, _)) => client.input.push(&scratch[..count]),
             Err(Errno::AGAIN | Errno::INTR) => return true,
             Err(_) => return false,
         }
-        if talk.metrics {
-            self.hear_request(talk);
+        if client.metrics {
+            self.hear_request(client);
             return true;
         }
-        while talk.output.len() <= MOST_UNREAD && !talk.over {
-            let answer = match talk.input.line() {
+        while client.output.len() <= MOST_UNREAD && !client.over {
+            let answer = match client.input.line() {
                 Ok(None) => break,
                 Ok(Some(line)) => match serde_json::from_slice(line) {
-                    Ok(order) => self.obey(order, &mut talk.lease_ns),
+                    Ok(order) => self.obey(order, &mut client.lease_ns),
                     Err(error) => refused(format!("order: {error}")),
                 },
                 Err(TooLong) => {
-                    talk.over = true;
+                    client.over = true;
                     refused(format!("a line of more than {} bytes", Input::MOST))
                 }
             };
             if let Ok(line) = serde_json::to_string(&answer) {
-                talk.output.extend_from_slice(line.as_bytes());
-                talk.output.push(b'\n');
+                client.output.extend_from_slice(line.as_bytes());
+                client.output.push(b'\n');
             }
         }
         // Who sends orders and does not read the answers is not served.
-        talk.output.len() <= MOST_UNREAD
+        client.output.len() <= MOST_UNREAD
     }
 
-    fn hear_request(&mut self, talk: &mut Talk) {
-        match metrics::request(&mut talk.input) {
+    fn hear_request(&mut self, client: &mut Client) {
+        match metrics::request(&mut client.input) {
             None => {}
             Some(metrics::Request::Metrics) => {
-                talk.over = true;
-                talk.output = metrics::reply(200, &metrics::page(&self.figures()));
+                client.over = true;
+                client.output = metrics::reply(200, &metrics::page(&self.figures()));
             }
             Some(metrics::Request::Other(status)) => {
-                talk.over = true;
-                talk.output = metrics::reply(status, "");
+                client.over = true;
+                client.output = metrics::reply(status, "");
             }
         }
     }
 
     /// Sends what goes at once; false when the conversation is over.
-    fn say(&mut self, number: u32, talk: &mut Talk) -> bool {
-        while !talk.output.is_empty() {
-            match sockets::send_now(self.ledger.borrow(number), &talk.output) {
+    fn say(&mut self, number: u32, client: &mut Client) -> bool {
+        while !client.output.is_empty() {
+            match sockets::send_now(self.ledger.borrow(number), &client.output) {
                 Ok(count) => {
-                    talk.output.drain(..count);
+                    client.output.drain(..count);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
@@ -173,7 +174,7 @@ impl Gate<'_> {
                 Err(_) => return false,
             }
         }
-        if talk.over {
+        if client.over {
             // What is unread at the close would make the kernel reset the connection under the answer.
             sockets::discard(self.ledger.borrow(number), 16, &mut self.buffer);
             return false;

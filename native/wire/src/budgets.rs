@@ -121,12 +121,13 @@ impl Budgets {
     /// The class to serve next.
     ///
     /// # Arguments
-    /// * `blocked` - classes that cannot be served for another reason, one bit each.
+    /// * `blocked` - classes that cannot be served for another reason, one bit each of the first 64.
     pub fn next(&self, blocked: u64) -> Option<usize> {
         if self.in_service >= self.limit || self.waiting == 0 {
             return None;
         }
-        let waits = |&class: &usize| self.shares[class].waiting > 0 && blocked & (1 << class) == 0;
+        let is_blocked = |class| blocked.checked_shr(class).is_some_and(|bits| bits & 1 != 0);
+        let waits = |&class: &usize| self.shares[class].waiting > 0 && !is_blocked(class as u32);
         let mut classes = (0..self.shares.len()).filter(waits);
         if self.open {
             return classes.next();

@@ -1,4 +1,4 @@
-//! Who connects to the hand-off socket: a process of the server, once it has shown the token and its own process id.
+//! Handshakes at the hand-off socket: who connects there is a process of the server once it has shown the token and its own process id.
 //!
 //! Until then nothing of it is believed and no descriptor of it is taken.
 
@@ -13,18 +13,18 @@ use crate::gate::Gate;
 use crate::ledger::Kind;
 use crate::{ancestors, sockets};
 
-/// Conversations that have not begun; of more the oldest is closed.
+/// Pending handshakes; of more the oldest is closed.
 const MOST: usize = 256;
 /// Time for a process to say who it is, and for a listener to follow.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// Conversations accepted before others get their turn.
 const BATCH: usize = 64;
 
-/// Somebody who has connected.
+/// Of somebody who has connected.
 #[derive(Debug)]
-pub struct Stranger {
+pub struct PendingHandshake {
     number: u32,
-    /// When its conversation must have begun.
+    /// When it must be over.
     deadline_ns: u64,
     /// The owner of the listener that it is about to pass; None before its token was seen.
     owner: Option<u32>,
@@ -32,7 +32,7 @@ pub struct Stranger {
 
 impl Gate<'_> {
     /// Processes connect.
-    pub(crate) fn accept_strangers(&mut self) {
+    pub(crate) fn accept_handshakes(&mut self) {
         for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let fd = match accept_with(self.ledger.borrow(self.place.handoff), flags) {
@@ -44,11 +44,11 @@ impl Gate<'_> {
                 self.close(number);
                 continue;
             }
-            if self.strangers.len() >= MOST {
-                let oldest = self.strangers.remove(0).number;
+            if self.pending_handshakes.len() >= MOST {
+                let oldest = self.pending_handshakes.remove(0).number;
                 self.close(oldest);
             }
-            self.strangers.push(Stranger {
+            self.pending_handshakes.push(PendingHandshake {
                 number,
                 deadline_ns: self.now_ns + PATIENCE_NS,
                 owner: None,
@@ -57,13 +57,16 @@ impl Gate<'_> {
     }
 
     /// A process says who it is, or passes its listener.
-    pub(crate) fn on_stranger(&mut self, number: u32) {
-        let at = self.strangers.iter().position(|one| one.number == number);
-        let Some(stranger) = at.map(|at| self.strangers.remove(at)) else {
+    pub(crate) fn on_handshake(&mut self, number: u32) {
+        let at = self
+            .pending_handshakes
+            .iter()
+            .position(|one| one.number == number);
+        let Some(handshake) = at.map(|at| self.pending_handshakes.remove(at)) else {
             return self.close(number);
         };
-        match stranger.owner {
-            None => self.on_hello(stranger),
+        match handshake.owner {
+            None => self.on_hello(handshake),
             Some(owner) => {
                 self.on_passed_listener(number, owner);
                 self.close(number);
@@ -71,24 +74,24 @@ impl Gate<'_> {
         }
     }
 
-    /// Closes conversations that did not begin in time.
-    pub(crate) fn end_strangers(&mut self) {
-        while let Some(&Stranger {
+    /// Closes those that did not end in time.
+    pub(crate) fn end_late_handshakes(&mut self) {
+        while let Some(&PendingHandshake {
             number,
             deadline_ns,
             ..
-        }) = self.strangers.first()
+        }) = self.pending_handshakes.first()
         {
             if deadline_ns > self.now_ns {
                 break;
             }
-            self.strangers.remove(0);
+            self.pending_handshakes.remove(0);
             self.close(number);
         }
     }
 
-    fn on_hello(&mut self, stranger: Stranger) {
-        let number = stranger.number;
+    fn on_hello(&mut self, handshake: PendingHandshake) {
+        let number = handshake.number;
         let socket = self.ledger.borrow(number);
         let mut bytes = [0; handoff::LONGEST];
         // Without room for a descriptor: one that comes all the same is dropped by the kernel.
@@ -113,8 +116,9 @@ impl Gate<'_> {
             Role::Listener => {
                 let known = ancestors::descends(peer, hello.pid);
                 let owner = Some(if known { hello.pid } else { peer });
-                self.strangers.push(Stranger { owner, ..stranger });
-                self.strangers.sort_by_key(|one| one.deadline_ns);
+                self.pending_handshakes
+                    .push(PendingHandshake { owner, ..handshake });
+                self.pending_handshakes.sort_by_key(|one| one.deadline_ns);
             }
         }
     }

@@ -1,0 +1,327 @@
+//! Taking connections from a gate, and going on when it has gone. The gate is a thread of the test: what it calls goes round the hooks.
+
+use std::ffi::c_int;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+use rustix::net::{
+    accept_with, bind, listen, recv, socket_with, socketpair, AddressFamily, RecvFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType,
+};
+use trimtab_wire::handoff::{
+    self, Dispatch, Hello, Reclaim, Role, Welcome, GO_ON, LISTENER, LONGEST,
+};
+use trimtab_wire::shared::{now_ns, Shared, CLOSED, DISPATCHED, FLAG_PREEMPTIVE, FREE, HELD, IDLE};
+
+use crate::inside::{self, errno, gated, keep_for, listener, Served};
+
+/// A gate that dispatches what the test says.
+struct Gate<'a> {
+    shared: &'a Shared,
+    gate_end: OwnedFd,
+    tcp: OwnedFd,
+    door: Arc<OwnedFd>,
+    workers: JoinHandle<Vec<OwnedFd>>,
+}
+
+/// A listener that the server has made, and the gate that has it.
+fn gate(shared: &Shared) -> (TcpListener, Gate<'_>) {
+    shared.header.generation.store(1, Relaxed);
+    let door = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let door = Arc::new(door.unwrap());
+    bind(
+        &door,
+        &SocketAddrUnix::new(inside::handoff(shared)).unwrap(),
+    )
+    .unwrap();
+    listen(&door, 16).unwrap();
+    let (gate_end, worker_end) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap();
+    let there = door.clone();
+    let greets = std::thread::spawn(move || {
+        // The listener's conversation is the first.
+        let (conversation, tcp) = greet(&there).1.unwrap();
+        let welcome = Welcome { generation: 1 }.encode();
+        let passed = Some(worker_end.as_fd());
+        handoff::send(conversation.as_fd(), &welcome, passed, SendFlags::empty()).unwrap();
+        tcp
+    });
+    let listener = listener();
+    let tcp = greets.join().unwrap();
+    let there = door.clone();
+    let workers =
+        std::thread::spawn(move || std::iter::from_fn(|| greet(&there).0).collect::<Vec<_>>());
+    let gate = Gate {
+        shared,
+        gate_end,
+        tcp,
+        door,
+        workers,
+    };
+    (listener, gate)
+}
+
+/// Lets a process in: a worker's conversation, or a listener's with its socket; neither when the door is shut.
+fn greet(door: &OwnedFd) -> (Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>) {
+    let Ok(conversation) = accept_with(door, SocketFlags::CLOEXEC) else {
+        return (None, None);
+    };
+    let mut bytes = [0; LONGEST];
+    let (length, _) = recv(&conversation, &mut bytes, RecvFlags::empty()).unwrap();
+    let hello = Hello::decode(&bytes[..length]).unwrap();
+    handoff::send(conversation.as_fd(), &GO_ON, None, SendFlags::empty()).unwrap();
+    if hello.role == Role::Worker {
+        return (Some(conversation), None);
+    }
+    let how = RecvFlags::CMSG_CLOEXEC;
+    let (length, tcp) = handoff::receive(conversation.as_fd(), &mut bytes, how).unwrap();
+    assert_eq!(bytes[..length], LISTENER);
+    (None, Some((conversation, tcp.unwrap())))
+}
+
+impl Gate<'_> {
+    /// Accepts a connection and sends it to the workers in a slot.
+    fn dispatch(&self, slot: u32) {
+        let connection = accept_with(&self.tcp, SocketFlags::CLOEXEC).unwrap();
+        let sequence = u64::from(slot) + 100;
+        let place = self.shared.slot(slot).unwrap();
+        assert!(place.advance(FREE, DISPATCHED));
+        place.sequence.store(sequence, Relaxed);
+        let mut peer = [0; 28];
+        peer[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        let dispatch = Dispatch {
+            slot,
+            class: 0,
+            sequence,
+            arrival_ns: now_ns(),
+            peer,
+            peer_len: 16,
+        };
+        let passed = Some(connection.as_fd());
+        let socket = self.gate_end.as_fd();
+        handoff::send(socket, &dispatch.encode(), passed, SendFlags::empty()).unwrap();
+        // Its number may be one that the shim still takes for another connection's.
+        unsafe { rustix::io::close(connection.into_raw_fd()) };
+    }
+
+    /// A connection that was dispatched in a slot and accepted.
+    fn served(&self, listener: &TcpListener, slot: u32) -> Served {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        self.dispatch(slot);
+        let (served, _) = listener.accept().unwrap();
+        let fd = served.into_raw_fd();
+        Served { fd, client }
+    }
+
+    fn state(&self, slot: u32) -> u32 {
+        self.shared.slot(slot).unwrap().state.load(Acquire)
+    }
+
+    fn released(&self) -> Vec<u32> {
+        self.shared.take_released().collect()
+    }
+
+    /// Ends it, and returns the conversations that processes had with it.
+    fn die(self) -> Vec<OwnedFd> {
+        // Wakes the thread at the door.
+        rustix::net::shutdown(&self.door, rustix::net::Shutdown::Both).unwrap();
+        self.workers.join().unwrap()
+    }
+}
+
+#[test]
+fn a_connection_holds_its_slot_until_it_is_closed_and_the_gate_is_woken() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let mut served = gate.served(&listener, 5);
+        let slot = shared.slot(5).unwrap();
+        assert_eq!(slot.pid.load(Relaxed), std::process::id());
+        assert_eq!(slot.fd.load(Relaxed), served.fd);
+        served.ask();
+        assert_eq!(gate.state(5), HELD);
+        served.answer();
+        assert_eq!(gate.state(5), IDLE);
+        assert!(shared.announce_wait());
+        served.close();
+        assert_eq!((gate.state(5), gate.released()), (CLOSED, vec![5]));
+        let mut byte = [0; 9];
+        let woken = recv(&gate.gate_end, &mut byte, RecvFlags::DONTWAIT);
+        assert_eq!(woken.map(|(length, _)| length), Ok(1));
+    });
+}
+
+#[test]
+fn without_its_gate_a_process_accepts_for_itself() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        gate.served(&listener, 5).close();
+        drop(gate.die());
+        let mut served = Served::by(&listener);
+        served.turn();
+        served.close();
+        assert_eq!(inside::counted(shared), (2, 1));
+    });
+}
+
+#[test]
+fn a_number_that_was_closed_unseen_gives_its_slot_back_when_it_comes_again() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let first = gate.served(&listener, 5);
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        unsafe { libc::syscall(libc::SYS_close, first.fd) };
+        gate.dispatch(6);
+        let (second, _) = listener.accept().unwrap();
+        let second = second.into_raw_fd();
+        assert_eq!(second, first.fd);
+        assert_eq!((gate.state(5), gate.state(6)), (CLOSED, HELD));
+        assert_eq!(gate.released(), [5]);
+        Served { fd: second, client }.close();
+        assert_eq!(gate.released(), [6]);
+    });
+}
+
+/// Numbers of this process that lie high: those of the shim, of which the server knows nothing.
+fn high() -> Vec<c_int> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().to_str()?.parse().ok()
+    };
+    all.filter_map(number).filter(|&fd| fd >= 500).collect()
+}
+
+#[test]
+fn a_server_that_closes_all_numbers_does_not_close_those_of_the_shim() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        gate.served(&listener, 5).close();
+        let own = high();
+        assert_eq!(own.len(), 3, "listener, conversation, wake");
+        for &fd in &own {
+            assert_eq!((unsafe { libc::close(fd) }, errno()), (-1, libc::EBADF));
+        }
+        assert_eq!(unsafe { libc::close_range(400, u32::MAX, 0) }, 0);
+        assert_eq!(high().len(), 3);
+        gate.served(&listener, 6).close();
+        assert_eq!(gate.released(), [6, 5]);
+    });
+}
+
+#[test]
+fn a_server_that_puts_a_file_over_a_number_of_the_shim_has_that_file_to_itself() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        gate.served(&listener, 5).close();
+        let (ours, servers) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let own = high();
+        for &fd in &own {
+            assert_eq!(unsafe { libc::dup2(servers.as_raw_fd(), fd) }, fd);
+        }
+        assert_eq!(high().len(), own.len() + 3, "they have moved");
+        assert!(!gate.released().is_empty() && shared.announce_wait());
+        gate.served(&listener, 6).close();
+        assert_eq!(gate.released(), [6]);
+        let woken = recv(&gate.gate_end, &mut [0; 9], RecvFlags::DONTWAIT);
+        assert!(woken.is_ok(), "by the number that has moved");
+        drop(gate.die());
+        Served::by(&listener).close();
+        let said = recv(&ours, &mut [0; 9], RecvFlags::DONTWAIT);
+        assert_eq!(said.map(|_| ()), Err(Errno::AGAIN), "nobody wrote there");
+    });
+}
+
+#[test]
+fn a_child_that_closes_its_parents_connection_does_not_give_its_slot_back() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        let served = gate.served(&listener, 5);
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        gate.dispatch(6);
+        let number = listener.as_raw_fd();
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // Between fork and exit: nothing but system calls, by the hooks.
+            unsafe {
+                let closed = libc::close(served.fd);
+                let accepted = libc::accept(number, null_mut(), null_mut());
+                libc::_exit(if closed == 0 && accepted >= 0 { 0 } else { 1 });
+            }
+        }
+        let mut status = 0;
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert_eq!(gate.state(5), HELD);
+        let taken = shared.slot(6).unwrap();
+        assert_eq!(
+            (gate.state(6), taken.pid.load(Relaxed)),
+            (HELD, child as u32)
+        );
+        served.close();
+        assert_eq!(gate.released(), [5]);
+        drop(client);
+    });
+}
+
+#[test]
+fn each_slot_is_given_back_once_however_many_threads_close_its_number() {
+    gated(|shared| {
+        let (listener, gate) = gate(shared);
+        for slot in 0..60 {
+            let served = gate.served(&listener, slot);
+            let fd = served.fd;
+            let closed = std::thread::scope(|scope| {
+                let threads = [0; 3].map(|_| scope.spawn(move || unsafe { libc::close(fd) } == 0));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            assert_eq!(closed.iter().filter(|&&done| done).count(), 1);
+            assert_eq!(gate.released(), [slot]);
+        }
+    });
+}
+
+#[test]
+fn an_idle_connection_ends_at_the_gates_wish_unless_it_has_been_used_unseen() {
+    gated(|shared| {
+        shared.header.flags.fetch_or(FLAG_PREEMPTIVE, Relaxed);
+        let (listener, gate) = gate(shared);
+        let (mut used, mut idle) = (gate.served(&listener, 5), gate.served(&listener, 6));
+        used.turn();
+        idle.turn();
+        used.ask();
+        let mut to = [0_u8; 99];
+        assert!(unsafe { libc::syscall(libc::SYS_read, used.fd, to.as_mut_ptr(), to.len()) } > 0);
+        let workers = gate.die();
+        for slot in [5, 6] {
+            let sequence = u64::from(slot) + 100;
+            let wish = Reclaim { slot, sequence }.encode();
+            handoff::send(workers[0].as_fd(), &wish, None, SendFlags::empty()).unwrap();
+        }
+        // The wishes are looked at in turn.
+        while !idle.is_at_its_end() {
+            std::thread::yield_now();
+        }
+        assert!(!used.is_at_its_end());
+        keep_for(shared, std::time::Duration::ZERO);
+    });
+}
