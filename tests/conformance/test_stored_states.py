@@ -26,6 +26,8 @@ from trimtab.plants._simulated_server import SimulatedServer
 from trimtab.plants.simulated import Simulated
 from trimtab.records import Plan
 from trimtab.replay import Past, replayed
+from trimtab.sensors._metrics import IDLE_HELD_WORKERS
+from trimtab.sensors.keep_alive import KeepAlive
 from trimtab.settings import Settings
 from trimtab.store import Store
 
@@ -40,6 +42,8 @@ class Killed(BaseException):
 
 class Server(Simulated):
     """A simulated server, left as it is by a run that was killed, with idle periods beside its own readings."""
+
+    metrics = (*KeepAlive.metrics, IDLE_HELD_WORKERS)
 
     def restore(self) -> None:
         pass

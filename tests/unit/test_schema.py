@@ -107,10 +107,16 @@ def test_what_stood_in_other_places_stands_in_its_own(store: Store) -> None:
     assert plans[BETWEEN].host == {"clients": 100}
 
 
-@pytest.mark.parametrize("run", [TUNED, GUARANTEED])
-def test_a_run_of_then_replays_as_it_was(path: Path, run: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs", "replay", str(run), "--store", os.fspath(path)]) == 0
+def test_a_run_of_then_replays_as_it_was(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "replay", str(GUARANTEED), "--store", os.fspath(path)]) == 0
     assert "come out as stored" in capsys.readouterr().out
+
+
+def test_where_a_method_decides_otherwise_today_the_replay_says_where(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "replay", str(TUNED), "--store", os.fspath(path)]) == 1
+    assert f"run {TUNED}, window " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("run", [IN_CHANGE, BETWEEN])

@@ -140,6 +140,8 @@ class Experiment:
         Args:
             now: the last window with the change; it counts with those before it.
         """
+        if not now.counted:
+            return 0
         before, after = self.reference[-LATELY:], (*self.windows[-LATELY:], now)
         (one, one_s), (other, other_s) = (_completed(windows) for windows in (before, after))
         if one_s <= 0:
@@ -172,5 +174,6 @@ def expected(reference: tuple[Measured, ...]) -> float:
 
 
 def _completed(windows: tuple[Measured, ...]) -> tuple[float, float]:
-    """Requests completed in windows, and their length together, in seconds."""
-    return math.fsum(w.requests for w in windows), math.fsum(w.duration_s for w in windows)
+    """Requests completed in the windows in which they were counted, and the length of these together, in seconds."""
+    counted = [w for w in windows if w.counted]
+    return math.fsum(w.requests for w in counted), math.fsum(w.duration_s for w in counted)

@@ -40,6 +40,7 @@ class Measured:
         inside: time average of connections that wait to be accepted and of workers with a request under way, those
             that only an idle connection holds left out; None when the first was not measured.
         refused: whether connections were refused because the queue was full.
+        counted: whether the requests that were completed are known.
         saturated: whether work was always waiting: connections wait, and no worker was idle.
         excess: how far it is beyond the limits, 0 where it keeps them; None when one was not measured.
         broken: the limits that it breaks, as the user wrote them.
@@ -56,6 +57,7 @@ class Measured:
     cpu_ratio: float | None
     inside: float | None
     refused: bool
+    counted: bool = True
     saturated: bool = False
     excess: float | None = 0.0
     broken: tuple[str, ...] = ()
@@ -114,6 +116,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         r.get("cpu_ratio"),
         _inside(r),
         r.get("listen_overflow_rate_hz", 0.0) > 0,
+        "request_rate_hz" in r,
         r.get("idle_workers", 1.0) < 0.5 and r.get("accept_queue_length", 0.0) >= 1,
         excess,
         tuple(map(str, objective.broken(window))),

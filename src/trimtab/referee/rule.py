@@ -227,7 +227,7 @@ class Referee:
         if experiment.gained >= 2:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
-            less = experiment.capacity(now) < 0
+            less = experiment.first is not now and experiment.capacity(now) < 0
             return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0

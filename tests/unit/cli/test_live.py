@@ -293,4 +293,9 @@ def test_a_run_on_a_real_terminal_fits_it_and_ends_in_plain_text(
     assert bool(COLOUR.search(text)) == colour
     assert any("window 17 of about 18" in line for line in lines) == table
     end = next(i for i, line in enumerate(lines) if line.startswith("run 1: done"))
-    assert [line.split(":")[0] for line in lines[end:] if line[0] != " "] == ["run 1", "start", "end", "so"]
+    assert [line.split(":")[0] for line in lines[end:] if line[0] != " "] == [
+        "run 1",
+        "start",
+        "so",
+        "cost",
+    ]

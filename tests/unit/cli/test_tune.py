@@ -38,10 +38,10 @@ def test_a_run_shows_a_line_for_each_window_and_ends_with_what_came_of_it(trimta
 def test_a_choice_is_shown_by_its_name(trimtab: Trimtab) -> None:
     said = trimtab("tune", "memory", "--choice", "--controller", "fuzzy", "--duration", "40s", "--on-exit", "restore")
     assert "pool dynamic -> static: fuzzy" in said.out
-    assert {line.split()[2] for line in said.out.splitlines()[3:6]} == {"static", "dynamic"}
+    assert {line.split()[4] for line in said.out.splitlines()[3:6]} == {"static", "dynamic"}
     assert "start: pool dynamic: " in said.out
     observed = trimtab("observe", "memory", "--choice", "--duration", "10s").out
-    assert observed.splitlines()[1].split()[2] == "dynamic"
+    assert observed.splitlines()[1].split()[4] == "dynamic"
 
 
 def test_json_is_one_object_per_line(trimtab: Trimtab) -> None:

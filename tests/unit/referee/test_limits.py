@@ -58,7 +58,7 @@ def test_within_the_limits_the_objective_decides() -> None:
 
 def test_without_the_reading_of_the_limit_nothing_is_tried_and_the_reason_names_it() -> None:
     judged = Bench(Referee(GOAL)).see(30)
-    assert judged.asked(DOWN).reason.endswith("window 0 of 6 of a reference: memory_ratio was not measured")
+    assert judged.asked(DOWN).reason.endswith("window 0 of 3 of a reference: memory_ratio was not measured")
 
 
 def test_a_change_after_which_the_limit_is_not_measured_goes_back_and_the_reason_names_it() -> None:

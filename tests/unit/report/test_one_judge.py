@@ -19,7 +19,7 @@ from trimtab.controllers.trim import Trim
 from trimtab.core import Move, MoveState, Objective, Role, Trial, Verdict
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import OperatorEdit
-from trimtab.events import Event, NoteKind, Outcome, Status
+from trimtab.events import Event, Note, NoteKind, Outcome, Status
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.plants._simulated_server import SimulatedServer
@@ -141,6 +141,9 @@ def test_the_store_tells_the_events_of_a_run_in_their_order(in_apply: bool) -> N
     writer, told = looped(plant, Up(False), (WORKERS, TIMEOUT), Settings(10.0, 60.0, settle_s=0.0))
     (track,) = tracks(writer.store, [writer.run_id])
     assert any(getattr(event, "kind", None) is NoteKind.STAND_DOWN for event in told)
+    if in_apply:  # a move is stored before it is applied, and told once it was
+        at = next(i for i, event in enumerate(told) if isinstance(event, Note))
+        told[at : at + 2] = reversed(told[at : at + 2])
     assert [type(event) for event in track.events] == [type(event) for event in told]
     assert [getattr(event, "window", None) for event in track.events] == [
         getattr(event, "window", None) for event in told
