@@ -8,10 +8,8 @@ const PAGE_BYTES: f64 = 4096.0;
 /// Swap that is left: more than any pool here can fill, as its stalls end all growth before.
 const SWAP_FREE_BYTES: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
 
-/// What an Apache tells of itself on its status page alone.
-const FROM_STATUS: [&str; 8] = [
-    "busy_workers",
-    "idle_held_workers",
+/// What an Apache tells of itself on its status page alone; the kernel knows the connections that workers hold.
+const FROM_STATUS: [&str; 6] = [
     "idle_workers",
     "request_rate_hz",
     "service_time_s",

@@ -58,7 +58,8 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
     """
     busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
     waiting = r.get("accept_queue_length", 0.0)
-    share = queue_share(r) if busy >= ALL_BUSY * m and waiting >= LEAST_WAITING else 0.0
+    short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < CPU_FULL
+    share = queue_share(r) if short else 0.0
     lost = min(0.99, max(share, stalls(r)))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None

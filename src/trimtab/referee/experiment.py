@@ -34,6 +34,7 @@ class Experiment:
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
         unmeasured: windows after it in which nothing bounded the cost.
+        silent: windows after it in which the cost was only bounded, by no more than was to be expected.
         overloaded: whether the server was, when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
@@ -50,6 +51,7 @@ class Experiment:
     gained: int = 0
     even: int = 0
     unmeasured: int = 0
+    silent: int = 0
     overloaded: bool = False
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
@@ -84,7 +86,7 @@ class Experiment:
         if now.log_cost is None:
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.bound and lost_s <= 0:
-            return self
+            return replace(self, silent=self.silent + 1)
         gained = self.gained + (more and now.saturated and self.saturated)
         windows = (*self.windows, now)[-MOST_WINDOWS:]
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)

@@ -240,7 +240,8 @@ class Referee:
             return Verdict.BETTER, reasons.mended(limits.names(before))
         found = experiment.effect()
         if found is None:
-            return None, reasons.new_here(len(experiment.reference))
+            over = experiment.silent >= UNDECIDED
+            return (Verdict.UNMEASURED if over else None), reasons.new_here(len(experiment.reference))
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
         if found.size - 2 * found.error > 0 and found.size > LEAST:
             return Verdict.WORSE, said
