@@ -100,6 +100,8 @@ class Experiment:
             return 0.0
         work, ratio = self.workload, 0.0
         usual, rho = (min(0.95, value) for value in (work.arrivals_hz * work.demand_s, work.utilisation(now)))
+        if now.bound or now.saturated:
+            rho = max(rho, usual)  # fewer come while they wait: that is no lower load
         reference, (seen,) = self.compared(self.reference), self.compared((now,))
         usual_cost, last = expected(reference), reference[-1].log_cost
         usual_cost = usual_cost if last is None else max(usual_cost, last)

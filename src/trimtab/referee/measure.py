@@ -76,10 +76,19 @@ class Measured:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
         if self.refused or (self.log_cost is None and (self.inside or 0.0) >= 1):  # or nothing ends, and some wait
             return True
+        return self._more_inside(before) > 0
+
+    def drains(self, before: Measured | None) -> bool:
+        """Whether a backlog becomes shorter by itself, by more than chance, with no connection refused."""
+        return not self.refused and self._more_inside(before) < 0
+
+    def _more_inside(self, before: Measured | None) -> int:
+        """Whether more (1) or fewer (-1) are inside than before, by more than chance; 0 where neither."""
         if before is None or self.inside is None or before.inside is None:
-            return False
+            return 0
         arrivals = (self.connection_rate_hz or self.request_rate_hz) * self.duration_s
-        return self.inside - before.inside > 2 * math.sqrt(max(1.0, arrivals))
+        more = self.inside - before.inside
+        return 0 if abs(more) <= 2 * math.sqrt(max(1.0, arrivals)) else (1 if more > 0 else -1)
 
 
 def measured(window: Window, objective: Objective, per_connection: float = 1.0) -> Measured:

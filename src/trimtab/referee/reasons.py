@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from trimtab.referee.estimate import Effect
-from trimtab.referee.measure import Measured
 
 
 def spent(lost_s: float) -> str:
@@ -78,24 +76,16 @@ def estimated(found: Effect, windows: int, on_limits: bool) -> str:
     )
 
 
-def overloaded(last: Measured | None, reference: Sequence[Measured], live: bool, capacity: float) -> str:
+def overloaded(drains: bool, live: bool, capacity: float) -> str:
     """Why an overloaded server is left alone; empty when the change may be made.
 
     Args:
-        last: the last window.
-        reference: windows before it.
+        drains: whether the backlog becomes shorter by itself.
         live: whether the change takes effect without a reload.
         capacity: how many times more work the server is promised to complete with it.
     """
     if capacity <= 1:
         return "the server is overloaded, and this change adds no capacity"
-    before = reference[-2] if len(reference) > 1 else None
-    drains = last is not None and before is not None and _shrinks(before, last)
     if drains and not live:
         return "the server is overloaded and the backlog drains by itself: a reload would only delay it"
     return ""
-
-
-def _shrinks(before: Measured, last: Measured) -> bool:
-    """Whether fewer are inside than before, with no connection refused."""
-    return before.inside is not None and last.inside is not None and last.inside < before.inside and not last.refused

@@ -305,7 +305,7 @@ class Referee:
             return "one more window tells whether the server falls behind"
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
-            return reasons.overloaded(state.last, state.reference, live, move.capacity)
+            return reasons.overloaded(state.drains, live, move.capacity)
         return self._worth(state, window, move.gain or 0.1, live)
 
     def _worth(self, state: RefereeState, window: Window, gain: float, live: bool) -> str:

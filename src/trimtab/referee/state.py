@@ -35,6 +35,7 @@ class RefereeState:
         behind: windows in which the server fell behind, until it has caught up.
         calm: how many were inside before it fell behind.
         last: the window before.
+        drains: whether fewer are inside in it than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
     """
 
@@ -54,6 +55,7 @@ class RefereeState:
     behind: int = 0
     calm: float = 0.0
     last: Measured | None = None
+    drains: bool = False
     spent_s: float = 0.0
 
     @property
@@ -68,13 +70,14 @@ class RefereeState:
 
     def followed(self, now: Measured) -> RefereeState:
         """This state with a window in the count of those in which the server falls behind."""
+        drains = now.drains(self.last)
         if now.behind(self.last):
             calm = self.calm if self.behind or self.last is None else self.last.inside or 0.0
             # Under overload it is capacity that counts, and what was tried for the cost says nothing of that.
             refuted = frozenset() if self.behind == 1 and self.experiment is None else self.refuted
-            return replace(self, behind=self.behind + 1, calm=calm, last=now, refuted=refuted)
+            return replace(self, behind=self.behind + 1, calm=calm, last=now, drains=drains, refuted=refuted)
         if not self.overloaded:
-            return replace(self, behind=0, last=now)
+            return replace(self, behind=0, last=now, drains=drains)
         most = self.calm + 2 * math.sqrt(max(1.0, self.calm))
         drained = now.inside is not None and now.inside <= most and not now.refused
-        return replace(self, behind=0 if drained else self.behind + 1, last=now)
+        return replace(self, behind=0 if drained else self.behind + 1, last=now, drains=drains)
