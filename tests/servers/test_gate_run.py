@@ -227,7 +227,7 @@ def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_pat
 def test_apache_under_the_gate_tells_its_exact_terms(bed: UnderGate, plant: Gate) -> None:
     apache = Apache.attach(SystemClock(), processes_of(bed.place)[0].pid, bed.status_url)
     try:
-        assert [sensor.name for sensor in apache.sensors()][-1] == "shim"
+        assert "shim" in [sensor.name for sensor in apache.sensors()]
         for sensor in apache.sensors():
             sensor.begin()
         bed.pages(BASIC, number=6)
