@@ -75,5 +75,5 @@ def test_delays_of_1_to_1_become_1_to_3_and_the_budgets_are_put_back(bed: UnderG
 def test_the_open_loop_leaves_delays_of_1_to_1(bed: UnderGate, tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     said = guarantee(bed, path, "--controller", "static", "--duration", "8s")
-    assert said[-1].startswith("so:    not kept for basic")
+    assert said[-1].startswith("so:    Relative delay guarantee: not kept for basic")
     assert not any(move.move.changes for move in Store(path).moves(1))
