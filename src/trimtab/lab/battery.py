@@ -18,6 +18,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from trimtab.errors import UsageError
+from trimtab.host import facts
 from trimtab.lab import Context, Lab, chosen
 from trimtab.lab._battery_draw import Drawn, as_json, drawn
 from trimtab.lab._battery_summary import ratios, summary
@@ -57,7 +58,11 @@ def run(parts: tuple[str, ...], context: Context) -> None:
         with (folder / "draws.jsonl").open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(as_json(one)) + "\n" for one in found)
         (folder / "ratios.svg").write_text(ratios(found), encoding="utf-8")
-        (folder / "summary.md").write_text(f"# battery: {DESCRIPTION}\n\n{text}", encoding="utf-8")
+        said = ", ".join(f"{name} {value}" for name, value in facts().items())
+        part, seeds = "peers" if peers else "trim", ",".join(map(str, context.seeds))
+        command = f"trimtab lab run battery --part {part} --seeds {seeds}"
+        head = f"# battery: {DESCRIPTION}\n\n    {command}\n\n{said}\n\n"
+        (folder / "summary.md").write_text(head + text, encoding="utf-8")
 
 
 def _all(seeds: Sequence[int], peers: Sequence[str]) -> Iterator[Drawn]:
