@@ -9,7 +9,7 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, svg
+from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, logarithmic, plain, svg
 
 HARM = 1.10
 """What the goal allows against leaving alone in 99 % of the draws."""
@@ -97,7 +97,7 @@ def ratios(found: Sequence[Drawn]) -> str:
             axes.plot([100 * (k + 0.5) / len(values) for k in range(len(values))], values, color=colour, label=text)
         for value, colour in ((1.0, GREY), (HARM, BLUE)):
             axes.axhline(value, color=colour, linewidth=0.9, linestyle=":")
-        axes.set_yscale("log")
+        logarithmic(axes, plain)
         axes.set_xlabel("draws, sorted by each [%]")
         axes.set_ylabel("clients waited, to left alone")
         axes.legend()
