@@ -101,6 +101,9 @@ fn library() -> &'static Path {
             .arg("--target-dir")
             .arg(outputs.parent().unwrap())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
+            // The jobserver of a make around these tests is not open to this process.
+            .env_remove("MAKEFLAGS")
+            .env_remove("CARGO_MAKEFLAGS")
             .status();
         assert!(built.unwrap().success());
         outputs.join("libtrimtab_shim.so")
