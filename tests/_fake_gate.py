@@ -12,7 +12,7 @@ from typing import Any
 
 from trimtab import codec
 from trimtab.gate.answers import Counters
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spec import parse
 from trimtab.sensors import _shared_file
 
@@ -65,7 +65,7 @@ class FakeGate:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.place = Place("fake", directory)
+        self.place = RunDirectory("fake", directory)
         directory.mkdir(exist_ok=True)
         _shared_file.create(self.place.shared)
         self.place.write_start_line(parse(SPEC).start(directory))

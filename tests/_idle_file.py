@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.sensors import _shared_file
 from trimtab.sensors._shared_file import Idle
 
@@ -16,9 +16,9 @@ HISTOGRAM_AT = {"intervals_50ms": 12_288, "intervals": 20_480, "ended": 24_576, 
 SECOND_NS = 1_000_000_000
 
 
-def a_run(directory: Path, name: str = "web") -> Place:
+def a_run(directory: Path, name: str = "web") -> RunDirectory:
     """The run directory of a server that has the shim in it."""
-    place = Place(name, directory / name)
+    place = RunDirectory(name, directory / name)
     place.directory.mkdir(parents=True)
     _shared_file.create(place.shared)
     return place

@@ -33,7 +33,7 @@ from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.core import Readings, Sensor
 from trimtab.errors import NotMeasured
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.launch import loadable, preloaded
 from trimtab.load import LoadRun
 from trimtab.report.figures import seconds
@@ -77,7 +77,7 @@ LOADS: Mapping[str, Mapping[str, Any]] = {
 def sensed(mpm: Mpm) -> Iterator[tuple[ApacheTestbed, Path]]:
     """A private Apache with the shim in it and without a gate, and the shim's mapped file."""
     shim = loadable(native.shim_path())
-    place = places.claim(f"against-shim-{os.getpid()}")
+    place = run_directory.claim(f"against-shim-{os.getpid()}")
     try:
         _shared_file.create(place.shared)
         spec = ApacheSpec(mpm, max_request_workers=WORKERS, server_limit=WORKERS, threads_per_child=WORKERS)

@@ -22,7 +22,7 @@ from _bench import compiled, cores, facts, favoured, options, save, spread, tabl
 
 from trimtab import native
 from trimtab.gate.launch import loadable, preloaded, require_active
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.sensors import _shared_file
 from trimtab.testbed._private import free_ports
 
@@ -43,7 +43,7 @@ def measure(out: Path, quick: bool) -> None:
     pairs, count = (3, 20_000) if quick else (PAIRS, COUNT)
     raw = []
     with tempfile.TemporaryDirectory(prefix="trimtab-benchmark-") as name:
-        place = Place("benchmark", Path(name))
+        place = RunDirectory("benchmark", Path(name))
         _shared_file.create(place.shared)
         binary = compiled(SOURCE, place.directory)
         shim = loadable(native.shim_path())

@@ -28,7 +28,7 @@ from trimtab.settings import Mode, Settings
 _LONG_S = 5.0
 """Windows at least this long are always looked at before their end: a server that has ended is noticed sooner."""
 _YOUNG = 3
-"""Shorter windows are, after a change, for this many: what trimtab has not changed it need not cut short."""
+"""Shorter windows may be aborted early only in the three after a change."""
 
 
 class Recorder(Protocol):

@@ -89,7 +89,7 @@ def values(cls: type, given: Mapping[str, str | bool | Iterable[str]]) -> dict[s
     for name, text in given.items():
         if name not in known:
             flags = ", ".join(option.flag for option in known.values())
-            raise UsageError(f"it has no option {name!r}: it has {flags}")
+            raise UsageError(f"unknown option {name!r}; options: {flags}")
         option = known[name]
         if isinstance(text, bool):
             result[name] = text

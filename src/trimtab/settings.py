@@ -52,4 +52,4 @@ class Settings:
         if self.window_s > self.duration_s:
             raise UsageError(f"the window ({self.window_s:g} s) is longer than the duration ({self.duration_s:g} s)")
         if not 0 <= self.early < 1:
-            raise UsageError(f"early {self.early:g} is outside 0..1")
+            raise UsageError(f"early {self.early:g} must be 0 or more and less than 1")

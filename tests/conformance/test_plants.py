@@ -13,7 +13,7 @@ from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core import Knob, Plant
 from trimtab.errors import ApplyRefused
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.metrics import known
 from trimtab.observer import Observer, Stop
 
@@ -35,7 +35,7 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A plant of each kind, on the testbed that its module brings; one without needs none."""
     testbed = getattr(discovery.load(ROOM, request.param), "testbed", lambda: contextlib.nullcontext(()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(places, "base", lambda: tmp_path_factory.getbasetemp() / "run")
+        patch.setattr(run_directory, "base", lambda: tmp_path_factory.getbasetemp() / "run")
         with testbed() as words:
             made = plant(request.param, *words)
             try:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run
 from trimtab.clock import SystemClock
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.link import Link
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 
 SPEC = """
 listen = [{port}]
@@ -38,7 +38,7 @@ class AnyServer:
     """
 
     process: subprocess.Popen[str]
-    place: Place
+    place: RunDirectory
     port: int
 
     def reading(self, name: str) -> int:
@@ -81,7 +81,7 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
         while not _listens(port):
             assert process.poll() is None and time.monotonic() < deadline, process.communicate()
             time.sleep(0.05)
-        server = AnyServer(process, places.place(name), port)
+        server = AnyServer(process, run_directory.place(name), port)
         # The connection that looked whether the port is open is still on its way, or given up.
         while not server.settled():
             assert time.monotonic() < deadline, "the first connection stays"

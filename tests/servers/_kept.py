@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run, until
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
 from trimtab.sensors._shared_file import MODE_FIXED, Idle, KeepAlive, SharedFile
 from trimtab.testbed import apache_config
@@ -93,7 +93,7 @@ class Kept:
     """
 
     process: subprocess.Popen[str]
-    place: Place
+    place: RunDirectory
     port: int
     tls: int
     documents: Path
@@ -153,7 +153,7 @@ def kept(server: Server, keep_alive_ms: int = 300_000, backend: int = 9) -> Iter
             command = _apache_command(server, keep_alive_ms, directory, (port, other), tls, backend)
         ours = a_name()
         process = trimtab_run("--name", ours, "--ports", f"{port},{tls}", "--", *command)
-        bed = Kept(process, places.place(ours), port, tls, directory / "htdocs")
+        bed = Kept(process, run_directory.place(ours), port, tls, directory / "htdocs")
         try:
             until(lambda: _listens(bed), f"{server} did not start")
             yield bed

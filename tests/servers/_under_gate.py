@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.clock import SystemClock
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
 from trimtab.plants.gate import Gate
 from trimtab.testbed import apache_config, content
@@ -68,7 +68,7 @@ class UnderGate:
     """
 
     process: subprocess.Popen[str]
-    place: Place
+    place: RunDirectory
     port: int
     status_url: str
     directory: Path
@@ -156,7 +156,7 @@ def under_gate(
         server = (program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
         process = trimtab_run("--name", ours, *how, *options, "--", *server)
         url = f"http://127.0.0.1:{status}/server-status"
-        bed = UnderGate(process, places.place(ours), page, url, directory)
+        bed = UnderGate(process, run_directory.place(ours), page, url, directory)
         try:
             until(lambda: answers(status, bed), f"Apache did not start: {log(directory)}")
             yield bed
@@ -168,7 +168,7 @@ def under_gate(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-            for left in processes_of(places.place(ours)):
+            for left in processes_of(run_directory.place(ours)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(left.pid, signal.SIGKILL)
             for pipe in (process.stdout, process.stderr):

@@ -10,7 +10,7 @@ import pytest
 
 from tests._stranger import STRANGER, needs_root
 from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 
 pytestmark = [pytest.mark.server, pytest.mark.root, needs_root]
 
@@ -24,7 +24,7 @@ def strangers_process(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_process_that_names_the_mapped_file_neither_keeps_trimtab_run_nor_gets_its_signals() -> None:
     name = a_name()
-    with strangers_process(TRIMTAB_SHARED=str(places.place(name).shared)) as stranger:
+    with strangers_process(TRIMTAB_SHARED=str(run_directory.place(name).shared)) as stranger:
         process = trimtab_run("--name", name, "--", "/bin/sh", "-c", "exit 3")
         try:
             _, said = process.communicate(timeout=PATIENCE_S)

@@ -17,7 +17,7 @@ from tests.servers._private_nginx import Bed, private
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
 from trimtab.plants.nginx.process import find, serving
@@ -156,7 +156,7 @@ def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_
     log = ("-e", tmp_path / "logs" / "error.log")
     process = trimtab_run("--name", name, "--ports", port, "--", "nginx", "-p", tmp_path, *log, "-c", config)
     try:
-        place, deadline = places.place(name), time.monotonic() + PATIENCE_S
+        place, deadline = run_directory.place(name), time.monotonic() + PATIENCE_S
         while not (found := processes_of(place)) or not serving(find(found[0].pid)):
             assert process.poll() is None and time.monotonic() < deadline, process.communicate()
             time.sleep(0.1)

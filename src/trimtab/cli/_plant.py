@@ -15,7 +15,7 @@ from trimtab.clock import SystemClock
 from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, Role, of_role
 from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Habits, Plant
+from trimtab.core.plant import Plant, PlantDefaults
 from trimtab.errors import UsageError
 from trimtab.metrics import metric
 from trimtab.options import options_of, values
@@ -28,14 +28,15 @@ CONTROLLERS = "trimtab.controllers"
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=)\s*([^<>=\s]+)\s*")
 
 
-def habits_of(plant: str | None) -> Habits:
-    """How a plant is tuned; the usual habits where none is named yet.
+def defaults_of(plant: str | None) -> PlantDefaults:
+    """How a plant is tuned; as usual where none is named yet.
 
     Raises:
         UsageError: there is no such plant.
     """
-    habits: Habits = Habits() if plant is None else getattr(discovery.load(PLANTS, plant), "HABITS", Habits())
-    return habits
+    usual = PlantDefaults()
+    found: PlantDefaults = usual if plant is None else getattr(discovery.load(PLANTS, plant), "DEFAULTS", usual)
+    return found
 
 
 def add_plant(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +102,7 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
 def add_objective(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments that say what to make best, and under which limits."""
     goal = parser.add_mutually_exclusive_group()
-    usual = f"default {Habits().minimize} where the plant has no other"
+    usual = f"default {PlantDefaults().minimize} where the plant has no other"
     goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least ({usual})")
     goal.add_argument("--maximize", metavar="METRIC", help="what to make greatest")
     parser.add_argument(
@@ -119,7 +120,7 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
     Raises:
         UsageError: there is no such metric, or a limit is not one.
     """
-    name = args.maximize or args.minimize or habits_of(args.plant).minimize
+    name = args.maximize or args.minimize or defaults_of(args.plant).minimize
     metric(name)
     return Objective(name, args.maximize is None, tuple(map(_limit, args.subject_to)))
 

@@ -35,7 +35,7 @@ from trimtab.store import Store, default_path
 
 
 @dataclass(frozen=True)
-class Job:
+class RunRequest:
     """What a run is to do.
 
     Args:
@@ -62,7 +62,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunResult:
     """A run that has ended.
 
     Args:
@@ -78,7 +78,9 @@ class Ended:
     undoable: bool
 
 
-def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, killed: Run | None = None) -> Ended:
+def execute(
+    args: argparse.Namespace, plant: Plant, job: RunRequest, stop: Stop, killed: Run | None = None
+) -> RunResult:
     """Starts a run, or goes on with one that was killed, to its end.
 
     Raises:
@@ -104,10 +106,10 @@ def carried_out(args: argparse.Namespace, plant: Plant, job: Job, stop: Stop, ki
     lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     if killed is not None and outcome.restored and plant.lasting:
         plant.undo_leftover()
-    return Ended(store, writer.run_id, outcome, lasting and not outcome.restored)
+    return RunResult(store, writer.run_id, outcome, lasting and not outcome.restored)
 
 
-def past_of(store: Store, run: Run, job: Job) -> Past:
+def past_of(store: Store, run: Run, job: RunRequest) -> Past:
     """Where a stored run stands: where it stood after its last decision, and what came after that.
 
     Raises:
@@ -131,7 +133,7 @@ def past_of(store: Store, run: Run, job: Job) -> Past:
 
 
 def _shown(
-    args: argparse.Namespace, run_id: int, plant: Plant, job: Job, stop: Stop, course: Course, store: Store
+    args: argparse.Namespace, run_id: int, plant: Plant, job: RunRequest, stop: Stop, course: Course, store: Store
 ) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
     """Says what begins, and shows the run while it goes."""
     settings = job.settings
@@ -150,7 +152,7 @@ def _shown(
     return showing(args.json, rows, settings, stop, decides=decides, knobs=job.knobs, course=course, live=live)
 
 
-def concluded(args: argparse.Namespace, ended: Ended, stop: Stop) -> int:
+def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
     """Says how the run ended, writes the report and gives the exit code.
 
     Raises:
@@ -187,7 +189,7 @@ def tell_end(store: Store, run_id: int) -> None:
         say(line, indent=7)
 
 
-def _plan(args: argparse.Namespace, plant: Plant, job: Job) -> Plan:
+def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
     """What is known before the first window."""
     return Plan(
         command=args.command,

@@ -30,7 +30,7 @@ from trimtab.cli._gains import (
     tell_gains,
 )
 from trimtab.cli._plant import CONTROLLERS, PLANTS, attached, refine, stored_controller, stored_method, writable
-from trimtab.cli._run import Job, carried_out, concluded
+from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
 from trimtab.core.controller import Controller
@@ -46,7 +46,7 @@ from trimtab.records import Run
 from trimtab.settings import Settings
 from trimtab.units import parse_duration_s
 
-__all__ = ["add_arguments", "go_on", "refine", "run"]
+__all__ = ["add_arguments", "refine", "resume", "run"]
 
 STATIC, SELF_TUNING, HYBRID = "static", "self-tuning", "hybrid-delay"
 
@@ -88,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
         UsageError: the SPEC, a model or an argument is wrong; nothing was changed.
         TrimtabError: it could not be done.
     """
-    return go_on(args, None)
+    return resume(args, None)
 
 
-def go_on(args: argparse.Namespace, killed: Run | None) -> int:
+def resume(args: argparse.Namespace, killed: Run | None) -> int:
     """Starts a run, or goes on with one that was killed, with its own gains.
 
     Raises:
@@ -123,9 +123,9 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
         controller.start(knobs, settings.seed)
         plant.lease(spec.controller_timeout_s)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
-        job = Job(name, controller, knobs, settings, of_spec(spec), facts)
-        ended = carried_out(args, plant, job, stop, killed)
-    return concluded(args, ended, stop)
+        job = RunRequest(name, controller, knobs, settings, of_spec(spec), facts)
+        ended = execute(args, plant, job, stop, killed)
+    return finish(args, ended, stop)
 
 
 def _controller_name(args: argparse.Namespace, spec: Spec) -> str:

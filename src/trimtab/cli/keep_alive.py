@@ -21,7 +21,7 @@ from dataclasses import asdict
 
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate.keep_alive import TRIAL_EVERY, InCharge, KeepAliveTime, Setting, parse_setting, trial_ms
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import steerable
 from trimtab.units import format_duration
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _set(place: Place, time: KeepAliveTime, wanted: Setting) -> None:
+def _set(place: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
     """Changes the setting.
 
     Raises:
@@ -82,7 +82,7 @@ def _set(place: Place, time: KeepAliveTime, wanted: Setting) -> None:
         )
 
 
-def _show(place: Place, time: KeepAliveTime, as_json: bool) -> None:
+def _show(place: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
     """Prints what is in force and what was counted."""
     setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
     if as_json:

@@ -26,13 +26,12 @@ from pathlib import Path
 from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.gate import place as places
-from trimtab.gate import program, spec, user
+from trimtab.gate import program, run_directory, spec, user
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import parse_setting
 from trimtab.gate.launch import loadable, preloaded, require_active
 from trimtab.gate.pair import Pair
-from trimtab.gate.place import DEFAULT_NAME, Place, claim
+from trimtab.gate.run_directory import DEFAULT_NAME, RunDirectory, claim
 from trimtab.gate.server import processes_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.installation import require_trusted_as_root
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--ports has no meaning with --gate: the SPEC's listen names the ports")
     if args.gate is None and args.gate_user is not None:
         raise UsageError("--gate-user has no meaning without --gate")
-    places.place(args.name)
+    run_directory.place(args.name)
     keep_alive = parse_setting(args.keep_alive)
     wanted = None if args.gate is None else spec.load(args.gate)
     whom = None if wanted is None else user.chosen(args.gate_user, args.name)
@@ -129,7 +128,7 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
 
 
-def _serve(place: Place, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
+def _serve(place: RunDirectory, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None
     first, left = identify(server), list[Process]()

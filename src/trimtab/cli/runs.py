@@ -33,7 +33,7 @@ from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
 
 _RESUMED = (("tune",), ("guarantee",))
-"""The verbs whose runs can be gone on with, by their `go_on`."""
+"""The verbs whose runs can be resumed, by their `resume`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,7 +161,7 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     with attached(again) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
-    code: int = verb.go_on(again, run)
+    code: int = verb.resume(again, run)
     return code
 
 

@@ -21,15 +21,15 @@ from trimtab.cli._plant import (
     chosen_controller,
     chosen_knobs,
     chosen_objective,
-    habits_of,
+    defaults_of,
     refine,
     require_measured,
     stored_method,
     writable,
 )
-from trimtab.cli._run import Job, carried_out, concluded
+from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import stopping
-from trimtab.core.plant import Habits
+from trimtab.core.plant import PlantDefaults
 from trimtab.errors import UsageError
 from trimtab.records import Run
 from trimtab.settings import Mode, Settings
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb; `refine` adds those of the plant."""
     add_plant(parser)
     there = ", ".join(discovery.names(CONTROLLERS))
-    usual, own = Habits(), " where the plant has no other"
+    usual, own = PlantDefaults(), " where the plant has no other"
     parser.add_argument("--controller", metavar="NAME", help=f"one of {there} (default {usual.controller}{own})")
     parser.add_argument(
         "--option",
@@ -89,16 +89,16 @@ def run(args: argparse.Namespace) -> int:
         UsageError: an argument is wrong, or the plant cannot be changed from here; nothing was changed.
         TrimtabError: it could not be done.
     """
-    return go_on(args, None)
+    return resume(args, None)
 
 
-def go_on(args: argparse.Namespace, killed: Run | None) -> int:
+def resume(args: argparse.Namespace, killed: Run | None) -> int:
     """Starts a run, or goes on with one that was killed, as its plan says."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
     if killed is None:
         settings, wanted = _settings(args), args.knob
-        name = args.controller or habits_of(args.plant).controller
+        name = args.controller or defaults_of(args.plant).controller
         controller = chosen_controller(name, settings.objective, args.option)
     else:
         name, controller, settings = stored_method(killed.plan)
@@ -106,13 +106,13 @@ def go_on(args: argparse.Namespace, killed: Run | None) -> int:
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, settings.objective)
-        knobs = chosen_knobs(plant, wanted, habits_of(args.plant).roles)
+        knobs = chosen_knobs(plant, wanted, defaults_of(args.plant).roles)
         controller.start(knobs, settings.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
-        job = Job(name, controller, knobs, settings, keep_windows=args.keep_windows)
-        ended = carried_out(args, plant, job, stop, killed)
-    return concluded(args, ended, stop)
+        job = RunRequest(name, controller, knobs, settings, keep_windows=args.keep_windows)
+        ended = execute(args, plant, job, stop, killed)
+    return finish(args, ended, stop)
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -122,7 +122,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         UsageError: a duration or a metric is wrong, or the window is longer than the duration.
     """
     return Settings(
-        window_s=parse_duration_s(args.window or habits_of(args.plant).window),
+        window_s=parse_duration_s(args.window or defaults_of(args.plant).window),
         duration_s=parse_duration_s(args.duration),
         objective=chosen_objective(args),
         mode=Mode(args.mode),

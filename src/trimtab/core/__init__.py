@@ -7,7 +7,7 @@ from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Applied, Clock, Habits, Plant, Precedence, Prepared, Sensor, Subject
+from trimtab.core.plant import Applied, Clock, Plant, PlantDefaults, Precedence, Prepared, Sensor, Subject
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
@@ -20,7 +20,6 @@ __all__ = [
     "Fate",
     "Finding",
     "Guard",
-    "Habits",
     "How",
     "Judgement",
     "Knob",
@@ -30,6 +29,7 @@ __all__ = [
     "MoveState",
     "Objective",
     "Plant",
+    "PlantDefaults",
     "Precedence",
     "Prepared",
     "Reading",

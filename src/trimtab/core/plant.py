@@ -125,8 +125,8 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Habits:
-    """How a plant is tuned where the user does not say otherwise; a plant's module names its own in `HABITS`.
+class PlantDefaults:
+    """How a plant is tuned where the user does not say otherwise; a plant's module names its own in `DEFAULTS`.
 
     Args:
         controller: the controller's registered name.

@@ -17,7 +17,7 @@ from trimtab import own
 from trimtab.core.plant import Clock
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spawn import ended, spawn
 from trimtab.testbed import launch
 
@@ -46,7 +46,7 @@ class Auto:
         UsageError: the mapped file cannot be used.
     """
 
-    def __init__(self, place: Place, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, place: RunDirectory, clock: Clock, say: Callable[[str], None]) -> None:
         self._place, self._clock, self._say = place, clock, say
         self._time = KeepAliveTime(place.shared)
         self.pid = 0

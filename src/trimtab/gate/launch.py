@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab.errors import TrimtabError, UsageError
-from trimtab.gate.place import SHARED_VARIABLE, Place
+from trimtab.gate.run_directory import SHARED_VARIABLE, RunDirectory
 from trimtab.sensors import _shared_file
 
 _LOADER_SEPARATORS = " :"
@@ -30,7 +30,7 @@ def loadable(shim: Path) -> str:
 
 
 def preloaded(
-    environment: Mapping[str, str], shim: str, place: Place, ports: Sequence[int], gated: bool
+    environment: Mapping[str, str], shim: str, place: RunDirectory, ports: Sequence[int], gated: bool
 ) -> dict[str, str]:
     """The environment of a server with the shim.
 

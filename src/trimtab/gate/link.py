@@ -16,7 +16,7 @@ from trimtab import codec
 from trimtab.core.plant import Clock
 from trimtab.errors import ApplyRefused, PlantGone, UsageError
 from trimtab.gate.answers import Counters, Refused, State
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 
 PATIENCE_S = 5.0
 _AGAIN_S = 0.05
@@ -34,7 +34,7 @@ class Link:
         patience_s: how long to wait for an answer, in seconds, new attempts included.
     """
 
-    def __init__(self, place: Place, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, place: RunDirectory, clock: Clock, patience_s: float = PATIENCE_S) -> None:
         self._place = place
         self._clock = clock
         self._patience_s = patience_s

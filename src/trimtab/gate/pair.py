@@ -20,7 +20,7 @@ from trimtab import native
 from trimtab.core.plant import Clock
 from trimtab.errors import PlantError, PlantGone, TrimtabError
 from trimtab.gate.link import Link
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spawn import ended, spawn
 
 START_PATIENCE_S = 10.0
@@ -46,7 +46,7 @@ class Pair:
         TrimtabError: the gate did not start.
     """
 
-    def __init__(self, place: Place, line: dict[str, Any], clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, place: RunDirectory, line: dict[str, Any], clock: Clock, say: Callable[[str], None]) -> None:
         self._place, self._line, self._clock, self._say = place, line, clock, say
         self._program = os.fspath(native.program())
         self._pid = 0

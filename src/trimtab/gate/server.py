@@ -13,8 +13,8 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.errors import UsageError
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.processes import Process, identify, parent_of, pids
 
 _PROC = Path("/proc")
@@ -26,11 +26,11 @@ _Identity = tuple[bytes, bytes]
 def shared_of(pid: int) -> Path | None:
     """The mapped file of the run that a process belongs to; None when of none of this user's."""
     files = _files_under_shim(pid)
-    found = (one.shared for one in places.known() if files and _identity(one.shared) in files)
+    found = (one.shared for one in run_directory.known() if files and _identity(one.shared) in files)
     return next(found, None)
 
 
-def processes_of(place: Place) -> list[Process]:
+def processes_of(place: RunDirectory) -> list[Process]:
     """The processes of the server of one run that may be looked into, its first process first."""
     wanted = _identity(place.shared)
     if wanted is None:
@@ -40,7 +40,7 @@ def processes_of(place: Place) -> list[Process]:
     return [process for pid in first if (process := identify(pid)) is not None and process.alive()]
 
 
-def steerable(name: str | None) -> Place:
+def steerable(name: str | None) -> RunDirectory:
     """The run that is meant, which may also be one whose `trimtab run` was killed and whose server goes on.
 
     Args:
@@ -50,21 +50,21 @@ def steerable(name: str | None) -> Place:
         UsageError: there is no such run, or several and none was named.
     """
     try:
-        return places.chosen(name)
+        return run_directory.chosen(name)
     except UsageError:
-        left = [one for one in ([places.place(name)] if name else places.known()) if processes_of(one)]
+        left = [one for one in ([run_directory.place(name)] if name else run_directory.known()) if processes_of(one)]
         if len(left) != 1:
             raise
         return left[0]
 
 
-def server_of(place: Place) -> int | None:
+def server_of(place: RunDirectory) -> int | None:
     """The first process of the server of one run, the parent of its workers; None when it cannot be found."""
     found = processes_of(place)
     return found[0].pid if found else None
 
 
-def threads_of(place: Place) -> int:
+def threads_of(place: RunDirectory) -> int:
     """Threads in a worker process of the server of one run: 1 where each connection has a process of its own."""
     return max((processes.threads_of(one.pid) for one in processes_of(place)[1:]), default=1)
 

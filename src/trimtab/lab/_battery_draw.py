@@ -17,7 +17,7 @@ from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.plants._simulated_classes import SimulatedClass
 from trimtab.plants._simulated_server import SimulatedServer
-from trimtab.plants.apache import HABITS
+from trimtab.plants.apache import DEFAULTS
 from trimtab.plants.simulated import Simulated
 from trimtab.replay import Past
 from trimtab.settings import Settings
@@ -169,11 +169,11 @@ def untouched(scenario: Scenario, workers: int | None = None) -> Had:
 
 def tuned(scenario: Scenario, name: str) -> Had:
     """A run under a controller, as `tune` runs it; peers have no referee and no guards but the domain."""
-    objective = Objective(HABITS.minimize)
+    objective = Objective(DEFAULTS.minimize)
     controller = discovery.load("trimtab.controllers", name).CONTROLLER(objective)
     plant = plant_of(scenario, live=name in LIVE_PEERS)
     try:
-        knobs = tuple(knob for knob in plant.knobs() if knob.role in HABITS.roles)
+        knobs = tuple(knob for knob in plant.knobs() if knob.role in DEFAULTS.roles)
         oversight = Oversight.of(controller, objective, knobs) if name == TRIM else Oversight((Domain(),))
         settings = Settings(WINDOW_S, LENGTH_S, objective, seed=scenario.seed)
         log, before, began_s = _Log(), plant.totals(), plant.clock.now_s()

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from trimtab import native
 from trimtab.clock import SystemClock
 from trimtab.core import Plant, Sensor
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.launch import loadable, preloaded
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.lab import Arm, Context, World
 from trimtab.load import LoadRun
 from trimtab.plants._stack import Stack
@@ -129,7 +129,7 @@ Testbed = ApacheTestbed | NginxTestbed
 
 
 @contextlib.contextmanager
-def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, Place]]:
+def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, RunDirectory]]:
     """A private, unmodified server with the shim in it and no gate, as `trimtab run --ports` starts one.
 
     Gives the server, its keep-alive time as a plant, and the run directory that they share.
@@ -139,7 +139,7 @@ def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, P
         TrimtabError: the server did not start.
     """
     shim = loadable(native.shim_path())
-    place = places.claim(f"lab-{os.getpid()}")
+    place = run_directory.claim(f"lab-{os.getpid()}")
 
     def environment(port: int) -> Mapping[str, str]:
         return preloaded({}, shim, place, (port,), gated=False)

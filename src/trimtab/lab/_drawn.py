@@ -12,7 +12,7 @@ from types import ModuleType
 
 from trimtab.clock import SystemClock
 from trimtab.core import Plant
-from trimtab.core.plant import Habits
+from trimtab.core.plant import PlantDefaults
 from trimtab.lab import Arm, Context, World
 from trimtab.lab._applications import WORKER_BYTES, check, furnish, require_installed, urls
 from trimtab.lab._beds import WARM_S, aside, under_load
@@ -79,13 +79,13 @@ class Drawn:
 
     @property
     def module(self) -> ModuleType:
-        """The plant's, whose `HABITS` say how it is tuned."""
+        """The plant's, whose `DEFAULTS` say how it is tuned."""
         return apache if self.scenario.php == "module" else php_fpm
 
     @property
-    def habits(self) -> Habits:
+    def defaults(self) -> PlantDefaults:
         """How its plant is tuned where nobody says otherwise."""
-        found: Habits = self.module.HABITS
+        found: PlantDefaults = self.module.DEFAULTS
         return found
 
     def clients(self, duration_s: float) -> tuple[Population, ...]:

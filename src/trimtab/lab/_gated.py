@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab import native
 from trimtab.clock import SystemClock
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate import spec as specs
 from trimtab.gate.launch import loadable, preloaded
 from trimtab.gate.pair import Pair
@@ -122,7 +122,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
     """
     clock = SystemClock()
     shim = loadable(native.shim_path())
-    place = places.claim(f"lab-{os.getpid()}")
+    place = run_directory.claim(f"lab-{os.getpid()}")
     pair: Pair | None = None
     try:
         _shared_file.create(place.shared)

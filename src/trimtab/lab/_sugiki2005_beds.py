@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from trimtab.clock import SystemClock
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import InCharge, Setting
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.lab import Arm, Context, World
 from trimtab.lab._beds import WARM_S, aside, sensed, under_load
 from trimtab.lab._engine import through_loop
@@ -135,7 +135,9 @@ class Joint:
 
 
 @contextlib.contextmanager
-def _learning(wanted: bool, keep_alive: KeepAlive, place: Place, context: Context, world: World) -> Iterator[World]:
+def _learning(
+    wanted: bool, keep_alive: KeepAlive, place: RunDirectory, context: Context, world: World
+) -> Iterator[World]:
     """Keeps the controller of the keep-alive time going where wanted; in the end the time stays where it is."""
     if not wanted:
         yield replace(world, facts={**world.facts, "keep-alive": "held"})

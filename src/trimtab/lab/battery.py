@@ -23,7 +23,7 @@ from trimtab.lab import Context, Lab, chosen
 from trimtab.lab._battery_draw import Drawn, as_json, drawn
 from trimtab.lab._battery_summary import ratios, summary
 from trimtab.lab._results import new_folder
-from trimtab.plants.apache import HABITS
+from trimtab.plants.apache import DEFAULTS
 
 PARTS = {
     "trim": "each draw left alone, with trim, and at fixed settings",
@@ -77,7 +77,7 @@ LAB = Lab(
     PARTS,
     arms=lambda part, seed: (),
     knobs=("max_request_workers", "keep_alive_timeout_ms"),
-    objective=HABITS.minimize,
+    objective=DEFAULTS.minimize,
     programs=(),
     unstored=run,
 )

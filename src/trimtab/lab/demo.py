@@ -19,7 +19,7 @@ from trimtab.core import Objective, Window
 from trimtab.lab import Arm, Context, Lab, World, chosen
 from trimtab.lab._beds import WARM_S, OnApache
 from trimtab.lab._clients import in_all, page_time_s, time_text
-from trimtab.plants.apache import HABITS
+from trimtab.plants.apache import DEFAULTS
 from trimtab.plants.simulated import Simulated
 from trimtab.report.track import Track
 from trimtab.store import Store
@@ -87,9 +87,9 @@ def arms(part: str, seed: int) -> list[Arm]:
     """Both halves for one seed."""
     chosen(PARTS, (part,))
     bed = OnSimulated() if _unreal() else OnApache(HOUR)
-    duration_s, objective = NORMAL_S + RUSH_S + AFTER_S, Objective(HABITS.minimize)
+    duration_s, objective = NORMAL_S + RUSH_S + AFTER_S, Objective(DEFAULTS.minimize)
     return [
-        Arm(part, label, seed, bed, controller, duration_s, WINDOW_S, objective, roles=HABITS.roles)
+        Arm(part, label, seed, bed, controller, duration_s, WINDOW_S, objective, roles=DEFAULTS.roles)
         for label, controller in METHODS.items()
     ]
 
@@ -146,7 +146,7 @@ LAB = Lab(
     PARTS,
     arms,
     knobs=("max_request_workers", "keep_alive_timeout_ms"),
-    objective=HABITS.minimize,
+    objective=DEFAULTS.minimize,
     report=report,
     told=told,
     programs=(),

@@ -22,7 +22,7 @@ from trimtab.lab._clients import in_all
 from trimtab.lab._drawn import Drawn, fixed_workers, hurried
 from trimtab.lab._scenario import draw
 from trimtab.lab._tables import mean
-from trimtab.plants.apache import HABITS
+from trimtab.plants.apache import DEFAULTS
 from trimtab.report.track import Track
 
 PART = "draws"
@@ -44,7 +44,7 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     """
     chosen(PARTS, (part,))
     bed = Drawn(hurried(seed))
-    found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.habits.controller)]
+    found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.defaults.controller)]
     for workers in fixed_workers(bed.scenario):
         found.append(_arm(f"{workers} fixed", replace(bed, workers=workers), "static"))
     if with_peers(seed):
@@ -68,8 +68,8 @@ def _arm(label: str, bed: Drawn, controller: str) -> Arm:
         controller,
         DURATION_S,
         WINDOW_S,
-        Objective(bed.habits.minimize),
-        roles=bed.habits.roles,
+        Objective(bed.defaults.minimize),
+        roles=bed.defaults.roles,
         guarded=controller != "static",
         resolved=_at_its_rate,
     )
@@ -113,7 +113,7 @@ LAB = Lab(
     PARTS,
     arms,
     knobs=("max_request_workers", "keep_alive_timeout_ms"),
-    objective=HABITS.minimize,
+    objective=DEFAULTS.minimize,
     results="trimtab.lab._harm_results",
     told=told,
     conditions=possible,

@@ -13,18 +13,16 @@ from trimtab.workloads._population import Connection, Step, Url, required, zipf
 def parse_url(text: str) -> Url:
     """A URL of a mix, as `PATH` or `PATH=WEIGHT`.
 
-    What follows the last `=` is the weight. A query that could be read both ways is refused.
+    What follows the last `=` is the weight; but the first `=` of a query's last parameter is that parameter's own, so
+    that `/?p=12` is a URL by itself, and `/?p=12=3` the same with weight 3.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the weight is no number.
     """
     path, equals, weight = text.rpartition("=")
-    if not equals:
+    of_query = "?" in path and "=" not in path.rpartition("&")[2].rpartition("?")[2]
+    if not equals or of_query:
         return Url(text)
-    if "?" in path and "=" not in path.rpartition("&")[2].rpartition("?")[2]:
-        raise UsageError(
-            f"--url {text!r} has no weight, or no value for its last parameter: write {text}=1 for weight 1"
-        )
     try:
         return Url(path, float(weight))
     except ValueError:

@@ -19,8 +19,8 @@ from trimtab.cli._keep_alive_view import IdlePeriods, held_ratio, histogram
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
 from trimtab.core import Window, of_class
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
 from trimtab.sensors import _shared_file
@@ -34,20 +34,20 @@ MS = 1_000_000
 def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run directory whose path is short enough for the sockets in it, wherever pytest keeps its own."""
     with tempfile.TemporaryDirectory(prefix="tt-", dir="/tmp") as short:
-        monkeypatch.setattr(places, "base", lambda: Path(short) / "run")
+        monkeypatch.setattr(run_directory, "base", lambda: Path(short) / "run")
         yield Path(short) / "run"
 
 
 @pytest.fixture
-def place(base: Path) -> Iterator[Place]:
+def place(base: Path) -> Iterator[RunDirectory]:
     """A run of this process."""
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     _shared_file.create(mine.shared)
     yield mine
     mine.release()
 
 
-def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, place: Place) -> None:
+def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, place: RunDirectory) -> None:
     said = trimtab("keep-alive", "set", "400ms")
     first, before = said.out.splitlines()
     assert (said.code, first, said.err) == (0, "web: fixed, 400ms (was the server's own)", "")
@@ -59,7 +59,7 @@ def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, place: Place)
     assert settings(place.shared) == (0, 0, 0, 0)
 
 
-def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place: Place) -> None:
+def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place: RunDirectory) -> None:
     seen = replace(NONE, intervals=2000, interval_ns=420 * SECOND_NS, cut=30, expired=4, left=5, spared=6)
     count(place.shared, replace(seen, server_ms=5000))
     trimtab("keep-alive", "set", "1500ms")
@@ -96,7 +96,7 @@ def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place:
     ],
 )
 def test_bad_input_is_one_line_and_sets_nothing(
-    trimtab: Trimtab, place: Place, arguments: list[str], said: str
+    trimtab: Trimtab, place: RunDirectory, arguments: list[str], said: str
 ) -> None:
     result = trimtab("keep-alive", *arguments)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
@@ -111,7 +111,7 @@ def test_a_server_without_the_shim_and_a_shim_of_another_version_are_one_line(
     result = trimtab(*verb)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert "no server runs under trimtab: start it with 'trimtab run ... -- SERVER ...'" in result.err
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     _shared_file.create(mine.shared)
     with mine.shared.open("r+b") as file:
         file.seek(8)
@@ -122,17 +122,17 @@ def test_a_server_without_the_shim_and_a_shim_of_another_version_are_one_line(
 
 
 def test_a_run_that_was_killed_can_be_set_but_not_learn(
-    trimtab: Trimtab, place: Place, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Place, "owner", lambda self: None)
-    monkeypatch.setattr(Place, "gated", lambda self: True)
+    monkeypatch.setattr(RunDirectory, "owner", lambda self: None)
+    monkeypatch.setattr(RunDirectory, "gated", lambda self: True)
     result = trimtab("keep-alive", "set", "auto")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "the 'trimtab run' of 'web' was killed" in result.err
     assert trimtab("keep-alive", "set", "300ms").code == 0
 
 
-def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place: Place, store: Path) -> None:
+def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place: RunDirectory, store: Path) -> None:
     said = trimtab("tune", "keep_alive", "--duration", "40ms", "--window", "20ms", "--settle", "0s")
     assert (said.code, said.err) == (0, "")
     plan = Store(store).run(1).plan
@@ -145,7 +145,7 @@ def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place:
     assert "is learned already" in refused.err
 
 
-def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, place: Place) -> None:
+def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, place: RunDirectory) -> None:
     trimtab("keep-alive", "set", "500ms")
     said = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms")
     assert (said.code, said.err) == (0, "")
@@ -189,7 +189,7 @@ def windows_at(time_ms: int, number: int, **readings: float) -> list[Window]:
     return [Window(i, 5.0 * i, 5.0, {KEEP_ALIVE: time_ms}, readings) for i in range(number)]
 
 
-def drawn(place: Place, windows: list[Window]) -> str:
+def drawn(place: RunDirectory, windows: list[Window]) -> str:
     plant = KeepAlive(FakeClock(), place)
     periods = IdlePeriods(plant)
     lines = [periods.lines(window) for window in windows][-1]
@@ -197,7 +197,7 @@ def drawn(place: Place, windows: list[Window]) -> str:
     return "\n".join(lines).removeprefix("keep-alive time: ")
 
 
-def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(place: Place) -> None:
+def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(place: RunDirectory) -> None:
     """Beyond 400 ms, by the trials: 30 ask within as long again, 60 later or never."""
     readings = {
         "connections_cut_rate_hz": 20.0,
@@ -218,21 +218,21 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
     assert "idle periods of the last 15s" in text
 
 
-def test_without_enough_trials_nothing_is_said_of_bursts(place: Place) -> None:
+def test_without_enough_trials_nothing_is_said_of_bursts(place: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 20.0, of_class("intervals_ended", str(bin_of(0.401))): 100}
     text = drawn(place, windows_at(400, 1, **readings))
     assert "cut: 20 Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
     assert "idle connections: not measured" in text
 
 
-def test_at_the_servers_own_time_nothing_is_cut(place: Place) -> None:
+def test_at_the_servers_own_time_nothing_is_cut(place: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 0.0, "connections_expired_rate_hz": 0.4}
     text = drawn(place, windows_at(15_000, 1, **readings))
     assert text.startswith("the server's own; ")
     assert "cut: nothing, the server's own time is in force; it ended 0.4 Hz itself" in text
 
 
-def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: Place) -> None:
+def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: RunDirectory) -> None:
     trimtab("keep-alive", "set", "400ms")
     (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
     assert (found.usable, found.detail) == (True, "fixed, 400ms; moved live with 'trimtab keep-alive set'")
@@ -245,7 +245,7 @@ def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: Place) -> Non
 
 
 def test_a_run_that_changed_the_time_is_undone(
-    trimtab: Trimtab, place: Place, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller that has seen the end of a burst at 300 ms comes down, and the run is undone afterwards."""
     real = SENSOR.read
@@ -261,7 +261,7 @@ def test_a_run_that_changed_the_time_is_undone(
     assert settings(place.shared) == (0, 0, 0, 0)
 
 
-def test_a_new_time_is_a_new_sample(place: Place) -> None:
+def test_a_new_time_is_a_new_sample(place: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 0.0, of_class("intervals", str(bin_of(0.2))): 1000}
     text = drawn(place, [*windows_at(800, 3, **readings), *windows_at(400, 1, **readings)])
     assert "idle periods of the last 5s" in text

@@ -15,7 +15,7 @@ BAD = [
     ([], "the following arguments are required: URL"),
     ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, specweb99, surge, wagon"),
     ([HERE, "--workload", "wagn"], "did you mean 'wagon'?"),
-    ([HERE, *WAGON, "--rate", "3"], "it has no option 'rate': it has --class"),
+    ([HERE, *WAGON, "--rate", "3"], "unknown option 'rate'; options: --class"),
     ([HERE, *WAGON, "--speed", "3"], "unrecognized arguments: --speed"),
     ([HERE, *WAGON, "--time-scale", "0"], "time_scale 0 is not allowed"),
     ([HERE, *WAGON, "--step", "870=2"], "is not a duration"),

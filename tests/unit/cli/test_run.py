@@ -14,9 +14,9 @@ from tests._stranger import STRANGER, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import native
 from trimtab.errors import NativeError, TrimtabError
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.launch import loadable, preloaded, require_active
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.sensors import _shared_file
 
 
@@ -25,7 +25,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run directory whose path is short enough for the sockets in it, wherever pytest keeps its own."""
     with tempfile.TemporaryDirectory(prefix="tt-", dir="/tmp") as short:
         directory = Path(short) / "run"
-        monkeypatch.setattr(places, "base", lambda: directory)
+        monkeypatch.setattr(run_directory, "base", lambda: directory)
         yield directory
 
 
@@ -62,7 +62,7 @@ def test_a_name_in_use_is_refused_and_left_alone(
     trimtab: Trimtab, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIMTAB_SHIM", __file__)
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     result = trimtab("run", "--ports", "8080", "--name", "web", "--", "sh")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert f"--name 'web' is in use by pid {os.getpid()}" in result.err
@@ -109,7 +109,7 @@ def test_arguments_of_the_server_are_not_ours(trimtab: Trimtab) -> None:
 
 
 def test_the_servers_environment_names_what_the_shim_needs_and_keeps_the_rest() -> None:
-    place = Place("web", Path("/run/trimtab/web"))
+    place = RunDirectory("web", Path("/run/trimtab/web"))
     before = {"HOME": "/root", "LD_PRELOAD": "/lib/other.so", "TRIMTAB_HANDOFF": "/old", "TRIMTAB_SHIM": "/x"}
     gated = preloaded(before, "/lib/shim.so", place, (8080, 8443), gated=True)
     assert gated == {
@@ -132,7 +132,7 @@ def test_a_path_that_the_loader_would_part_is_refused() -> None:
 
 
 def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> None:
-    place = Place("web", tmp_path)
+    place = RunDirectory("web", tmp_path)
     _shared_file.create(place.shared)
     libc = next(
         Path(p.split()[-1])

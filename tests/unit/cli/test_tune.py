@@ -11,7 +11,7 @@ import pytest
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
-from trimtab.core import Habits
+from trimtab.core import PlantDefaults
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.store import Store
@@ -150,7 +150,7 @@ def test_a_plant_with_habits_of_its_own_is_tuned_by_them_unless_told_otherwise(
     trimtab: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = discovery.load("trimtab.plants", "memory")
-    monkeypatch.setattr(memory, "HABITS", Habits("fuzzy", "service_time_s", "5s"), raising=False)
+    monkeypatch.setattr(memory, "DEFAULTS", PlantDefaults("fuzzy", "service_time_s", "5s"), raising=False)
     assert trimtab("tune", "memory", "--duration", "20s").code == 0
     told = ("--controller", "static", "--maximize", "request_rate_hz", "--window", "10s")
     assert trimtab("tune", "memory", "--duration", "20s", *told).code == 0

@@ -17,7 +17,7 @@ from trimtab.clock import SystemClock
 from trimtab.gate.auto import Auto
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 
 WAITS = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
 COMPLAINS = [sys.executable, "-I", "-S", "-c", "raise SystemExit('no way')"]
@@ -25,7 +25,7 @@ LEARNED = Setting(InCharge.AUTO, 900)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
@@ -35,7 +35,7 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def auto(place: Place, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Auto]:
+def auto(place: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Auto]:
     made = Auto(place, SystemClock(), said.append)
     monkeypatch.setattr(made, "_command", lambda: WAITS)
     yield made
@@ -56,7 +56,7 @@ def waited(auto: Auto) -> None:
     os.waitid(os.P_PID, auto.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: Place, said: list[str]) -> None:
+def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: RunDirectory, said: list[str]) -> None:
     time = KeepAliveTime(place.shared)
     for setting in (OF_SERVER, Setting(InCharge.FIXED, 400)):
         auto.begin(setting)
@@ -81,7 +81,7 @@ def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: Place, 
     assert time.setting() == LEARNED, "the time in force stays"
 
 
-def test_one_that_dies_is_started_anew(auto: Auto, place: Place, said: list[str]) -> None:
+def test_one_that_dies_is_started_anew(auto: Auto, place: RunDirectory, said: list[str]) -> None:
     auto.begin(LEARNED)
     auto.watch()
     first = auto.pid
@@ -95,7 +95,7 @@ def test_one_that_dies_is_started_anew(auto: Auto, place: Place, said: list[str]
 @pytest.mark.parametrize(("time_ms", "stays"), [(900, Setting(InCharge.FIXED, 900)), (None, OF_SERVER)])
 def test_one_that_dies_again_and_again_is_left_and_the_time_stays(
     auto: Auto,
-    place: Place,
+    place: RunDirectory,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
     time_ms: int | None,
@@ -132,7 +132,7 @@ def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.Monk
 
 @needs_root
 def test_no_module_of_the_working_directory_is_loaded_into_it(
-    place: Place, said: list[str], monkeypatch: pytest.MonkeyPatch
+    place: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     auto = Auto(place, SystemClock(), said.append)
     with his_directory() as his:
@@ -147,7 +147,9 @@ def test_no_module_of_the_working_directory_is_loaded_into_it(
     assert "no run is named 'web'" in place.tuning_log.read_text(), "it did not come to its own code"
 
 
-def test_its_log_is_bounded_and_keeps_the_newest(auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_log_is_bounded_and_keeps_the_newest(
+    auto: Auto, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("trimtab.gate.auto.MOST_LOG_BYTES", 100)
     complains = "import os, signal; os.write(2, b'x' * 200 + b'last'); signal.pause()"
     monkeypatch.setattr(auto, "_command", lambda: [sys.executable, "-I", "-S", "-c", complains])
@@ -168,7 +170,7 @@ def test_its_log_is_bounded_and_keeps_the_newest(auto: Auto, place: Place, monke
 
 
 def test_its_store_is_bounded_when_it_is_started_anew(
-    auto: Auto, place: Place, monkeypatch: pytest.MonkeyPatch
+    auto: Auto, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trimtab.gate.auto.MOST_STORE_BYTES", 100)
     store, wal = place.tuning_store, place.directory / "tuning.sqlite-wal"
@@ -184,7 +186,7 @@ def test_its_store_is_bounded_when_it_is_started_anew(
     assert store.read_text() == "c"
 
 
-def test_its_command_is_one_of_trimtabs_own(place: Place) -> None:
+def test_its_command_is_one_of_trimtabs_own(place: RunDirectory) -> None:
     auto = Auto(place, SystemClock(), print)
     command = auto._command()
     assert command[:6] == [*own.TRIMTAB, "tune", "keep-alive"]

@@ -11,7 +11,7 @@ from tests._fake_gate import START, FakeGate
 from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyRefused, PlantGone
 from trimtab.gate.link import Link
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_gate_that_stays_away_is_gone(gate: FakeGate, link: Link) -> None:
 
 def test_no_gate_at_all_is_gone(tmp_path: Path, clock: FakeClock) -> None:
     with pytest.raises(PlantGone, match="No such file"):
-        Link(Place("none", tmp_path), clock).apply({})
+        Link(RunDirectory("none", tmp_path), clock).apply({})
 
 
 def test_a_gate_that_keeps_silent_is_gone(gate: FakeGate, clock: FakeClock) -> None:

@@ -14,7 +14,7 @@ from tests._fake_gate import SPEC
 from trimtab.clock import SystemClock
 from trimtab.errors import TrimtabError
 from trimtab.gate.pair import MOST_RESTARTS, Pair
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spec import parse
 
 PROGRAM = """#!{python} -IS
@@ -44,29 +44,29 @@ while True:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(python=sys.executable))
     program.chmod(0o755)
     monkeypatch.setenv("TRIMTAB_NATIVE", str(program))
-    yield Place("web", tmp_path)
+    yield RunDirectory("web", tmp_path)
 
 
-def pair(place: Place, said: list[str]) -> Pair:
+def pair(place: RunDirectory, said: list[str]) -> Pair:
     return Pair(place, parse(SPEC).start(place.directory), SystemClock(), said.append)
 
 
-def pid(place: Place) -> int:
+def pid(place: RunDirectory) -> int:
     return int((place.directory / "gate-pid").read_text())
 
 
-def kill(place: Place) -> None:
+def kill(place: RunDirectory) -> None:
     """Kills the gate and returns when it has ended."""
     os.kill(pid(place), signal.SIGKILL)
     os.waitid(os.P_PID, pid(place), os.WEXITED | os.WNOWAIT)
 
 
-def test_it_answers_once_it_is_made_and_ends_when_asked(place: Place) -> None:
+def test_it_answers_once_it_is_made_and_ends_when_asked(place: RunDirectory) -> None:
     said: list[str] = []
     gate = pair(place, said)
     assert place.gated()
@@ -80,7 +80,7 @@ def test_it_answers_once_it_is_made_and_ends_when_asked(place: Place) -> None:
         os.kill(pid(place), 0)
 
 
-def test_one_that_cannot_start_is_an_error_with_what_it_said(place: Place) -> None:
+def test_one_that_cannot_start_is_an_error_with_what_it_said(place: RunDirectory) -> None:
     (place.directory / "broken").touch()
     said: list[str] = []
     with pytest.raises(TrimtabError, match=r"^the gate ended with 1: the metrics port is taken$"):
@@ -88,7 +88,7 @@ def test_one_that_cannot_start_is_an_error_with_what_it_said(place: Place) -> No
     assert said == [], "it is said once, by the error"
 
 
-def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: Place) -> None:
+def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: RunDirectory) -> None:
     said: list[str] = []
     gate = pair(place, said)
     for _ in range(MOST_RESTARTS):
@@ -106,7 +106,7 @@ def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: Place)
     gate.stop()
 
 
-def test_one_that_cannot_be_started_anew_leaves_the_server_alone(place: Place) -> None:
+def test_one_that_cannot_be_started_anew_leaves_the_server_alone(place: RunDirectory) -> None:
     said: list[str] = []
     gate = pair(place, said)
     (place.directory / "broken").touch()

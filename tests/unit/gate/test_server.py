@@ -13,8 +13,8 @@ import pytest
 
 from tests._stranger import PYTHON, STRANGER, his_directory, needs_root
 from trimtab.errors import UsageError
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of, server_of, shared_of, steerable, threads_of
 from trimtab.gate.spawn import ended, spawn
 from trimtab.processes import Process, identify
@@ -33,9 +33,9 @@ below.wait()
 LEAF = f"{MAPS}print(1, flush=True); sys.stdin.read()"
 
 
-def a_run(directory: Path, name: str = "web") -> Place:
+def a_run(directory: Path, name: str = "web") -> RunDirectory:
     """A run directory with a mapped file that only its owner can open, and something called as the shim is."""
-    place = Place(name, directory)
+    place = RunDirectory(name, directory)
     directory.mkdir(exist_ok=True)
     for path, mode in ((place.shared, 0o600), (shim_of(place), 0o644)):
         path.write_bytes(bytes(4096))
@@ -43,7 +43,7 @@ def a_run(directory: Path, name: str = "web") -> Place:
     return place
 
 
-def shim_of(place: Place) -> Path:
+def shim_of(place: RunDirectory) -> Path:
     return place.directory / "libtrimtab_shim.so"
 
 
@@ -61,36 +61,38 @@ def mapping(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
 @pytest.fixture
-def server(place: Place) -> Iterator[subprocess.Popen[bytes]]:
+def server(place: RunDirectory) -> Iterator[subprocess.Popen[bytes]]:
     """A process and its child, both with the shim and the mapped file, which end with their standard input."""
     with mapping(TREE, (place.shared, shim_of(place))) as process:
         yield process
 
 
 def test_the_processes_of_a_run_are_found_and_no_others(
-    place: Place, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    place: RunDirectory, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "known", lambda: [place])
+    monkeypatch.setattr(run_directory, "known", lambda: [place])
     assert shared_of(server.pid) == place.shared
     assert shared_of(os.getpid()) is None
     found = [one.pid for one in processes_of(place)]
     assert len(found) == 2
     assert found[0] == server_of(place) == server.pid
     assert threads_of(place) == 2
-    assert server_of(Place("api", place.directory / "api")) is None
+    assert server_of(RunDirectory("api", place.directory / "api")) is None
 
 
-def test_what_maps_the_file_without_the_shim_is_no_part_of_the_server(place: Place) -> None:
+def test_what_maps_the_file_without_the_shim_is_no_part_of_the_server(place: RunDirectory) -> None:
     with mapping(LEAF, (place.shared,)):
         assert processes_of(place) == []
 
 
-def test_a_file_that_was_replaced_is_that_of_another_run(place: Place, server: subprocess.Popen[bytes]) -> None:
+def test_a_file_that_was_replaced_is_that_of_another_run(
+    place: RunDirectory, server: subprocess.Popen[bytes]
+) -> None:
     place.shared.unlink()
     assert processes_of(place) == []
     a_run(place.directory)
@@ -98,8 +100,10 @@ def test_a_file_that_was_replaced_is_that_of_another_run(place: Place, server: s
 
 
 @needs_root
-def test_a_stranger_who_names_the_mapped_file_is_not_believed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "known", lambda: [place])
+def test_a_stranger_who_names_the_mapped_file_is_not_believed(
+    place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_directory, "known", lambda: [place])
     with mapping(LEAF, (), place.shared, STRANGER) as stranger:
         assert shared_of(stranger.pid) is None
         assert processes_of(place) == []
@@ -107,9 +111,9 @@ def test_a_stranger_who_names_the_mapped_file_is_not_believed(place: Place, monk
 
 @needs_root
 def test_a_stranger_with_files_of_the_same_names_is_not_believed(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "known", lambda: [place])
+    monkeypatch.setattr(run_directory, "known", lambda: [place])
     with his_directory() as directory:
         his = a_run(directory)
         his.shared.chmod(0o644)
@@ -147,7 +151,7 @@ def test_a_child_has_no_signal_blocked_and_its_end_is_a_code() -> None:
 def test_a_run_that_was_killed_can_be_steered_while_its_server_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "base", lambda: tmp_path)
+    monkeypatch.setattr(run_directory, "base", lambda: tmp_path)
     left, dead = a_run(tmp_path / "web"), a_run(tmp_path / "old", "old")
     for one in (left, dead):
         one.pid_file.write_text("1 1\n")

@@ -12,7 +12,7 @@ from tests._fake_gate import START, FakeGate
 from tests._memory_plant import FakeClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.plants.gate import Gate
 
 LIMIT, PREMIUM, BASIC = "max_request_workers", "process_budget@premium", "process_budget@basic"
@@ -146,7 +146,7 @@ def test_the_undo_script_works_without_trimtab(gate: FakeGate, plant: Gate) -> N
 
 def test_a_run_without_a_gate_and_a_gate_that_is_gone_are_said(tmp_path: Path, gate: FakeGate) -> None:
     with pytest.raises(UsageError, match="the run 'none' has no gate: start it with 'trimtab run --gate SPEC'"):
-        Gate(FakeClock(), Place("none", tmp_path / "none"))
+        Gate(FakeClock(), RunDirectory("none", tmp_path / "none"))
     gate.die()
     with pytest.raises(PlantGone):
         Gate(FakeClock(), gate.place)

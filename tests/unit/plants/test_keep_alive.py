@@ -13,7 +13,7 @@ from tests._idle_file import NONE, a_run, count, settings
 from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
 
@@ -21,19 +21,19 @@ FIXED, AUTO = InCharge.FIXED, InCharge.AUTO
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
 @pytest.fixture
-def plant(place: Place) -> Iterator[KeepAlive]:
+def plant(place: RunDirectory) -> Iterator[KeepAlive]:
     made = KeepAlive(FakeClock(), place)
     yield made
     made.close()
     made.close()
 
 
-def test_the_servers_own_time_is_what_is_in_force_before_any_other(place: Place, plant: KeepAlive) -> None:
+def test_the_servers_own_time_is_what_is_in_force_before_any_other(place: RunDirectory, plant: KeepAlive) -> None:
     assert plant.configuration() == {KEEP_ALIVE: 15_000}
     assert "15000 ms were taken for it" in plant.apply({KEEP_ALIVE: 500}).notes[0]
     plant.restore()
@@ -42,7 +42,7 @@ def test_the_servers_own_time_is_what_is_in_force_before_any_other(place: Place,
     assert plant.apply({KEEP_ALIVE: 500}).notes == ()
 
 
-def test_what_is_applied_is_in_force_at_once_and_goes_back(place: Place, plant: KeepAlive) -> None:
+def test_what_is_applied_is_in_force_at_once_and_goes_back(place: RunDirectory, plant: KeepAlive) -> None:
     assert plant.apply({KEEP_ALIVE: 450}).configuration == {KEEP_ALIVE: 450}
     assert settings(place.shared) == (450_000_000, 950_000_000, 32, FIXED)
     plant.apply({KEEP_ALIVE: 700})
@@ -50,7 +50,7 @@ def test_what_is_applied_is_in_force_at_once_and_goes_back(place: Place, plant: 
     assert settings(place.shared) == (0, 0, 0, 0)
 
 
-def test_the_appointed_controller_leaves_the_time_to_auto(place: Place) -> None:
+def test_the_appointed_controller_leaves_the_time_to_auto(place: RunDirectory) -> None:
     plant = KeepAlive(FakeClock(), place, appointed=True)
     plant.time.write(Setting(AUTO, 900))
     plant.check_permissions()
@@ -73,7 +73,7 @@ def test_nobody_else_moves_a_time_that_is_learned_already(plant: KeepAlive) -> N
 
 
 @pytest.mark.parametrize("theirs", [Setting(FIXED, 800), Setting(AUTO, 450), OF_SERVER])
-def test_an_edit_from_outside_is_said_once_and_stands(place: Place, plant: KeepAlive, theirs: Setting) -> None:
+def test_an_edit_from_outside_is_said_once_and_stands(place: RunDirectory, plant: KeepAlive, theirs: Setting) -> None:
     plant.apply({KEEP_ALIVE: 450})
     other = KeepAliveTime(place.shared)
     other.write(theirs)
@@ -87,7 +87,7 @@ def test_an_edit_from_outside_is_said_once_and_stands(place: Place, plant: KeepA
     assert other.setting() == theirs
 
 
-def test_an_edit_just_before_a_change_stands(place: Place, plant: KeepAlive) -> None:
+def test_an_edit_just_before_a_change_stands(place: RunDirectory, plant: KeepAlive) -> None:
     plant.apply({KEEP_ALIVE: 450})
     KeepAliveTime(place.shared).write(Setting(FIXED, 800))
     with pytest.raises(OperatorEdit):
@@ -113,13 +113,13 @@ def test_a_change_that_does_not_take_is_a_failure_and_what_was_before_returns(
 
 
 @pytest.mark.parametrize("changes", [{KEEP_ALIVE: 0}, {KEEP_ALIVE: 3_600_001}, {KEEP_ALIVE: 5, "workers": 3}])
-def test_what_is_not_valid_is_refused(place: Place, plant: KeepAlive, changes: dict[str, int]) -> None:
+def test_what_is_not_valid_is_refused(place: RunDirectory, plant: KeepAlive, changes: dict[str, int]) -> None:
     with pytest.raises(ApplyRefused):
         plant.apply(changes)
     assert settings(place.shared) == (0, 0, 0, 0)
 
 
-def test_a_run_that_has_ended_is_gone(place: Place, plant: KeepAlive) -> None:
+def test_a_run_that_has_ended_is_gone(place: RunDirectory, plant: KeepAlive) -> None:
     place.release()
     with pytest.raises(PlantGone, match="the run 'web' has ended"):
         plant.configuration()
@@ -129,14 +129,14 @@ def test_a_run_that_has_ended_is_gone(place: Place, plant: KeepAlive) -> None:
         KeepAlive(FakeClock(), place)
 
 
-def test_what_another_run_left_is_found_and_undone(place: Place, plant: KeepAlive) -> None:
+def test_what_another_run_left_is_found_and_undone(place: RunDirectory, plant: KeepAlive) -> None:
     KeepAliveTime(place.shared).write(Setting(FIXED, 450))
     assert plant.leftover() == "the keep-alive time is fixed, 450ms; 'trimtab keep-alive set server' gives it back"
     plant.undo_leftover()
     assert (settings(place.shared), plant.leftover()) == ((0, 0, 0, 0), "")
 
 
-def test_the_undo_script_works_without_trimtab(place: Place, plant: KeepAlive) -> None:
+def test_the_undo_script_works_without_trimtab(place: RunDirectory, plant: KeepAlive) -> None:
     plant.apply({KEEP_ALIVE: 450})
     before = place.shared.read_bytes()
 

@@ -7,14 +7,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.core import Clock, Finding, Habits, Role
+from trimtab.core import Clock, Finding, PlantDefaults, Role
 from trimtab.plants.apache import process
 from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.plant import Apache
 
-__all__ = ["HABITS", "PLANT", "Apache", "add_arguments", "from_arguments", "probe", "testbed"]
+__all__ = ["DEFAULTS", "PLANT", "Apache", "add_arguments", "from_arguments", "probe", "testbed"]
 
-HABITS = Habits(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
+DEFAULTS = PlantDefaults(minimize="request_time_s", roles=(Role.WORKER_LIMIT, Role.KEEP_ALIVE))
 """A time that a client would recognise, and the lever that the evidence points at."""
 PLANT = Apache
 

@@ -7,8 +7,8 @@ import argparse
 from trimtab.clock import SystemClock
 from trimtab.core import Clock, Finding
 from trimtab.errors import PlantGone, UsageError
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.plants.gate.plant import Gate
 from trimtab.plants.gate.private import gate as testbed
 from trimtab.sensors import shim
@@ -30,19 +30,19 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Gate:
         UsageError: none or several run, or it may not be steered from here.
         PlantGone: the gate does not answer.
     """
-    return Gate(clock, places.chosen(args.name))
+    return Gate(clock, run_directory.chosen(args.name))
 
 
 def probe() -> tuple[Finding, ...]:
     """What can be done with each run that is alive."""
-    alive = places.running()
+    alive = run_directory.running()
     if not alive:
         how = "start a server with 'trimtab run --gate SPEC -- SERVER ...'"
         return (Finding("gate", False, "no server runs under trimtab", how),)
     return tuple(found for one in alive for found in (_finding(one), *shim.probe(one.shared)))
 
 
-def _finding(place: Place) -> Finding:
+def _finding(place: RunDirectory) -> Finding:
     """What can be done with one run."""
     subject = f"gate {place.name}"
     try:

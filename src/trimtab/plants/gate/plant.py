@@ -21,7 +21,7 @@ from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, R
 from trimtab.errors import ApplyFailed, OperatorEdit, UsageError
 from trimtab.gate.answers import State
 from trimtab.gate.link import Link
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import server_of, threads_of
 from trimtab.plants.gate.knobs import at_start, knobs
 from trimtab.plants.gate.undo import script
@@ -52,7 +52,7 @@ class Gate(Plant):
     name = "gate"
     metrics = _eq1.METRICS
 
-    def __init__(self, clock: Clock, place: Place) -> None:
+    def __init__(self, clock: Clock, place: RunDirectory) -> None:
         self.clock = clock
         self.place = place
         line = place.start_line()

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 
 from trimtab.clock import SystemClock
-from trimtab.gate import place as places
+from trimtab.gate import run_directory
 from trimtab.gate.pair import Pair
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spec import parse
 from trimtab.sensors import _shared_file
 
@@ -48,8 +48,8 @@ def gate() -> Iterator[tuple[str, ...]]:
 
 
 @contextlib.contextmanager
-def _run(what: str) -> Iterator[Place]:
-    place = places.claim(f"testbed-{what}-{os.getpid()}")
+def _run(what: str) -> Iterator[RunDirectory]:
+    place = run_directory.claim(f"testbed-{what}-{os.getpid()}")
     try:
         _shared_file.create(place.shared)
         yield place

@@ -6,17 +6,17 @@ import argparse
 import os
 
 from trimtab.clock import SystemClock
-from trimtab.core import Clock, Finding, Habits
+from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.errors import TrimtabError
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import steerable
 from trimtab.plants.gate.private import keep_alive as testbed
 from trimtab.plants.keep_alive.plant import KNOB, KeepAlive
 
-__all__ = ["HABITS", "KNOB", "PLANT", "KeepAlive", "add_arguments", "from_arguments", "probe", "testbed"]
+__all__ = ["DEFAULTS", "KNOB", "PLANT", "KeepAlive", "add_arguments", "from_arguments", "probe", "testbed"]
 
-HABITS = Habits("keep-alive-cost", "accept_queue_delay_s", "2s")
+DEFAULTS = PlantDefaults("keep-alive-cost", "accept_queue_delay_s", "2s")
 """Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
 PLANT = KeepAlive
 
@@ -39,14 +39,14 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
 
 def probe() -> tuple[Finding, ...]:
     """What can be done with each run that is alive."""
-    alive = places.running()
+    alive = run_directory.running()
     if not alive:
         how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
         return (Finding("keep-alive", False, "no server runs under trimtab", how),)
     return tuple(_finding(one) for one in alive)
 
 
-def _finding(place: Place) -> Finding:
+def _finding(place: RunDirectory) -> Finding:
     """What can be done with one run."""
     subject = f"keep-alive {place.name}"
     try:

@@ -28,7 +28,7 @@ from trimtab.core import (
 )
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
-from trimtab.gate.place import Place
+from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
 from trimtab.plants._names import KEEP_ALIVE
 from trimtab.processes import Process
@@ -72,7 +72,7 @@ class KeepAlive(Plant):
     name = "keep-alive"
     metrics = _eq1.METRICS
 
-    def __init__(self, clock: Clock, place: Place, appointed: bool = False) -> None:
+    def __init__(self, clock: Clock, place: RunDirectory, appointed: bool = False) -> None:
         self.clock = clock
         self.place = place
         self.time = KeepAliveTime(place.shared)
@@ -238,6 +238,6 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
         return OperatorEdit(KEEP_ALIVE, f"the keep-alive time is {now}, where trimtab had set {self._set}")
 
 
-def _server(place: Place) -> Process | None:
+def _server(place: RunDirectory) -> Process | None:
     """The first process of the server; None when it cannot be found."""
     return next(iter(processes_of(place)), None)

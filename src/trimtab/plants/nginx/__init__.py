@@ -6,12 +6,12 @@ import argparse
 import contextlib
 from collections.abc import Iterator
 
-from trimtab.core import Clock, Finding, Habits
+from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants.nginx import process
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
 
-HABITS = Habits(minimize="request_time_s")
+DEFAULTS = PlantDefaults(minimize="request_time_s")
 PLANT = Nginx
 
 

@@ -7,13 +7,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.core import Clock, Finding, Habits
+from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 
-HABITS = Habits()
+DEFAULTS = PlantDefaults()
 PLANT = PhpFpm
 
 

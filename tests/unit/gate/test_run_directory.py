@@ -12,14 +12,14 @@ import pytest
 from tests._fake_gate import FakeGate
 from tests._stranger import STRANGER, needs_root
 from trimtab.errors import UsageError
-from trimtab.gate import place as places
-from trimtab.gate.place import Place
+from trimtab.gate import run_directory
+from trimtab.gate.run_directory import RunDirectory
 
 
 @pytest.fixture(autouse=True)
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     directory = tmp_path / "run"
-    monkeypatch.setattr(places, "base", lambda: directory)
+    monkeypatch.setattr(run_directory, "base", lambda: directory)
     yield directory
 
 
@@ -29,7 +29,7 @@ def mode(path: Path) -> int:
 
 def test_a_claimed_place_can_be_entered_by_workers_and_says_whose_it_is(base: Path) -> None:
     os.umask(mask := os.umask(0o077))
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     assert os.umask(mask) == mask
     assert (mine.directory, mode(mine.directory), mode(base)) == (base / "web", 0o711, 0o711)
     owner = mine.owner()
@@ -43,20 +43,20 @@ def test_a_claimed_place_can_be_entered_by_workers_and_says_whose_it_is(base: Pa
 
 
 def test_a_name_in_use_is_refused_and_left_alone(base: Path) -> None:
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     mine.shared.write_bytes(b"mine")
     with pytest.raises(UsageError, match=f"--name 'web' is in use by pid {os.getpid()}"):
-        places.claim("web")
+        run_directory.claim("web")
     assert mine.shared.read_bytes() == b"mine"
-    assert places.claim("other").directory != mine.directory
+    assert run_directory.claim("other").directory != mine.directory
 
 
 def test_what_a_dead_run_left_is_removed(base: Path) -> None:
-    dead = places.claim("web")
+    dead = run_directory.claim("web")
     dead.shared.write_bytes(b"old")
     dead.pid_file.write_text(f"{os.getpid()} 1\n")  # the same id, started at another time
     assert dead.owner() is None
-    fresh = places.claim("web")
+    fresh = run_directory.claim("web")
     assert not fresh.shared.exists()
     assert fresh.owner() is not None
 
@@ -65,48 +65,48 @@ def test_a_dead_run_whose_gate_still_serves_keeps_its_name(base: Path) -> None:
     base.mkdir(mode=0o711)
     with FakeGate(base / "web"):
         with pytest.raises(UsageError, match="'web' is in use: its gate still serves"):
-            places.claim("web")
-        assert [one.name for one in places.running()] == ["web"]
-    assert places.running() == []
+            run_directory.claim("web")
+        assert [one.name for one in run_directory.running()] == ["web"]
+    assert run_directory.running() == []
 
 
 def test_the_run_that_is_meant() -> None:
     with pytest.raises(UsageError, match="no server runs under trimtab: start it with 'trimtab run"):
-        places.chosen(None)
-    web = places.claim("web")
-    assert places.chosen(None) == web
-    places.claim("api")
+        run_directory.chosen(None)
+    web = run_directory.claim("web")
+    assert run_directory.chosen(None) == web
+    run_directory.claim("api")
     with pytest.raises(UsageError, match="choose one with --name: api, web"):
-        places.chosen(None)
-    assert places.chosen("web") == web
+        run_directory.chosen(None)
+    assert run_directory.chosen("web") == web
     with pytest.raises(UsageError, match="no run is named 'wob'; there is api, web"):
-        places.chosen("wob")
+        run_directory.chosen("wob")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a" * 33, "a b", "ü"])
 def test_a_name_that_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="is not allowed: write 1 to 32 letters"):
-        places.claim(name)
+        run_directory.claim(name)
 
 
 def test_a_directory_too_deep_for_a_socket_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "base", lambda: Path("/" + "x" * 100))
+    monkeypatch.setattr(run_directory, "base", lambda: Path("/" + "x" * 100))
     with pytest.raises(UsageError, match="is too long for sockets in it"):
-        places.claim("web")
+        run_directory.claim("web")
 
 
 @needs_root
 def test_runs_in_a_directory_that_somebody_else_has_made_are_not_known(base: Path) -> None:
-    places.claim("web")
-    assert [one.name for one in places.known()] == ["web"]
+    run_directory.claim("web")
+    assert [one.name for one in run_directory.known()] == ["web"]
     os.chown(base, STRANGER, STRANGER)
-    assert places.known() == []
+    assert run_directory.known() == []
     with pytest.raises(UsageError, match=f"belongs to uid {STRANGER}"):
-        places.claim("api")
+        run_directory.claim("api")
 
 
 def test_a_start_line_that_is_none_is_said(base: Path) -> None:
-    mine = places.claim("web")
+    mine = run_directory.claim("web")
     assert mine.start_line() is None
     (mine.directory / "gate.json").write_text("[")
     with pytest.raises(Exception, match=r"gate\.json is not a start line"):
@@ -117,9 +117,9 @@ def test_root_runs_under_run_and_others_in_their_session(monkeypatch: pytest.Mon
     monkeypatch.undo()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert places.base() == Path("/run/trimtab")
+    assert run_directory.base() == Path("/run/trimtab")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert places.base() == tmp_path / "trimtab"
+    assert run_directory.base() == tmp_path / "trimtab"
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert places.base().name == "trimtab-1000"
-    assert Place("a", Path("/x")).control == Path("/x/control.sock")
+    assert run_directory.base().name == "trimtab-1000"
+    assert RunDirectory("a", Path("/x")).control == Path("/x/control.sock")

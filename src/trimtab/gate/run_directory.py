@@ -46,7 +46,7 @@ _SOCKET_NAME = len("/handoff-0123456789abcdef")
 
 
 @dataclass(frozen=True)
-class Place:
+class RunDirectory:
     """The run directory of one name.
 
     Args:
@@ -140,7 +140,7 @@ def base() -> Path:
     return Path(tempfile.gettempdir()) / f"trimtab-{os.geteuid()}"
 
 
-def place(name: str) -> Place:
+def place(name: str) -> RunDirectory:
     """The place of a name.
 
     Raises:
@@ -149,28 +149,28 @@ def place(name: str) -> Place:
     if not _NAME.fullmatch(name):
         allowed = "1 to 32 letters, digits, - and _, of which the first is a letter or digit"
         raise UsageError(f"--name {name!r} is not allowed: write {allowed}")
-    found = Place(name, base() / name)
+    found = RunDirectory(name, base() / name)
     if len(os.fsencode(found.directory)) > _LONGEST_SOCKET - _SOCKET_NAME:
         most = _LONGEST_SOCKET - _SOCKET_NAME
         raise UsageError(f"{found.directory} is too long for sockets in it: at most {most} bytes are allowed")
     return found
 
 
-def known() -> list[Place]:
+def known() -> list[RunDirectory]:
     """The runs of this user that have a directory, dead ones too, by name; none where others could have made it."""
     try:
         entries = sorted(entry.name for entry in os.scandir(base()) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    return [] if untrusted(base()) else [Place(name, base() / name) for name in entries]
+    return [] if untrusted(base()) else [RunDirectory(name, base() / name) for name in entries]
 
 
-def running() -> list[Place]:
+def running() -> list[RunDirectory]:
     """The runs of this user that are alive, by name."""
     return [one for one in known() if one.owner() is not None or one.gated()]
 
 
-def chosen(name: str | None) -> Place:
+def chosen(name: str | None) -> RunDirectory:
     """The run that is meant.
 
     Args:
@@ -195,7 +195,7 @@ def chosen(name: str | None) -> Place:
     return alive[0]
 
 
-def claim(name: str) -> Place:
+def claim(name: str) -> RunDirectory:
     """The place of a name, empty and ours; what a dead run left there is removed.
 
     Raises:
