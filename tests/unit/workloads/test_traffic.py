@@ -72,7 +72,7 @@ def test_zipf_over_one_url_is_an_ignored_option_and_so_an_error() -> None:
     ("name", "given", "message"),
     [
         ("wagn", {}, "did you mean 'wagon'"),
-        ("wagon", {"rate": "3"}, "no option 'rate'.*--rate-scale"),
+        ("wagon", {"rate": "3"}, "unknown option 'rate'.*--rate-scale"),
         ("wagon", {"time_scale": "0"}, "time_scale 0"),
         ("wagon", {"time_scale": "x"}, "--time-scale 'x' is not a number"),
         ("closed-loop", {"connections": "1.5"}, "--connections '1.5' is not a whole number"),
