@@ -21,6 +21,9 @@ from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import KernelFile
 
+_NO_LIMIT = 1 << 62
+"""Version 1 writes the largest number of whole pages there is for "no limit"."""
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -140,7 +143,6 @@ def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | Mach
             text = (group.path / name).read_text(encoding="ascii").strip()
         except OSError:
             continue
-        # Version 1 writes the largest number there is for "no limit".
         if text != "max" and int(text) < limit:
             limit, limiting = int(text), group
     if limiting is None:
@@ -149,12 +151,11 @@ def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | Mach
     return GroupMemory(limiting), limit
 
 
-def swap_free_bytes(group: Group | None, swapped_bytes: int, root: Path) -> int | None:
-    """Swap that a server may still fill: what the machine has left, or what the limits of its group leave.
+def swap_free_bytes(group: Group | None, root: Path) -> int | None:
+    """Swap that a server may still fill once its memory is full: what machine and groups have left.
 
     Args:
         group: its memory group; None where it has none.
-        swapped_bytes: what it has swapped out.
         root: where /proc is, "/" but in tests.
 
     Returns:
@@ -165,15 +166,14 @@ def swap_free_bytes(group: Group | None, swapped_bytes: int, root: Path) -> int 
     except (NotMeasured, KeyError):
         return None
     for one in group.upward() if group else []:
-        # Version 1 limits memory and swap together, beside memory alone.
-        names = ("memory.swap.max",) if one.version == 2 else ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes")
+        # Version 1 counts memory and swap together.
+        names = ("swap.max", "swap.current") if one.version == 2 else ("memsw.limit_in_bytes", "memsw.usage_in_bytes")
         try:
-            limits = [(one.path / name).read_text(encoding="ascii").strip() for name in names]
+            most, used = ((one.path / f"memory.{name}").read_text(encoding="ascii").strip() for name in names)
         except OSError:
             continue
-        if limits[0] != "max":
-            most = int(limits[0]) - (int(limits[1]) if len(limits) > 1 else 0)
-            left = min(left, max(0, most - swapped_bytes))
+        if most != "max" and int(most) < _NO_LIMIT:
+            left = min(left, max(0, int(most) - int(used)))
     return left
 
 

@@ -109,7 +109,7 @@ class Resources(Sensor):
             readings["memory_limit_bytes"] = float(sources.limit_bytes)
             readings["memory_ratio"] = demand.bytes / sources.limit_bytes
             readings["swap_bytes"] = float(demand.swap_bytes)
-            free = swap_free_bytes(sources.group, demand.swap_bytes, self._root)
+            free = swap_free_bytes(sources.group, self._root)
             if free is not None:
                 readings["swap_free_bytes"] = float(free)
         if self._worker is None or now_s - self._worker[0] >= sources.worker_period_s:

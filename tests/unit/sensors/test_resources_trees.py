@@ -129,6 +129,27 @@ def test_a_limit_whose_cpu_time_nobody_counts_leaves_cpu_unmeasured(tmp_path: Pa
     assert not finding.usable and "cpuacct" in finding.detail and "cpuacct" in finding.enable
 
 
+@pytest.mark.parametrize(
+    ("memsw", "free"),
+    [(None, 90), (9223372036854771712, 90), (480 * MIB, 480 - 350), (400 * MIB, 50), (350 * MIB, 0)],
+    ids=["not counted", "no limit", "more than the machine has", "some", "none"],
+)
+def test_swap_that_is_left_is_the_machines_or_that_of_the_group(tmp_path: Path, memsw: int | None, free: int) -> None:
+    version_1(tmp_path)
+    for group in ("memory", "memory/mem", "memory/mem/web"):
+        if memsw is not None:
+            own = memsw if group.endswith("web") else 9223372036854771712
+            write(tmp_path, {f"sys/fs/cgroup/{group}/memory.memsw.limit_in_bytes": own})
+            write(tmp_path, {f"sys/fs/cgroup/{group}/memory.memsw.usage_in_bytes": 350 * MIB})
+    assert window(tmp_path, {})["swap_free_bytes"] == min(free, 90) * MIB
+
+
+@pytest.mark.parametrize(("limit", "free"), [("max", 90), (str(100 * MIB), 40), ("0", 0)])
+def test_swap_that_is_left_under_version_2(tmp_path: Path, limit: str, free: int) -> None:
+    version_2(tmp_path, memory_swap_max=limit)
+    assert window(tmp_path, {})["swap_free_bytes"] == free * MIB
+
+
 def version_2(root: Path, **changes: str) -> None:
     machine(root, "0::/system.slice/apache2.service\n", V2_MOUNTS)
     group = "sys/fs/cgroup/system.slice/apache2.service"
