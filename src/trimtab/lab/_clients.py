@@ -48,5 +48,5 @@ def time_text(value_s: float | None) -> str:
 def in_all(label: str, windows: Sequence[Window]) -> str:
     """One line on a whole run."""
     pages, errors = total("client_page_rate_hz", windows), total("client_error_rate_hz", windows)
-    waited = waited_s(windows)
-    return f"{label}: {pages:.0f} pages, {errors:.0f} requests given up, clients waited {waited:.0f} s together"
+    waited, lost = waited_s(windows), f"{errors:.0f} request{'' if round(errors) == 1 else 's'} given up"
+    return f"{label}: {pages:.0f} pages, {lost}, clients waited {waited:.0f} s together"
