@@ -38,6 +38,7 @@ def clients(mpm: Mpm) -> tuple[Population, ...]:
     )
 
 
+@pytest.mark.alone  # beside other servers' tests a reload of the worker MPM once had no new worker for 20 s
 @pytest.mark.parametrize("mpm", MPMS)
 def test_ten_reloads_in_mid_traffic_lose_no_request(mpm: Mpm) -> None:
     clock = SystemClock()
