@@ -14,6 +14,7 @@ import pytest
 
 from tests.servers._private_fpm import DEBIAN, Bed, private, until
 from tests.servers._under_gate import a_name, trimtab_run
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
@@ -125,8 +126,11 @@ def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: P
             tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         until(lambda: path.exists() and Store(path).runs() and Store(path).windows(1), "no window was measured")
+        workers = [one for one in map(processes.identify, processes.children(bed.testbed.pid)) if one is not None]
         os.kill(bed.testbed.pid, signal.SIGKILL)
         _, err = process_.communicate(timeout=PATIENCE_S)
+        for worker in workers:  # FPM's do not end with their master
+            worker.send(signal.SIGKILL)
         assert process_.returncode == 1
         assert err.startswith("trimtab: run 1 ended early: ") and err.count("\n") == 1
         assert Store(path).run(1).status is Status.GONE
