@@ -1,6 +1,7 @@
 # make demo: trimtab's main job on this machine, set-up included.  make test: every test, set-up included.
+# make setup-lab: what the shop of three tiers and the kernel lab need, beside what the demo needs.
 .DELETE_ON_ERROR:
-.PHONY: demo test setup setup-test lint lint-python lint-rust unit native servers docs clean
+.PHONY: demo test setup setup-lab setup-test lint lint-python lint-rust unit native servers docs clean
 
 bin := .venv/bin
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
@@ -19,13 +20,19 @@ setup: $(stamp)
 
 setup-test: $(stamp)-test
 
+setup-lab: $(stamp)-lab
+
 $(stamp): $(inputs)
 	tools/setup.sh
 	touch $@
 
+$(stamp)-lab: $(inputs)
+	tools/setup.sh --lab
+	touch $(stamp) $@
+
 $(stamp)-test: $(inputs)
 	tools/setup.sh --test
-	touch $(stamp) $@
+	touch $(stamp) $(stamp)-lab $@
 
 lint: lint-python lint-rust
 

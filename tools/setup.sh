@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up everything that `make demo` needs, with --test what `make test` needs too, and says what it could not.
+# Sets up everything that `make demo` needs, with --lab what the labs need too, with --test what `make test` needs, and
+# says what it could not.
 # Safe to run again.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +14,9 @@ fail() {
 
 missing_packages() { # names from packages.txt that dpkg does not know as installed
     wanted=$(sed -e 's/#.*//' packages.txt |
-        awk -v rust="$1" -v test="$2" 'NF && $2 != "bench" && ($2 != "rust" || rust == "yes") && ($2 != "test" || test == "yes") {print $1}')
+        awk -v rust="$1" -v test="$2" -v lab="$3" '
+            NF && $2 != "bench" && ($2 != "rust" || rust == "yes") && ($2 != "test" || test == "yes") &&
+            ($2 != "lab" || lab == "yes") {print $1}')
     for name in $wanted; do
         dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q ' ok installed$' || printf '%s ' "$name"
     done
@@ -58,28 +61,33 @@ install_packages() { # no server that comes in a package is started, now or at t
     for name in "$@"; do
         case $name in
         nginx-light) systemctl --quiet disable nginx || true ;;
-        php8.2-fpm | haproxy) systemctl --quiet disable "$name" || true ;;
+        mariadb-server) systemctl --quiet disable mariadb || true ;;
+        php8.2-fpm | haproxy | squid | tomcat10) systemctl --quiet disable "$name" || true ;;
         esac
     done
 }
 
 for_tests=no
-if [ "${1:-}" = --test ]; then for_tests=yes; fi
+for_labs=no
+case ${1:-} in
+--test) for_tests=yes for_labs=yes ;;
+--lab) for_labs=yes ;;
+esac
 need_rust=yes
 if cargo_is_new_enough; then need_rust=no; fi
 
 if command -v dpkg-query >/dev/null 2>&1; then
-    missing=$(missing_packages "$need_rust" "$for_tests")
+    missing=$(missing_packages "$need_rust" "$for_tests" "$for_labs")
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then
         say "installing Debian packages: $missing"
         # shellcheck disable=SC2086  # a list of names
         install_packages $missing || say "apt-get could not install them" >&2
-        missing=$(missing_packages "$need_rust" "$for_tests")
+        missing=$(missing_packages "$need_rust" "$for_tests" "$for_labs")
         [ -z "$missing" ] || fail "these Debian packages are needed and still missing: $missing- install them and run this again"
     elif [ -n "$missing" ]; then
         say "not root, so these Debian packages stay missing: $missing"
         say "  (as root: apt-get install --no-install-recommends $missing)"
-        [ "$for_tests" = no ] || fail "the tests need them all; 'make demo' needs a compiler, cargo and python3-venv, and without Apache simulates one"
+        [ "$for_labs" = no ] || fail "the labs and the tests need them all; 'make demo' needs a compiler, cargo and python3-venv, and without Apache simulates one"
     fi
 else
     say "this is not Debian: the packages of packages.txt have to be there already"
