@@ -39,6 +39,7 @@ class Experiment:
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
+        in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 
     configuration: Mapping[str, int]
@@ -55,6 +56,7 @@ class Experiment:
     overloaded: bool = False
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
+    in_seconds: bool = True
 
     @property
     def saturated(self) -> bool:
@@ -110,9 +112,9 @@ class Experiment:
             ratio = math.exp(min(50.0, seen.log_cost - at_this_load)) - 1
         inside = [w.inside for w in self.reference if w.inside is not None]
         if inside and now.inside is not None and work.arrivals_hz > 0:
-            ratio = max(
-                ratio, (now.inside - max(inside)) / max(1.0, work.arrivals_hz * math.exp(expected(self.reference)))
-            )
+            by_cost = work.arrivals_hz * math.exp(expected(self.reference))
+            usual_inside = by_cost if self.in_seconds else math.fsum(inside) / len(inside)
+            ratio = max(ratio, (now.inside - max(inside)) / max(1.0, usual_inside))
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:

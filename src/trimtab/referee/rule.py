@@ -10,6 +10,7 @@ loss is a second of the server's normal operation: E seconds of excess are as ba
 they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
+             where the cost is no time, that denominator is the mean inside before
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
              or nothing was measured in two windows while the queue grows
@@ -108,6 +109,7 @@ class Referee:
                 Workload.of(reference),
                 overloaded=was_behind,
                 on_limits=limits.mostly_broken(reference),
+                in_seconds=self._in_seconds(),
             )
             state = replace(state, experiment=begun, judgement=None)
         return self._judged(state, now, window, was_behind or state.overloaded)
@@ -125,7 +127,9 @@ class Referee:
         held = {k.name: partial.configuration.get(k.name) for k in state.knobs}
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
-        experiment = state.experiment or Experiment({}, state.reference, Workload.of(state.reference))
+        experiment = state.experiment or Experiment(
+            {}, state.reference, Workload.of(state.reference), in_seconds=self._in_seconds()
+        )
         if state.overloaded:
             return ""  # the backlog makes the cost: the window is worth its counts
         lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))

@@ -272,3 +272,10 @@ def test_methods_that_change_something_in_every_window_are_judged_at_the_end() -
     assert bench.judge.final(bench.state) == {"w": 150}
     good = Bench(Afterwards(Objective("request_time_s"))).see(10).change(w=40).see(12, 0.004)
     assert good.judge.final(good.state) == {}
+
+
+def test_half_as_many_more_inside_cost_half_a_window_where_the_objective_is_a_rate() -> None:
+    bench = Bench(Referee(Objective("request_rate_hz", minimize=False)))
+    bench.see(180, None, accept_queue_length=30.0).change(w=40).see(1, None, accept_queue_length=45.0)
+    assert not bench.backs
+    assert bench.state.spent_s == pytest.approx(WINDOW_S / 2, rel=0.01)
