@@ -63,7 +63,7 @@ class RefereeState:
 
     @property
     def onward(self) -> bool:
-        """Whether another change may be made on top of the one in force, which an overloaded server shows no use of."""
+        """Whether another change may be made on top of the one in force, which has done nothing for a backlog."""
         return self.overloaded and self.experiment is not None and self.experiment.idle
 
     @property
