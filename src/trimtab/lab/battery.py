@@ -21,7 +21,7 @@ from trimtab.errors import UsageError
 from trimtab.host import facts
 from trimtab.lab import Context, Lab, chosen
 from trimtab.lab._battery_draw import Drawn, as_json, drawn
-from trimtab.lab._battery_summary import as_csv, ratios, summary
+from trimtab.lab._battery_summary import ratios, summary, waits
 from trimtab.lab._results import new_folder
 from trimtab.lab._tables import ranges
 from trimtab.plants.apache import DEFAULTS
@@ -58,7 +58,7 @@ def run(parts: tuple[str, ...], context: Context) -> None:
     if folder is not None:
         with (folder / "draws.jsonl").open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(as_json(one)) + "\n" for one in found)
-        (folder / "draws.csv").write_text(as_csv(found), encoding="utf-8")
+        (folder / "waits.json").write_text(json.dumps(waits(found)).replace("], [", "],\n["), encoding="utf-8")
         (folder / "ratios.svg").write_text(ratios(found), encoding="utf-8")
         said = ", ".join(f"{name} {value}" for name, value in facts().items())
         part = "peers" if peers else "trim"
