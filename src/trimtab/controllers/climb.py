@@ -50,10 +50,12 @@ class Climb:
     Args:
         objective: what to make best.
         ratio: factor between a setting and the next, of a knob whose steps are factors.
+        gain: share of the cost that a trial is made for; the less, the more windows the referee asks before it.
     """
 
     objective: Objective
     ratio: float = 4.0
+    gain: float = 0.3
     experiments: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> ClimbState:
@@ -64,6 +66,7 @@ class Climb:
         """
         integer_knob(knobs, "climb")
         require(self.ratio > 1, "ratio", self.ratio, "more than 1")
+        require(0 < self.gain < 1, "gain", self.gain, "more than 0 and less than 1")
         slow = next((knob for knob in knobs if knob.how is not How.LIVE), None)
         if slow is not None:
             raise UsageError(f"climb moves only what changes live, and {slow.name} needs a {slow.how}: use trim")
@@ -89,7 +92,7 @@ class Climb:
             if target == now or (knob.name, way) in trial.refuted:
                 continue
             shown = f"{knob.domain.shown(target)} instead of {knob.domain.shown(now)}"
-            move = Move({knob.name: target}, f"climb: trying {knob.name} {shown}", phase="trial")
+            move = Move({knob.name: target}, f"climb: trying {knob.name} {shown}", phase="trial", gain=self.gain)
             return replace(state, last=(knob.name, way)), move
         return state, Move.hold("climb: every neighbour of what is in force was tried, and none was better")
 

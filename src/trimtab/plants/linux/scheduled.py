@@ -172,10 +172,10 @@ class Scheduled:
                 # Looked at again, because another thread may have been given the id by now.
                 if (one := putback.stat(thread.pid, thread.tid)) is None or one[1] != thread.start:
                     continue
-                before.setdefault(thread, _own(now, base_ns))
                 wrong = f"thread {thread.tid} of pid {thread.pid} does not take it"
                 try:
                     putback.write(thread.tid, wanted)
+                    before.setdefault(thread, _own(now, base_ns))
                 except OSError:
                     if not forgiving:
                         raise
