@@ -2,8 +2,8 @@
 
 What it promises. It proposes one change of one knob while nothing is on trial, never one that was tried on this
 workload in that direction and was not better, and it goes on in a direction that was. It decides nothing itself: what
-is not better goes back by the referee (`trimtab.referee`). Where no neighbour is left it holds. It moves only what
-changes live, because it knows nothing that would bound what a trial gains, and a reload has to be worth its cost.
+is not better goes back by the referee (`trimtab.referee`). Where no neighbour is left it holds. It leaves worker
+limits, keep-alive times and budgets to the methods that know their causes.
 
 Equations, with x a setting, r the ratio, and d the width of the domain:
 
@@ -23,11 +23,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from trimtab.controllers._knob import integer_knob, require, unjudged
-from trimtab.core import How, Knob, Move, Objective, Trial, Verdict
+from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict
 from trimtab.errors import UsageError
 
 _PART = 8
 _DOWN_FIRST = (-1, 1)
+_OTHERS = {Role.WORKER_LIMIT: "trim", Role.KEEP_ALIVE: "keep-alive-cost", Role.PROCESS_BUDGET: "relative-delay"}
+"""What has methods of its own, which know why a change would help."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,14 @@ class Climb:
         """The state before the first window; the seed is not used.
 
         Raises:
-            UsageError: there is no knob, or one takes more than a moment to change.
+            UsageError: there is no knob, or one has methods of its own.
         """
         integer_knob(knobs, "climb")
         require(self.ratio > 1, "ratio", self.ratio, "more than 1")
         require(0 < self.gain < 1, "gain", self.gain, "more than 0 and less than 1")
-        slow = next((knob for knob in knobs if knob.how is not How.LIVE), None)
-        if slow is not None:
-            raise UsageError(f"climb moves only what changes live, and {slow.name} needs a {slow.how}: use trim")
+        for knob in knobs:
+            if knob.role in _OTHERS:
+                raise UsageError(f"climb does not move {knob.name}, a {knob.role}: use {_OTHERS[knob.role]}")
         return ClimbState(knobs)
 
     def withdraw(self, state: ClimbState, knob: str) -> ClimbState:

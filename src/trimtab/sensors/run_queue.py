@@ -61,7 +61,7 @@ class RunQueue(Sensor):
         proc: where /proc is.
     """
 
-    name = "run_queue"
+    name = "run-queue"
     precedence = Precedence.COUNTED
     sampling_period_s = 1.0
     metrics = (

@@ -51,7 +51,7 @@ def _own_journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def family() -> Iterator[Family]:
     with subprocess.Popen(
-        [sys.executable, "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-I", "-S", "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -169,8 +169,9 @@ def _die_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(where, name, counted(getattr(where, name)))
 
 
-def test_killed_at_any_step_of_a_change_everything_is_undone_by_the_next(
-    family: Family, shared: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("restoring", [False, True])
+def test_killed_at_any_step_of_a_change_or_of_its_undo_everything_is_undone_by_the_next(
+    family: Family, shared: Path, monkeypatch: pytest.MonkeyPatch, restoring: bool
 ) -> None:
     before, steps = seen(family), 0
     while True:
@@ -179,11 +180,13 @@ def test_killed_at_any_step_of_a_change_everything_is_undone_by_the_next(
             with attached(family, machine_wide=True) as plant:
                 _die_at(steps, monkeypatch)
                 plant.apply({**CHANGE, "vm_swappiness": 10})
+                if restoring:
+                    plant.restore()
                 os._exit(0)
         _, status = os.waitpid(child, 0)
         ended = os.waitstatus_to_exitcode(status)
         assert ended in (0, 9)
-        if ended == 0:
+        if ended == 0 and not restoring:
             assert shared.read_text().strip() == "10"
         with attached(family, machine_wide=True) as plant:
             plant.undo_leftover()
@@ -192,7 +195,7 @@ def test_killed_at_any_step_of_a_change_everything_is_undone_by_the_next(
         if ended == 0:
             break
         steps += 1
-    assert steps >= 5  # two journals, three threads, a file
+    assert steps >= (10 if restoring else 6)  # two journals, three threads and a file, and these four again
 
 
 def test_what_a_killed_run_left_is_put_back_before_the_next_run_changes_anything(family: Family) -> None:
