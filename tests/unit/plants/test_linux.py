@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests._stranger import needs_root
+from tests._stranger import STRANGER, needs_root
 from trimtab.clock import SystemClock
 from trimtab.core import Domain
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
@@ -470,6 +470,60 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, tid: int) -> None:
         return write(which, wanted)
 
     monkeypatch.setattr(putback, "write", refusing)
+
+
+def _as_stranger(tmp_path: Path, work: Callable[[], None]) -> str:
+    """Does something as another user; what went wrong, empty when nothing did."""
+    (tmp_path / "run" / "trimtab-kernel").mkdir()
+    for path in (tmp_path, tmp_path / "run", tmp_path / "run" / "trimtab-kernel"):
+        os.chown(path, STRANGER, STRANGER)
+    for above in tmp_path.parents[:-2]:
+        above.chmod(0o755)
+    ready, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(STRANGER)
+            os.setuid(STRANGER)
+            os.chdir("/")
+            work()
+        except BaseException as error:
+            os.write(says, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.close(says)
+    os.waitpid(child, 0)
+    with os.fdopen(ready) as said:
+        return said.read()
+
+
+@needs_root
+def test_an_ordinary_user_moves_slices_and_policies_of_his_own_threads(tmp_path: Path) -> None:
+    def work() -> None:
+        with subprocess.Popen(["/bin/sleep", "3600"]) as process:
+            try:
+                plant = Linux(SystemClock(), target.find((), (process.pid,), ()), Allowed(sensors=False))
+                plant.check_permissions()
+                plant.apply(CHANGE)
+                assert _slice(process.pid) == 10_000_000
+                assert knobs.NICE not in plant.configuration(), "he could not put it back"
+                plant.restore()
+                assert _slice(process.pid) == knobs.base_slice_ns()
+            finally:
+                process.kill()
+
+    assert _as_stranger(tmp_path, work) == ""
+
+
+@needs_root
+def test_an_ordinary_user_is_told_that_a_thread_of_another_may_not_be_set(family: Family, tmp_path: Path) -> None:
+    def work() -> None:
+        with attached(family) as plant:
+            plant.check_permissions()
+
+    said = _as_stranger(tmp_path, work)
+    assert said.startswith(f"UsageError: thread {family.pid} of pid {family.pid} may not be set: "), said
+    assert said.endswith("run trimtab as root or as the server's user")
 
 
 def _in_a_child(family: Family, end: Callable[[Linux], None]) -> None:
