@@ -63,7 +63,7 @@ class RunQueue(Sensor):
 
     name = "run-queue"
     precedence = Precedence.COUNTED
-    sampling_period_s = 1.0
+    sampling_period_s = 2.0
     metrics = (
         Metric("run_queue_delay_s", "s", "mean time that a thread which can run waits for a CPU, each time"),
         Metric("run_queue_wait_ratio", "ratio", "time that threads wait for a CPU, of the time they are on one"),

@@ -20,7 +20,7 @@ from trimtab.core import Domain
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate import run_directory
 from trimtab.plants.linux import from_arguments, knobs, putback, target, watchdog
-from trimtab.plants.linux.journal import Journal
+from trimtab.plants.linux.journal import Journal, left
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.linux.putback import Scheduling
 
@@ -329,6 +329,28 @@ def test_a_server_that_has_ended_is_said(family: Family) -> None:
         plant.restore()
 
 
+def test_a_file_that_a_killed_run_has_set_can_be_undone_when_the_server_is_gone(family: Family, shared: Path) -> None:
+    def applied_and_killed(plant: Linux) -> None:
+        plant.apply({"vm_swappiness": 10})
+        os._exit(9)
+
+    _in_a_child(family, applied_and_killed)
+    family.communicate("", timeout=10)
+    assert shared.read_text() == "10\n"
+    with pytest.raises(UsageError, match="no such process; what an earlier run set: python3 -I") as refused:
+        from_arguments(_named(pid=[family.pid]), SystemClock())
+    command = str(refused.value).partition("run set: ")[2].split()
+    assert subprocess.run(command, check=True, capture_output=True, timeout=60).stdout == b"undone\n"
+    assert shared.read_text() == "60\n"
+
+
+def test_a_journal_of_threads_that_have_all_ended_is_no_leftover(family: Family, tmp_path: Path) -> None:
+    _in_a_child(family, lambda plant: os._exit(9))
+    family.communicate("", timeout=10)
+    assert left() == ()
+    assert list((tmp_path / "run" / "trimtab-kernel").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -340,9 +362,8 @@ def test_a_server_that_has_ended_is_said(family: Family) -> None:
     ],
 )
 def test_what_names_no_server_is_refused_in_one_line(words: Mapping[str, list[object]], said: str) -> None:
-    args = {"server": [], "pid": [], "cgroup": [], "allow_machine_wide": False, "allow_real_time": False, **words}
     with pytest.raises(UsageError) as refused:
-        from_arguments(argparse.Namespace(**args), SystemClock())
+        from_arguments(_named(**words), SystemClock())
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -384,8 +405,10 @@ def test_real_time_does_not_outlive_the_run_whatever_is_kept(family: Family) -> 
     with attached(family, real_time=True) as plant:
         plant.apply({knobs.POLICY: 2, knobs.SLICE: 5_000})
         more(family)
+        assert {now.policy for now in seen(family).values()} == {putback.RR, putback.OTHER}, "RR is not inherited"
         plant.configuration()
         assert {now.policy for now in seen(family).values()} == {putback.RR}
+    assert {now.flags for now in seen(family).values()} == {0}
     assert {(now.policy, now.slice_ns) for now in seen(family).values()} == {(putback.OTHER, 5_000_000)}
     with attached(family) as plant:
         putback.undo(plant._journal.data())
@@ -452,6 +475,12 @@ def _asleep() -> Iterator[int]:
             yield process.pid
         finally:
             process.kill()
+
+
+def _named(**words: object) -> argparse.Namespace:
+    """The servers as the command line names them."""
+    usual = {"server": [], "pid": [], "cgroup": [], "allow_machine_wide": False, "allow_real_time": False}
+    return argparse.Namespace(**{**usual, **words})
 
 
 def _slice(tid: int) -> int:
@@ -530,7 +559,7 @@ def _in_a_child(family: Family, end: Callable[[Linux], None]) -> None:
     """Applies a change in a process that ends as it is told to."""
     child = os.fork()
     if child == 0:
-        with attached(family) as plant:
+        with attached(family, machine_wide=True) as plant:
             plant.apply(CHANGE)
             end(plant)
             os._exit(0)

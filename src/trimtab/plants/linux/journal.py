@@ -169,6 +169,8 @@ def left(kept: bool = True) -> Sequence[Left]:
     Args:
         kept: whether those that were left in order count too.
 
+    One of which nothing can be in force any more is taken away.
+
     Raises:
         UsageError: somebody else could have written them.
         TrimtabError: one cannot be read.
@@ -187,6 +189,17 @@ def left(kept: bool = True) -> Sequence[Left]:
             owner = Process(*data["owner"])
         except (ValueError, KeyError, TypeError):
             raise TrimtabError(f"{path} is not a journal of trimtab's") from None
-        if not owner.alive() and (kept or not data["kept"]):
+        if owner.alive():
+            continue
+        if not _lives(data):
+            remove(path)
+        elif kept or not data["kept"]:
             found.append(Left(path, data))
     return tuple(found)
+
+
+def _lives(data: Mapping[str, Any]) -> bool:
+    """Whether anything of what a journal tells of is still there."""
+    if data["files"] or any(Process(*root).alive() for root in data["roots"]) or putback.members(data["groups"]):
+        return True
+    return any(putback.stat(pid, tid) is not None for pid, tid, *_ in data["threads"])

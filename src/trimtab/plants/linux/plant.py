@@ -136,15 +136,17 @@ class Linux(Plant):
             OperatorEdit: somebody else has set a knob of ours; said once for each.
             PlantGone: a server has ended.
         """
-        self._down |= {**self._scheduled.edited(), **self._shared.edited()}
+        there = self._target.threads()
+        self._down |= {**self._scheduled.edited(there), **self._shared.edited()}
         for part in (self._scheduled, self._shared):
             part.forget([name for name in part.given if name in self._down])
         for name, said in self._down.items():
             if name not in self._told:
                 self._told.add(name)
                 raise OperatorEdit(name, f"{said}; trimtab leaves it alone now")
-        self._scheduled.follow()
-        values = {**self._scheduled.values(name for name in self._knobs if name in FIELD_OF), **self._shared.values()}
+        self._scheduled.follow(there)
+        of_threads = self._scheduled.values((name for name in self._knobs if name in FIELD_OF), there)
+        values = {**of_threads, **self._shared.values()}
         return {name: knob.domain.clip(values[name]) for name, knob in self._knobs.items()}
 
     def check_permissions(self) -> None:

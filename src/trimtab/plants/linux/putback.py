@@ -40,7 +40,7 @@ _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275)}
 """Numbers of sched_setattr and sched_getattr."""
 _ATTR = struct.Struct("=IIQiIQQQ")
 """struct sched_attr, first version: size, policy, flags, nice, priority, runtime, deadline, period."""
-_RESET_ON_FORK = 1
+RESET_ON_FORK = 1
 _PASSES = 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -95,7 +95,7 @@ def read(tid: int) -> Scheduling | None:
             nice = os.getpriority(os.PRIO_PROCESS, tid)
         except ProcessLookupError:
             return None
-    return Scheduling(policy, nice, runtime, priority, flags & _RESET_ON_FORK)
+    return Scheduling(policy, nice, runtime, priority, flags & RESET_ON_FORK)
 
 
 def write(tid: int, wanted: Scheduling) -> bool:
@@ -249,7 +249,8 @@ def _before(now: Scheduling, before: Scheduling, ours: Mapping[str, Sequence[int
     """What is in force now, with what is ours of it put back."""
     wanted = now
     if now.policy in ours["policy"]:
-        wanted = wanted._replace(policy=before.policy, priority=before.priority)
+        flags = before.flags if now.policy == RR else now.flags
+        wanted = wanted._replace(policy=before.policy, priority=before.priority, flags=flags)
     if now.nice in ours["nice"]:
         wanted = wanted._replace(nice=before.nice)
     if now.slice_ns in ours["slice"] or (now.policy == RR and wanted.policy != RR):
@@ -294,7 +295,7 @@ def watch(path: str, lease_s: float) -> None:
 
     It goes before every thread of a server, which has a lower real-time priority. The word `end` ends it.
     """
-    write(0, Scheduling(FIFO, 0, 0, 2, _RESET_ON_FORK))
+    write(0, Scheduling(FIFO, 0, 0, 2, RESET_ON_FORK))
     print("ready", flush=True)
     while True:
         ready, _, _ = select.select([0], [], [], lease_s)

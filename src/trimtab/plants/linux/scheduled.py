@@ -38,20 +38,21 @@ class Scheduled:
         self._target = target
         self._journal = journal
         self._set: dict[Key, Scheduling] = {}
+        self._aside: set[Key] = set()
         self.given: dict[str, int] = {}
 
-    def values(self, names: Iterable[str]) -> dict[str, int]:
+    def values(self, names: Iterable[str], there: Mapping[int, Thread]) -> dict[str, int]:
         """What is in force of these knobs: what was given, else what most threads have.
 
-        Raises:
-            PlantGone: a server has ended.
+        Args:
+            names: the knobs.
+            there: the threads that there are.
         """
-        there = [now for _, now in self._movable(self._target.threads())]
-        found = {}
-        for name in names:
-            common = statistics.mode([_value(name, now) for now in there]) if there else 0
-            found[name] = self.given.get(name, common)
-        return found
+        names = list(names)
+        asked = [name for name in names if name not in self.given]
+        seen = [now for _, now in self._movable(there)] if asked else []
+        common = {name: statistics.mode([_value(name, now) for now in seen]) if seen else 0 for name in asked}
+        return {name: self.given[name] if name in self.given else common[name] for name in names}
 
     def check(self) -> None:
         """Makes sure that every thread may be set, by setting it to what it has.
@@ -78,14 +79,14 @@ class Scheduled:
         there = self._target.threads()
         return len(there) - sum(1 for _ in self._movable(there))
 
-    def edited(self) -> Mapping[str, str]:
+    def edited(self, there: Mapping[int, Thread]) -> Mapping[str, str]:
         """The knobs that somebody else has set on a thread that had been given another value, and what was found.
 
-        Raises:
-            PlantGone: a server has ended.
+        Args:
+            there: the threads that there are.
         """
         found: dict[str, str] = {}
-        there, seen = self._target.threads(), {}
+        seen: dict[Key, Scheduling] = {}
         for thread in there.values():
             meant = self._set.get((thread.tid, thread.start))
             if meant is None or (now := putback.read(thread.tid)) is None:
@@ -98,13 +99,16 @@ class Scheduled:
         self._set = seen
         return found
 
-    def follow(self) -> None:
+    def follow(self, there: Mapping[int, Thread]) -> None:
         """Gives threads that were born since what is in force; one that may not be set is left alone.
+
+        Args:
+            there: the threads that there are.
 
         Raises:
             PlantGone: a server has ended.
         """
-        if self.given and any((t.tid, t.start) not in self._set for t in self._target.threads().values()):
+        if self.given and {(one.tid, one.start) for one in there.values()} - self._set.keys() - self._aside:
             self._rounds(self.given, {}, forgiving=True)
 
     def intend(self, values: Mapping[str, int]) -> None:
@@ -181,6 +185,7 @@ class Scheduled:
                         raise
                     refused.add(thread.tid)
             if not wrong:
+                self._aside = {(one.tid, one.start) for one in there.values()} - self._set.keys()
                 return
         if not forgiving:
             raise ApplyFailed(wrong)
@@ -192,10 +197,14 @@ class Scheduled:
         wanted = _own(now, base_ns)
         if now.policy == RR:  # its slice cannot be read
             was = putback.inherited(thread, there, self._journal.known)
-            wanted = wanted._replace(slice_ns=0 if was is None else was.slice_ns)
+            flags = 0 if was is None else was.flags
+            wanted = wanted._replace(slice_ns=0 if was is None else was.slice_ns, flags=flags)
         if knobs.POLICY in values:
             policy = _NUMBERS[values[knobs.POLICY]]
-            wanted = wanted._replace(policy=policy, priority=1 if policy == RR else 0)
+            wanted = wanted._replace(policy=policy, priority=0)
+        if wanted.policy == RR:
+            # What a thread in real time starts begins without it: nothing that leaves the server takes it along.
+            wanted = wanted._replace(priority=1, flags=putback.RESET_ON_FORK)
         if knobs.NICE in values:
             wanted = wanted._replace(nice=values[knobs.NICE])
         if knobs.SLICE in values:
