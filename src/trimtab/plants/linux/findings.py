@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +10,7 @@ from trimtab.core import Finding
 from trimtab.errors import UsageError
 from trimtab.plants.linux import knobs, watchdog
 
-_DEBUGFS, _TRACEFS = Path("/sys/kernel/debug"), Path("/sys/kernel/tracing")
+_DEBUGFS = Path("/sys/kernel/debug")
 _FEATURES = _DEBUGFS / "sched" / "features"
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _SEEN = ("PREEMPT_SHORT", "RUN_TO_PARITY", "PLACE_LAG")
@@ -79,11 +78,6 @@ def _rest() -> Iterable[Finding]:
         yield Finding("scheduler features", True, f"{shown}; shown, never moved")
     except OSError as error:
         yield Finding("scheduler features", False, f"{_FEATURES}: {error.strerror}{_locked()}", _mount())
-    if os.access(_TRACEFS / "events" / "sched" / "sched_wakeup", os.R_OK):
-        yield Finding("tracepoints of the scheduler", True, f"in {_TRACEFS}; not used yet")
-    else:
-        why = f"{_TRACEFS}/events/sched is not there or may not be read"
-        yield Finding("tracepoints of the scheduler", False, why, "mount tracefs as root on a kernel that has them")
 
 
 def _preemption() -> str:
