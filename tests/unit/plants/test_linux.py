@@ -50,6 +50,13 @@ def _own_journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def family() -> Iterator[Family]:
+    with started() as process:
+        yield process
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Family]:
+    """A family, until its end."""
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -139,6 +146,20 @@ def test_each_thread_gets_back_what_it_had_and_not_what_most_had(family: Family)
         assert seen(family)[odd].nice == 5
         plant.restore()
     assert seen(family) == before
+
+
+def test_what_is_born_gets_back_what_its_own_parent_had(family: Family) -> None:
+    with started() as other:
+        for tid in seen(other):
+            putback.write(tid, Scheduling(putback.OTHER, 0, 3_000_000))
+        plant = Linux(SystemClock(), target.find((), (family.pid, other.pid), ()), Allowed(sensors=False))
+        plant.apply(CHANGE)
+        more(family)
+        more(other)
+        plant.restore()
+        plant.close()
+        assert {now.slice_ns for now in seen(other).values()} == {3_000_000}
+        assert {now.slice_ns for now in seen(family).values()} == {knobs.base_slice_ns()}
 
 
 def test_a_thread_in_real_time_or_idle_by_somebody_elses_will_is_left_alone(family: Family) -> None:
@@ -292,11 +313,12 @@ def test_a_file_that_does_not_take_it_takes_the_threads_back_too(
     family: Family, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, write = seen(family), putback.write_file
-    monkeypatch.setattr(putback, "write_file", lambda path, text: write(path, "60" if text == "10" else text))
+    monkeypatch.setattr(putback, "write_file", lambda path, text: write(path, "11" if text == "10" else text))
     with attached(family, machine_wide=True) as plant:
-        with pytest.raises(ApplyFailed, match="is 60, not 10; what was before is restored"):
+        with pytest.raises(ApplyFailed, match="is 11, not 10; what was before is restored"):
             plant.apply({**CHANGE, "vm_swappiness": 10})
         assert seen(family) == before
+        assert shared.read_text() == "60\n"
 
 
 def test_what_the_machine_shares_is_moved_only_where_that_is_allowed(family: Family, shared: Path) -> None:
