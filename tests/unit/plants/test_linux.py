@@ -399,6 +399,29 @@ def test_journals_that_somebody_else_could_have_written_are_not_read(family: Fam
         plant.restore()
 
 
+def test_two_trimtabs_do_not_move_the_same_threads(family: Family) -> None:
+    ready, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with attached(family) as plant:
+            plant.apply(CHANGE)
+            os.write(says, b"!")
+            signal.pause()
+    os.read(ready, 1)
+    try:
+        with attached(family) as plant:
+            with pytest.raises(UsageError, match=rf"another trimtab \(pid {child}\) moves the same threads"):
+                plant.check_permissions()
+            with pytest.raises(ApplyRefused, match="another trimtab"):
+                plant.apply({knobs.SLICE: 5_000})
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(says)
+    assert {now.slice_ns for now in seen(family).values()} == {10_000_000}
+
+
 @needs_root
 def test_real_time_is_taken_back_by_the_watchdog_when_trimtab_is_killed(family: Family) -> None:
     before = seen(family)

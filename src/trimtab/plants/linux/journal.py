@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,15 +116,17 @@ class Journal:
 
 @dataclass(frozen=True)
 class Left:
-    """A journal that an earlier trimtab has left.
+    """A journal that another trimtab has written.
 
     Args:
         path: where it is.
         data: what it holds.
+        owner: that trimtab.
     """
 
     path: Path
     data: Mapping[str, Any]
+    owner: Process
 
     @property
     def kept(self) -> bool:
@@ -175,6 +177,44 @@ def left(kept: bool = True) -> Sequence[Left]:
         UsageError: somebody else could have written them.
         TrimtabError: one cannot be read.
     """
+    found = []
+    for one in _all():
+        if one.owner.alive():
+            continue
+        if not _lives(one.data):
+            remove(one.path)
+        elif kept or not one.kept:
+            found.append(one)
+    return tuple(found)
+
+
+def rival(there: Mapping[int, Thread], files: Iterable[str]) -> int | None:
+    """The process id of another trimtab that moves one of these threads or files; None where there is none.
+
+    Args:
+        there: threads by id.
+        files: paths.
+
+    Raises:
+        UsageError: somebody else could have written the journals.
+        TrimtabError: one cannot be read.
+    """
+    mine = set(files)
+    for one in _all():
+        if one.owner.pid != os.getpid() and one.owner.alive():
+            moved = {tid for _, tid, start, *_ in one.data["threads"] if tid in there and there[tid].start == start}
+            if moved or mine & {path for path, _, _ in one.data["files"]}:
+                return one.owner.pid
+    return None
+
+
+def _all() -> Sequence[Left]:
+    """Every journal there is, the last one first.
+
+    Raises:
+        UsageError: somebody else could have written them.
+        TrimtabError: one cannot be read.
+    """
     there = directory()
     if not there.is_dir():
         return ()
@@ -186,16 +226,10 @@ def left(kept: bool = True) -> Sequence[Left]:
             continue
         try:
             data = json.loads(text)
-            owner = Process(*data["owner"])
+            found.append(Left(path, data, Process(*data["owner"])))
         except (ValueError, KeyError, TypeError):
             raise TrimtabError(f"{path} is not a journal of trimtab's") from None
-        if owner.alive():
-            continue
-        if not _lives(data):
-            remove(path)
-        elif kept or not data["kept"]:
-            found.append(Left(path, data))
-    return tuple(found)
+    return found
 
 
 def _lives(data: Mapping[str, Any]) -> bool:

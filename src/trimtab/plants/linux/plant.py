@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
-from trimtab.errors import ApplyFailed, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
 from trimtab.plants.linux.journal import Journal
@@ -124,7 +124,9 @@ class Linux(Plant):
     def derive(self, readings: Readings) -> Readings:
         """What the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
         found = dict(self._server.derive(readings)) if self._server is not None else {}
-        rate_hz = {**found, **readings}.get("request_rate_hz", 0.0)
+        # Of several servers the requests of only the first are known.
+        alone = len(self._target.roots) == 1 and not self._target.groups
+        rate_hz = {**found, **readings}.get("request_rate_hz", 0.0) if alone else 0.0
         if rate_hz > 0 and "waiting_threads" in readings:
             found[REQUEST_DELAY.name] = readings["waiting_threads"] / rate_hz
         return found
@@ -159,6 +161,8 @@ class Linux(Plant):
         journal.place()
         for one in journal.left(kept=False):
             one.undo()
+        if why := self._taken():
+            raise UsageError(why)
         self._scheduled.check()
         self._shared.check()
 
@@ -166,10 +170,12 @@ class Linux(Plant):
         """Checks a change.
 
         Raises:
-            ApplyRefused: not valid.
+            ApplyRefused: not valid, or another trimtab moves the same threads.
             OperatorEdit: somebody else has set one of the knobs.
             PlantGone: a server has ended.
         """
+        if self._journal.empty and (why := self._taken()):
+            raise ApplyRefused(why)
         prepared = super().prepare(changes)
         for name in changes:
             if name in self._down:
@@ -269,6 +275,14 @@ class Linux(Plant):
 
     def _real_time(self, values: Mapping[str, int]) -> bool:
         return values.get(knobs.POLICY) == list(knobs.POLICIES).index("rr")
+
+    def _taken(self) -> str:
+        """Why nothing may be moved beside another trimtab; empty where there is none.
+
+        What each had found would be what the other has set: the last one to end would leave that in force.
+        """
+        pid = journal.rival(self._target.threads(), self._shared.paths())
+        return "" if pid is None else f"another trimtab (pid {pid}) moves the same threads or files: end it first"
 
     def _threads(self) -> Mapping[int, putback.Thread]:
         return self._target.threads()

@@ -36,6 +36,10 @@ class Shared:
         """
         return {name: one.knob.domain.clip(int(_read(one)) / one.factor) for name, one in self._files.items()}
 
+    def paths(self) -> list[str]:
+        """Where the knobs are."""
+        return [os.fspath(one.path) for one in self._files.values()]
+
     def check(self) -> None:
         """Makes sure that every file may be written.
 
