@@ -24,8 +24,9 @@ OBJECTIVE = Objective("connection_delay_s@premium")
 
 
 def on_budgets(name: str) -> bool:
-    """Whether it moves the budgets of classes, or any knob."""
-    return name == STILL or not (on_limits(name) or on_keep_alive(name))
+    """Whether it moves the budgets of classes, or any knob; what makes experiments moves none of these."""
+    experiments = getattr(module(name).CONTROLLER, "experiments", False)
+    return name == STILL or not (experiments or on_limits(name) or on_keep_alive(name))
 
 
 BUDGETS = [name for name in NAMES if on_budgets(name)]

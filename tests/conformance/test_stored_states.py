@@ -73,6 +73,9 @@ def build(name: str) -> tuple[Controller, Simulated, tuple[Knob, ...]]:
         objective = Objective(of_class("connection_delay_s", TWO[0]))
         return kind(objective, **{key: value for key, value in options.items() if key in known}), plant, knobs
     plant = Server(SimulatedServer(max_request_workers=60), seed=1)
+    if name == "climb":  # it leaves what the simulated server has to other methods
+        knobs = tuple(replace(knob, role=Role.OTHER) for knob in plant.knobs()[:2])
+        return kind(Objective()), plant, knobs
     roles = (Role.KEEP_ALIVE,) if name in TIMES else (Role.WORKER_LIMIT, Role.KEEP_ALIVE)
     return kind(Objective()), plant, tuple(knob for knob in plant.knobs() if knob.role in roles)
 
