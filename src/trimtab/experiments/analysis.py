@@ -10,8 +10,8 @@ Values are compared as logarithms, so an effect is a ratio and a noisy cell of l
 | Contrast  | a level against the usual one of its factor, over all cells: ratio, Bonferroni interval      |
 | Versus    | a cell against the control: ratio, interval for all cells at once (Sidak 1967)               |
 
-The best of many cells looks better than it is: of 27 equal cells with a noise of 2 % the best of five repeats each shows
-some 2 %. So a cell counts as better only where its interval leaves 1 out.
+The best of many cells looks better than it is: of 27 equal cells with a noise of 2 % the best of five repeats each
+shows some 2 %. So a cell counts as better only where its interval leaves 1 out.
 """
 
 from __future__ import annotations
@@ -151,13 +151,8 @@ def analyse(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis:
             raise ValueError(f"only one level of {factor.name} was measured")
     whole = ols("y ~ C(block) + " + " + ".join(_terms(len(factors))), table).fit()
     noise = math.sqrt(whole.mse_resid)
-    return Analysis(
-        _variance(whole, factors),
-        _contrasts(table, factors),
-        _versus(seen, factors, whole),
-        math.expm1(noise),
-        len(seen),
-    )
+    against = _versus(seen, factors, whole)
+    return Analysis(_variance(whole, factors), _contrasts(table, factors), against, math.expm1(noise), len(seen))
 
 
 def by_cell(seen: Sequence[Observation]) -> dict[tuple[tuple[str, str], ...], list[float]]:

@@ -53,8 +53,8 @@ def full(factors: Sequence[Factor]) -> tuple[Cell, ...]:
 def screening(factors: Sequence[Factor]) -> tuple[Cell, ...]:
     """A two-level design of few cells that tells main effects apart from one another and from interactions of two.
 
-    The rows of a Hadamard matrix and, folded over, their opposites (resolution IV): for k factors twice the next power
-    of two above k, where the full factorial has 2^k cells. Each factor takes its first level and its last.
+    The rows of a Hadamard matrix and, folded over, their opposites (resolution IV): for k factors twice the next
+    power of two above k, where the full factorial has 2^k cells. Each factor takes its first level and its last.
 
     Args:
         factors: at least two.
@@ -94,5 +94,5 @@ def repeats(effect_ratio: float, noise_ratio: float, cells_per_level: int = 1, f
     """
     from scipy.stats import norm
 
-    z = norm.isf(false / 2) + norm.isf(0.2)
+    z = float(norm.isf(false / 2) + norm.isf(0.2))
     return max(2, math.ceil(2 * (z * noise_ratio / effect_ratio) ** 2 / cells_per_level))
