@@ -124,7 +124,7 @@ class Decider:
         back: Mapping[str, int] = {}
         if judge is not None:
             judge_state, back = judge.judge(judge_state, window)
-            judgement, refuted = judge_state.judgement, judge_state.refuted
+            judgement, refuted = judge_state.judgement, judge_state.closed
         trial = Trial(window, standing.fate, judgement, refuted)
         state, proposed = self.controller.step(standing.state, trial)
         if proposed.finished:

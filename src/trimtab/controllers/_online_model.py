@@ -74,6 +74,9 @@ class OnlineModel:
                 estimate, weight = updated(estimate, row.regressor, row.output, weight), 1.0
         if weight == 1.0:
             estimate = self._tied(estimate)
+        known = [*estimate.theta, *(value for row in estimate.spread for value in row)]
+        if not all(map(math.isfinite, known)):  # a ratio to a delay of next to nothing is no reading
+            estimate = self.estimate
         return replace(self, samples=samples, estimate=estimate)
 
     def _tied(self, estimate: Estimate) -> Estimate:

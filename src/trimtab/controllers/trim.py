@@ -110,11 +110,10 @@ class Trim:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
         if judgement is not None and judgement.final and judgement.verdict is not Verdict.BETTER:
             return state, Move.hold(f"{judgement.verdict}: {judgement.why}", "return")
-        onward = judgement is not None and not judgement.final  # in vain so far, and not worse
         passed = ""
         for cause, tried in self._ordered(state, window, m, trial.refuted):
             now = window.configuration[cause.knob.name]
-            if tried and not onward:
+            if tried:
                 passed = f"; {cause.why}, but that way was tried"
             elif cause.target != now and cause.gain >= self.worthwhile:
                 what = f"trying {cause.knob.name} {cause.target} instead of {now}"

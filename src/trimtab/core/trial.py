@@ -80,7 +80,8 @@ class Trial:
         fate: what became of the last move that wanted to change something; None before there was one.
         judgement: what the referee says of the change in force, or of the last one where it has just been taken
             back; None while there is nothing to judge.
-        refuted: knob and direction (1 up, -1 down) of what was tried on this workload and was not better.
+        refuted: knob and direction (1 up, -1 down) of what was tried on this workload in vain, and is not to be tried
+            again now.
     """
 
     window: Window

@@ -87,6 +87,16 @@ def _listed(worst: Sequence[Drawn]) -> list[str]:
     return [*lines, ""]
 
 
+def as_csv(found: Sequence[Drawn]) -> str:
+    """What clients waited in each draw, in seconds, by method; the best fixed setting with its name."""
+    names = [label for label in found[0].runs if not label[0].isdigit()] if found else []
+    lines = [f"seed,best_fixed,{','.join(f'{name}_s' for name in (*names, 'best_fixed'))}"]
+    for one in found:
+        waited = (f"{one.runs[name].waited_s:.1f}" for name in (*names, one.best_fixed))
+        lines.append(f'{one.scenario.seed},"{one.best_fixed}",{",".join(waited)}')
+    return "\n".join(lines).replace(" ", "_") + "\n"
+
+
 def ratios(found: Sequence[Drawn]) -> str:
     """Sorted ratios to leaving alone, trim and the best fixed setting, with what the goal allows."""
 

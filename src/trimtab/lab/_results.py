@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.lab import Claim, Lab, Page
+from trimtab.lab._tables import ranges
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 
@@ -117,7 +118,7 @@ def unpacked(path: Path) -> Iterator[Store]:
 def _conditions(lab: Lab, found: Sequence[Track]) -> list[str]:
     """How to repeat the figures, and the facts that all runs share."""
     plans = [t.run.plan for t in found]
-    seeds = ",".join(map(str, sorted({p.settings.seed for p in plans if p.group in lab.parts})))
+    seeds = ranges(p.settings.seed for p in plans if p.group in lab.parts)
     parts = " ".join(f"--part {part}" for part in dict.fromkeys(p.group for p in plans) if part in lab.parts)
     lost = [t for t in found if t.run.status.value != "done"]
     shared = set.intersection(*(set(p.host.items()) for p in plans)) if plans else set()

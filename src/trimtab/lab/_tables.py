@@ -59,3 +59,14 @@ def side_by_side(labels: Mapping[str, Sequence[Track]]) -> Iterator[tuple[int, l
 def listed(values: Iterable[object]) -> str:
     """The value of each repeat; "never" for none."""
     return ", ".join("never" if v is None else str(v) for v in values)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as the command line takes them: "1-3,7"."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)

@@ -21,8 +21,9 @@ from trimtab.errors import UsageError
 from trimtab.host import facts
 from trimtab.lab import Context, Lab, chosen
 from trimtab.lab._battery_draw import Drawn, as_json, drawn
-from trimtab.lab._battery_summary import ratios, summary
+from trimtab.lab._battery_summary import as_csv, ratios, summary
 from trimtab.lab._results import new_folder
+from trimtab.lab._tables import ranges
 from trimtab.plants.apache import DEFAULTS
 
 PARTS = {
@@ -57,10 +58,11 @@ def run(parts: tuple[str, ...], context: Context) -> None:
     if folder is not None:
         with (folder / "draws.jsonl").open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(as_json(one)) + "\n" for one in found)
+        (folder / "draws.csv").write_text(as_csv(found), encoding="utf-8")
         (folder / "ratios.svg").write_text(ratios(found), encoding="utf-8")
         said = ", ".join(f"{name} {value}" for name, value in facts().items())
-        part, seeds = "peers" if peers else "trim", ",".join(map(str, context.seeds))
-        command = f"trimtab lab run battery --part {part} --seeds {seeds}"
+        part = "peers" if peers else "trim"
+        command = f"trimtab lab run battery --part {part} --seeds {ranges(context.seeds)}"
         head = f"# battery: {DESCRIPTION}\n\n    {command}\n\n{said}\n\n"
         (folder / "summary.md").write_text(head + text, encoding="utf-8")
 

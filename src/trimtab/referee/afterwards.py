@@ -29,7 +29,7 @@ class AfterwardsState:
         last: the configuration in the last window.
         after: windows at it, since it came into force, but for the first.
         judgement: never anything.
-        refuted: never anything.
+        closed: never anything.
     """
 
     knobs: tuple[Knob, ...]
@@ -38,7 +38,7 @@ class AfterwardsState:
     last: Configuration = field(default_factory=dict)
     after: tuple[Measured, ...] = ()
     judgement: Judgement | None = None
-    refuted: frozenset[tuple[str, int]] = frozenset()
+    closed: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True)

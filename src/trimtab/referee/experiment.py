@@ -11,6 +11,8 @@ from trimtab.referee.measure import Measured, Workload
 
 MOST_WINDOWS = 36
 """Windows of a change that are compared, the last ones."""
+Direction = tuple[str, int]
+"""A knob's name, and 1 for up or -1 for down."""
 LATELY = 6
 """Windows on each side of which the requests are counted."""
 LEAST_CAPACITY = 0.1
@@ -39,6 +41,8 @@ class Experiment:
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
+        taken: ways that it and the changes of the same backlog before it took.
+        turned: those of them that a later one has turned back from.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 
@@ -57,6 +61,8 @@ class Experiment:
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
     in_seconds: bool = True
+    taken: frozenset[Direction] = frozenset()
+    turned: frozenset[Direction] = frozenset()
 
     @property
     def saturated(self) -> bool:

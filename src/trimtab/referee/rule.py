@@ -46,9 +46,9 @@ from typing import ClassVar
 from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Verdict, Window
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
-from trimtab.referee.experiment import Experiment, expected
+from trimtab.referee.experiment import Direction, Experiment, expected
 from trimtab.referee.measure import Measured, Workload, measured
-from trimtab.referee.state import BUDGET_S, Direction, RefereeState
+from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
 EARNED = 0.05
@@ -111,6 +111,7 @@ class Referee:
                 on_limits=limits.mostly_broken(reference),
                 in_seconds=self._in_seconds(),
             )
+            begun = _walked(begun, state)
             state = replace(state, experiment=begun, judgement=None)
         return self._judged(state, now, window, was_behind or state.overloaded)
 
@@ -292,10 +293,10 @@ class Referee:
     def _objection(self, state: RefereeState, window: Window, changes: Mapping[str, int], move: Move) -> str:
         """Why a change may not be made now; empty when it may."""
         incumbent, count = state.incumbent or {}, len(state.reference)
-        if state.experiment is not None and not (state.overloaded and state.experiment.idle):
+        if state.experiment is not None and not state.onward:
             return "the last change is still being judged"
-        onward = state.overloaded and state.experiment is not None
-        if not onward and _directions(incumbent, {**incumbent, **changes}) & state.refuted:
+        now = state.experiment.configuration if state.experiment else incumbent
+        if _directions(now, {**now, **changes}) & state.closed:
             return "tried on this workload already, and not better"
         if state.worse >= 2:
             return "two changes in a row made things worse: nothing more is tried on this workload"
@@ -349,6 +350,16 @@ def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
         return before_s
     alone_s = max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
     return alone_s if before_s is None else (before_s + alone_s) / 2
+
+
+def _walked(begun: Experiment, state: RefereeState) -> Experiment:
+    """A change with the ways it takes, and those of the changes before it that were tried on the same backlog."""
+    last = state.experiment if state.experiment is not None and state.experiment.returned is None else None
+    before = state.incumbent or {} if last is None else last.configuration
+    ways = _directions(before, begun.configuration)
+    taken, turned = (last.taken, last.turned) if last else (frozenset(), frozenset())
+    back = frozenset((name, -way) for name, way in ways)
+    return replace(begun, taken=taken | ways, turned=turned | (taken & back))
 
 
 def _directions(one: Configuration, other: Configuration) -> frozenset[Direction]:

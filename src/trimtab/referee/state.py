@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass, replace
 
 from trimtab.core import Configuration, Judgement, Knob
-from trimtab.referee.experiment import Experiment
+from trimtab.referee.experiment import Direction, Experiment
 from trimtab.referee.measure import Measured, Workload
 
 BUDGET_S = 30.0
-Direction = tuple[str, int]
-"""A knob's name, and 1 for up or -1 for down."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,16 @@ class RefereeState:
     def overloaded(self) -> bool:
         """Whether the server has fallen behind, and has not caught up since."""
         return self.behind >= 2
+
+    @property
+    def onward(self) -> bool:
+        """Whether another change may be made on top of the one in force, which has done nothing for a backlog."""
+        return self.overloaded and self.experiment is not None and self.experiment.idle
+
+    @property
+    def closed(self) -> frozenset[Direction]:
+        """Ways not to take now: tried on this workload, or under overload walked and turned back from."""
+        return self.experiment.turned if self.onward and self.experiment else self.refuted
 
     @property
     def behind_reference(self) -> tuple[Measured, ...]:

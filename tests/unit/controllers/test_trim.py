@@ -228,7 +228,7 @@ def test_where_a_shorter_time_has_done_nothing_so_far_for_an_overloaded_server_t
     assert NAME in second.changes
     both = frozenset({("keep", -1), (NAME, -1)})
     _, onward = TRIM.step(state, Trial(after, judgement=so_far, refuted=both))
-    assert onward.changes == {"keep": 313}, "the same way again, where nothing else is left"
+    assert not onward.changes, "neither way is open any more"
     _, other = TRIM.step(state, Trial(after, judgement=replace(so_far, verdict=Verdict.OPEN)))
     assert not other.changes
 

@@ -79,6 +79,7 @@ def test_it_writes_a_table_a_figure_and_every_draw(tmp_path: Path) -> None:
     assert {ALONE, TRIM, "40"} <= json.loads(lines[0])["runs"].keys()
     assert (tmp_path / "found" / "summary.md").read_text().endswith(said[-1])
     assert (tmp_path / "found" / "ratios.svg").stat().st_size > 0
+    assert (tmp_path / "found" / "draws.csv").read_text().count("\n") == 3
 
 
 def test_what_it_does_not_write_is_refused(tmp_path: Path) -> None:

@@ -240,5 +240,5 @@ def test_the_switch_counts_windows_from_the_change_of_the_workload(tmp_path: Pat
 def test_the_summary_says_how_to_repeat_it(tmp_path: Path) -> None:
     store = Store(None)
     text = "\n".join(summary(tmp_path, store, swept(store, "dynamic")))
-    assert "trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results FOLDER" in text
+    assert "trimtab lab run liu2003 --part sweep-dynamic --seeds 1-3 --results FOLDER" in text
     assert "- kernel: Linux 6.1" in text

@@ -279,3 +279,20 @@ def test_half_as_many_more_inside_cost_half_a_window_where_the_objective_is_a_ra
     bench.see(180, None, accept_queue_length=30.0).change(w=40).see(1, None, accept_queue_length=45.0)
     assert not bench.backs
     assert bench.state.spent_s == pytest.approx(WINDOW_S / 2, rel=0.01)
+
+
+def test_under_overload_a_way_that_was_turned_back_from_is_not_taken_again() -> None:
+    bench = Bench().see(180)
+    inside = iter(range(100, 100_000, 150))
+    for down in (40, 20, 30):
+        for _ in range(6):
+            bench.see(1, accept_queue_length=float(next(inside)))
+        assert bench.state.overloaded
+        move = bench.asked(Move({"w": down}, "", gain=0.9, capacity=3.0))
+        assert move.changes == {"w": down}, move.reason
+        bench.change(w=down)
+    for _ in range(6):
+        bench.see(1, accept_queue_length=float(next(inside)))
+    assert bench.state.closed == {("w", -1)}
+    assert not bench.asked(Move({"w": 25}, "", gain=0.9, capacity=3.0)).changes
+    assert bench.asked(Move({"w": 60}, "", gain=0.9, capacity=3.0)).changes == {"w": 60}
