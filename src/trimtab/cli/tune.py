@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far to go on its own",
     )
     parser.add_argument(
-        "--on-exit", choices=["keep", "restore"], default="keep", help="what to leave in force (default keep)"
+        "--on-exit", choices=["keep", "restore"], help=f"what to leave in force (default {usual.on_exit}{own})"
     )
     parser.add_argument(
         "--keep-windows",
@@ -127,6 +127,6 @@ def _settings(args: argparse.Namespace) -> Settings:
         objective=chosen_objective(args),
         mode=Mode(args.mode),
         settle_s=None if args.settle is None else parse_duration_s(args.settle),
-        restore=args.on_exit == "restore",
+        restore=(args.on_exit or defaults_of(args.plant).on_exit) == "restore",
         seed=args.seed,
     )

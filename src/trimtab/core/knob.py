@@ -27,6 +27,10 @@ class Role(StrEnum):
     KEEP_ALIVE = "keep-alive time"
     PROCESS_BUDGET = "process budget"
     CONNECTION_LIMIT = "limit of connections"
+    SLICE = "scheduling slice"
+    SCHEDULING_POLICY = "scheduling policy"
+    PRIORITY = "priority"
+    SWAPPINESS = "swappiness"
     OTHER = "other"
 
 

@@ -133,12 +133,14 @@ class PlantDefaults:
         minimize: the metric to make least.
         window: length of a window, as a user writes it.
         roles: the knobs that are moved, by what they are for; the plant's first where it has none of them.
+        on_exit: what is left in force at the end of a run, "keep" or "restore".
     """
 
     controller: str = "trim"
     minimize: str = "response_time_s"
     window: str = "10s"
     roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
+    on_exit: str = "keep"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""Climbs one knob at a time: a neighbouring setting is tried, and the referee says whether it stays.
+
+What it promises. It proposes one change of one knob while nothing is on trial, never one that was tried on this
+workload in that direction and was not better, and it goes on in a direction that was. It decides nothing itself: what
+is not better goes back by the referee (`trimtab.referee`). Where no neighbour is left it holds. It moves only what
+changes live, because it knows nothing that would bound what a trial gains, and a reload has to be worth its cost.
+
+Equations, with x a setting, r the ratio, and d the width of the domain:
+
+    next = x r^{-1} or x r              of a knob whose steps are factors
+    next = x - d / 8 or x + d / 8       of any other number
+    next = the choice before or after   of a choice
+
+| symbol | here | unit | shape |
+|---|---|---|---|
+| x | the value in force | the knob's | scalar |
+| r | `ratio` | 1 | scalar |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from trimtab.controllers._knob import integer_knob, require, unjudged
+from trimtab.core import How, Knob, Move, Objective, Trial, Verdict
+from trimtab.errors import UsageError
+
+_PART = 8
+_DOWN_FIRST = (-1, 1)
+
+
+@dataclass(frozen=True)
+class ClimbState:
+    """What it remembers.
+
+    Args:
+        knobs: those it moves, in the order in which they are tried.
+        last: knob and direction of the last trial; none before there was one.
+    """
+
+    knobs: tuple[Knob, ...]
+    last: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True)
+class Climb:
+    """One knob at a time, judged by the referee.
+
+    Args:
+        objective: what to make best.
+        ratio: factor between a setting and the next, of a knob whose steps are factors.
+    """
+
+    objective: Objective
+    ratio: float = 4.0
+    experiments: ClassVar[bool] = True
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> ClimbState:
+        """The state before the first window; the seed is not used.
+
+        Raises:
+            UsageError: there is no knob, or one takes more than a moment to change.
+        """
+        integer_knob(knobs, "climb")
+        require(self.ratio > 1, "ratio", self.ratio, "more than 1")
+        slow = next((knob for knob in knobs if knob.how is not How.LIVE), None)
+        if slow is not None:
+            raise UsageError(f"climb moves only what changes live, and {slow.name} needs a {slow.how}: use trim")
+        return ClimbState(knobs)
+
+    def withdraw(self, state: ClimbState, knob: str) -> ClimbState:
+        """The state without a knob."""
+        return replace(state, knobs=tuple(one for one in state.knobs if one.name != knob))
+
+    def step(self, state: ClimbState, trial: Trial) -> tuple[ClimbState, Move]:
+        """The next neighbour to be tried, if any."""
+        for knob in state.knobs:
+            if missing := unjudged(self.objective, trial.window, knob, 1):
+                return state, Move.hold(f"climb: {missing}")
+        judgement = trial.judgement
+        if judgement is not None and not judgement.final:
+            return state, Move.hold(f"climb: on trial: {judgement.why}", "trial")
+        if judgement is not None and judgement.verdict is not Verdict.BETTER:
+            return state, Move.hold(f"climb: {judgement.verdict}: {judgement.why}", "return")
+        for knob, way in self._ordered(state):
+            now = trial.window.configuration[knob.name]
+            target = self._neighbour(knob, now, way)
+            if target == now or (knob.name, way) in trial.refuted:
+                continue
+            shown = f"{knob.domain.shown(target)} instead of {knob.domain.shown(now)}"
+            move = Move({knob.name: target}, f"climb: trying {knob.name} {shown}", phase="trial")
+            return replace(state, last=(knob.name, way)), move
+        return state, Move.hold("climb: every neighbour of what is in force was tried, and none was better")
+
+    def _ordered(self, state: ClimbState) -> list[tuple[Knob, int]]:
+        """Knobs and directions, the last trial's first, so that what was better goes on."""
+        there = [(knob, way) for knob in state.knobs for way in _DOWN_FIRST]
+        return sorted(there, key=lambda one: (one[0].name, one[1]) != state.last)
+
+    def _neighbour(self, knob: Knob, now: int, way: int) -> int:
+        """The next value in a direction; the same at the domain's edge."""
+        domain = knob.domain
+        if domain.choices:
+            return domain.clip(now + way)
+        if domain.logarithmic and now > 0:
+            return domain.clip(now * self.ratio**way)
+        return domain.clip(now + way * max(domain.step, (domain.maximum - domain.minimum) // _PART))
+
+
+CONTROLLER = Climb

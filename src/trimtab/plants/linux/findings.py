@@ -1,0 +1,109 @@
+"""What the doctor says of the kernel's knobs: which exist here, which can be set, and why not the others."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+from trimtab.core import Finding
+from trimtab.errors import UsageError
+from trimtab.plants.linux import knobs, watchdog
+
+_DEBUGFS, _TRACEFS = Path("/sys/kernel/debug"), Path("/sys/kernel/tracing")
+_FEATURES = _DEBUGFS / "sched" / "features"
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
+_SEEN = ("PREEMPT_SHORT", "RUN_TO_PARITY", "PLACE_LAG")
+
+
+def findings() -> tuple[Finding, ...]:
+    """All of them."""
+    return (*_threads(), *_machine(), *_groups(), *_rest())
+
+
+def _threads() -> Iterable[Finding]:
+    try:
+        base_ns, why = knobs.base_slice_ns(), "this kernel's scheduler has no slices for threads"
+    except OSError as error:
+        base_ns, why = 0, str(error)
+    if base_ns:
+        yield Finding(
+            "slice of a thread",
+            True,
+            f"{base_ns / 1e6:g} ms where nobody has set it; 0.1 to 100 ms, without privilege",
+        )
+    else:
+        yield Finding("slice of a thread", False, why, "boot Linux 6.12 or later")
+    yield Finding("policy of a thread", True, "other or batch, without privilege")
+    if knobs.may_raise():
+        yield Finding("nice level of a thread", True, "-20 to 19, and can be put back")
+    else:
+        yield Finding(
+            "nice level of a thread", False, "no capability CAP_SYS_NICE to put a lower level back", "run as root"
+        )
+    try:
+        watchdog.require_bounds()
+        yield Finding("SCHED_RR", True, f"with --allow-real-time, under a watchdog of {watchdog.LEASE_S:g} s")
+    except UsageError as error:
+        yield Finding("SCHED_RR", False, str(error), "see the reason")
+
+
+def _machine() -> Iterable[Finding]:
+    for one in knobs.MACHINE:
+        name = one.knob.native_name
+        if why := knobs.hindrance(one):
+            debug = one.path.is_relative_to(_DEBUGFS)
+            yield Finding(name, False, why + (_locked() if debug else ""), _mount() if debug else "run as root")
+            continue
+        text = one.path.read_text(encoding="ascii").strip()
+        yield Finding(name, True, f"{text} now; of the whole machine, moved only with --allow-machine-wide")
+
+
+def _groups() -> Iterable[Finding]:
+    path = Path("/sys/fs/cgroup/memory/memory.swappiness")
+    if path.exists():
+        yield Finding(
+            "swappiness of a control group", True, "version 1: where a server has a memory group of its own"
+        )
+    else:
+        why = "control groups of version 2 have no swappiness"
+        yield Finding("swappiness of a control group", False, why, "mount the memory controller as version 1")
+
+
+def _rest() -> Iterable[Finding]:
+    yield Finding("preemption", True, _preemption())
+    try:
+        words = _FEATURES.read_text(encoding="ascii").split()
+        shown = ", ".join(word for word in words if word.removeprefix("NO_") in _SEEN)
+        yield Finding("scheduler features", True, f"{shown}; shown, never moved")
+    except OSError as error:
+        yield Finding("scheduler features", False, f"{_FEATURES}: {error.strerror}{_locked()}", _mount())
+    if os.access(_TRACEFS / "events" / "sched" / "sched_wakeup", os.R_OK):
+        yield Finding("tracepoints of the scheduler", True, f"in {_TRACEFS}; not used yet")
+    else:
+        why = f"{_TRACEFS}/events/sched is not there or may not be read"
+        yield Finding("tracepoints of the scheduler", False, why, "mount tracefs as root on a kernel that has them")
+
+
+def _preemption() -> str:
+    """How the kernel preempts itself, by its own words."""
+    try:
+        return (_DEBUGFS / "sched" / "preempt").read_text(encoding="ascii").strip()
+    except OSError:
+        words = [word for word in platform.version().split() if word.startswith("PREEMPT")]
+        return (
+            f"built with {words[0] if words else 'no preemption of the kernel'}; the mode in force is in debugfs only"
+        )
+
+
+def _locked() -> str:
+    """Whether the kernel is locked down."""
+    try:
+        return f" (lockdown: {_LOCKDOWN.read_text(encoding='ascii').strip()})"
+    except OSError:
+        return ""
+
+
+def _mount() -> str:
+    return f"as root: mount -t debugfs debugfs {_DEBUGFS}, where the kernel has it and is not locked down"

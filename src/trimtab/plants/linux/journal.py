@@ -1,0 +1,192 @@
+"""What a run has found and set of the kernel's knobs, written down before it is set; `putback` says in which form.
+
+Journals stand in a directory of this user's own that a reboot empties, as it does the kernel's knobs: one for each
+trimtab that sets any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import ApplyFailed, TrimtabError, UsageError
+from trimtab.files import read_regular, remove, write_whole
+from trimtab.gate import run_directory
+from trimtab.plants.linux import putback
+from trimtab.plants.linux.putback import Scheduling, Thread
+from trimtab.plants.linux.target import Target
+from trimtab.processes import Process, identify
+from trimtab.trust import require_trusted
+
+FIELDS = ("policy", "nice", "slice")
+
+
+class Journal:
+    """The journal of this process.
+
+    Args:
+        target: the servers.
+
+    Attributes:
+        known: how the threads were scheduled that were there before, by id and start time.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.known: dict[tuple[int, int], Scheduling] = {}
+        self._processes: dict[tuple[int, int], int] = {}
+        self._ours: dict[str, list[int]] = {field: [] for field in FIELDS}
+        self._files: dict[str, tuple[str, list[str]]] = {}
+        self._kept = False
+        me = identify(os.getpid())
+        assert me is not None
+        self._owner = me
+        self.path = directory() / f"{me.pid}-{me.start_ticks}-{id(self):x}.json"
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was set yet."""
+        return not self._files and not any(self._ours.values())
+
+    def found(self, thread: Thread, now: Scheduling) -> None:
+        """Remembers how a thread was scheduled before we came; what is remembered already stays."""
+        self.known.setdefault((thread.tid, thread.start), now)
+        self._processes.setdefault((thread.tid, thread.start), thread.pid)
+
+    def meant(self, field: str, value: int) -> None:
+        """Remembers a value that threads are to be given."""
+        if value not in self._ours[field]:
+            self._ours[field].append(value)
+
+    def file(self, path: str, before: str, after: str) -> None:
+        """Remembers what a file held before we came, and what it is to hold."""
+        ours = self._files.setdefault(path, (before, []))[1]
+        if after not in ours:
+            ours.append(after)
+
+    def data(self) -> dict[str, Any]:
+        """The journal as `putback` reads it."""
+        return {
+            "owner": [self._owner.pid, self._owner.start_ticks],
+            "kept": self._kept,
+            "roots": [[one.pid, one.start_ticks] for one in self._target.roots],
+            "groups": [os.fspath(group) for group in self._target.groups],
+            "threads": [[self._processes[key], *key, *scheduling] for key, scheduling in self.known.items()],
+            "ours": self._ours,
+            "files": [[path, before, ours] for path, (before, ours) in self._files.items()],
+        }
+
+    def write(self) -> None:
+        """Brings it to disk.
+
+        Raises:
+            ApplyFailed: it could not be written.
+        """
+        try:
+            place()
+            write_whole(self.path, json.dumps(self.data(), separators=(",", ":")), 0o600)
+        except (OSError, UsageError) as error:
+            raise ApplyFailed(f"{self.path} cannot be written, so nothing was changed: {error}") from None
+
+    def keep(self) -> None:
+        """Says that what is in force was left there in order."""
+        self._kept = True
+        self.write()
+
+    def undo(self) -> None:
+        """Puts everything back and forgets it.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+        """
+        if self.empty:
+            return
+        if left := putback.undo(self.data()):
+            raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
+        remove(self.path)
+        self.known.clear()
+        self._processes.clear()
+        self._ours = {field: [] for field in FIELDS}
+        self._files.clear()
+
+
+@dataclass(frozen=True)
+class Left:
+    """A journal that an earlier trimtab has left.
+
+    Args:
+        path: where it is.
+        data: what it holds.
+    """
+
+    path: Path
+    data: Mapping[str, Any]
+
+    @property
+    def kept(self) -> bool:
+        """Whether it was left in order, and not by a trimtab that was killed."""
+        return bool(self.data["kept"])
+
+    def undo(self) -> None:
+        """Puts back what it holds, and takes it away.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+        """
+        if left := putback.undo(self.data):
+            raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
+        remove(self.path)
+
+
+def directory() -> Path:
+    """Where this user's journals are."""
+    runs = run_directory.base()
+    return runs.parent / f"{runs.name}-kernel"
+
+
+def place() -> Path:
+    """Their directory, which is made where there is none.
+
+    Raises:
+        UsageError: it cannot be made, or others can change it.
+    """
+    there = directory()
+    try:
+        there.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{there} cannot be made: {error.strerror}") from None
+    require_trusted(there)
+    return there
+
+
+def left(kept: bool = True) -> Sequence[Left]:
+    """The journals of trimtabs that have ended, the last one first.
+
+    Args:
+        kept: whether those that were left in order count too.
+
+    Raises:
+        UsageError: somebody else could have written them.
+        TrimtabError: one cannot be read.
+    """
+    there = directory()
+    if not there.is_dir():
+        return ()
+    require_trusted(there)
+    found = []
+    for path in sorted(there.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True):
+        text = read_regular(path)
+        if text is None:
+            continue
+        try:
+            data = json.loads(text)
+            owner = Process(*data["owner"])
+        except (ValueError, KeyError, TypeError):
+            raise TrimtabError(f"{path} is not a journal of trimtab's") from None
+        if not owner.alive() and (kept or not data["kept"]):
+            found.append(Left(path, data))
+    return tuple(found)

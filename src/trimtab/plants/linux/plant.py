@@ -1,0 +1,278 @@
+"""The kernel under running, unmodified servers: slices and policies of their threads, and swappiness.
+
+A change is some system calls, in force at once. Every thread of the servers gets it: those there are, those that are
+born of them, which inherit it, and what a control group gets from elsewhere, at the next look. What was before
+is in a journal before anything is set, so that a run that is killed can be undone (`journal`, `putback`).
+
+What the whole machine shares is moved only where that is allowed by word. SCHED_RR never stays without its watchdog:
+it is taken back when trimtab ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
+from trimtab.errors import ApplyFailed, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.plants.linux import journal, knobs, putback, watchdog
+from trimtab.plants.linux.beside import plant_of
+from trimtab.plants.linux.journal import Journal
+from trimtab.plants.linux.scheduled import FIELD_OF, Scheduled
+from trimtab.plants.linux.shared import Shared
+from trimtab.plants.linux.target import Target
+from trimtab.sensors.resources import Resources
+from trimtab.sensors.run_queue import RunQueue
+
+REQUEST_DELAY = Metric(
+    "run_queue_request_delay_s", "s", "time that the server's threads wait for a CPU, for each request completed"
+)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What the operator allows by word.
+
+    Args:
+        machine_wide: to move what the whole machine shares.
+        real_time: to choose SCHED_RR.
+        sensors: to attach to the server by its own plant, whose sensors then stand beside.
+    """
+
+    machine_wide: bool = False
+    real_time: bool = False
+    sensors: bool = True
+
+
+class Linux(Plant):
+    """The kernel under some servers.
+
+    Args:
+        clock: for the windows.
+        target: the servers.
+        allowed: what the operator allows by word.
+
+    Attributes:
+        clock: as given.
+        pid: the first process of the first server; None where only control groups are named.
+
+    Raises:
+        UsageError: nothing can be moved here.
+        PlantGone: a server has ended.
+    """
+
+    name = "linux"
+    metrics: tuple[Metric, ...] = (REQUEST_DELAY,)
+
+    def __init__(self, clock: Clock, target: Target, allowed: Allowed | None = None) -> None:
+        self.clock = clock
+        self.pid = target.pid
+        self._target, self._allowed = target, allowed or Allowed()
+        if self._allowed.real_time:
+            watchdog.require_bounds()
+        self._journal = Journal(target)
+        self._scheduled = Scheduled(target, self._journal)
+        try:
+            base_ns = knobs.base_slice_ns()
+        except OSError as error:
+            raise UsageError(f"this kernel's scheduler cannot be asked: {error.strerror}") from None
+        of_threads = knobs.of_threads(base_ns, knobs.may_raise(), self._allowed.real_time)
+        group, _ = knobs.own_group(target)
+        files = [*([group] if group is not None else []), *(knobs.of_machine() if self._allowed.machine_wide else ())]
+        self._shared = Shared(files, self._journal)
+        self._knobs = {knob.name: knob for knob in (*of_threads, *(one.knob for one in files))}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._watchdog = watchdog.Watchdog(self._journal)
+        self._first: dict[str, int] = {}
+        own = plant_of(self.pid, clock, self.name) if self.pid is not None and self._allowed.sensors else None
+        self._server = own
+        self.metrics = (*Linux.metrics, *(own.metrics if own is not None else ()))
+        self._sensors: tuple[Sensor, ...] = (RunQueue(self._threads, clock), *self._others())
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """The kernel under each server."""
+        return tuple(Subject(self.name, one.pid) for one in self._target.roots) or (Subject(self.name),)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before anything is changed."""
+        lines = []
+        if count := self._scheduled.left_alone():
+            lines.append(f"{count} threads have a policy that somebody has chosen for them; they are left alone")
+        if self._allowed.real_time:
+            lines.append("SCHED_RR is taken back when this run ends, whatever --on-exit says")
+        if len(self._target.roots) > 1 and self._server is not None:
+            lines.append(f"response times are those of pid {self.pid}, the first server named")
+        return tuple(lines)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """Those of the threads, then those that are files."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The run queue, and the sensors of the first server's own plant, or else its resources."""
+        return self._sensors
+
+    def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
+        """As the first server's own plant says."""
+        return None if self._server is None else self._server.decisive(metric, sensors)
+
+    def derive(self, readings: Readings) -> Readings:
+        """What the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
+        found = dict(self._server.derive(readings)) if self._server is not None else {}
+        rate_hz = {**found, **readings}.get("request_rate_hz", 0.0)
+        if rate_hz > 0 and "waiting_threads" in readings:
+            found[REQUEST_DELAY.name] = readings["waiting_threads"] / rate_hz
+        return found
+
+    def configuration(self) -> Configuration:
+        """What is in force; threads that were born since the last look get it too.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: a server has ended.
+        """
+        self._down |= {**self._scheduled.edited(), **self._shared.edited()}
+        for part in (self._scheduled, self._shared):
+            part.forget([name for name in part.given if name in self._down])
+        for name, said in self._down.items():
+            if name not in self._told:
+                self._told.add(name)
+                raise OperatorEdit(name, f"{said}; trimtab leaves it alone now")
+        self._scheduled.follow()
+        values = {**self._scheduled.values(name for name in self._knobs if name in FIELD_OF), **self._shared.values()}
+        return {name: knob.domain.clip(values[name]) for name, knob in self._knobs.items()}
+
+    def check_permissions(self) -> None:
+        """Makes sure that every thread and file may be set; what a killed run has left is put back first.
+
+        Raises:
+            UsageError: one may not be set.
+            PlantGone: a server has ended.
+        """
+        journal.place()
+        for one in journal.left(kept=False):
+            one.undo()
+        self._scheduled.check()
+        self._shared.check()
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change.
+
+        Raises:
+            ApplyRefused: not valid.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: a server has ended.
+        """
+        prepared = super().prepare(changes)
+        for name in changes:
+            if name in self._down:
+                raise OperatorEdit(name, self._down[name])
+        return prepared
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Sets what differs on all threads and in the files, and reads it back.
+
+        Raises:
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: a server has ended.
+        """
+        began_s, now = self.clock.now_s(), self.configuration()
+        self._first = self._first or dict(now)
+        wanted = {name: value for name, value in prepared.changes.items() if now[name] != value}
+        of_threads = {name: value for name, value in wanted.items() if name in FIELD_OF}
+        if of_threads:
+            self._set(of_threads)
+        if files := {name: value for name, value in wanted.items() if name not in FIELD_OF}:
+            try:
+                self._shared.bring(files)
+            except (ApplyFailed, PlantGone):
+                if of_threads:
+                    self._set({name: now[name] for name in of_threads})
+                raise
+        return Applied(self.configuration(), self.clock.now_s() - began_s)
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+        """
+        self._journal.undo()
+        self._scheduled.forget()
+        self._shared.forget()
+        self._watchdog.stop()
+
+    def leftover(self) -> str:
+        """What earlier trimtabs left behind, in one line; empty when nothing."""
+        found = journal.left()
+        if not found or not self._journal.empty:
+            return ""
+        where = ", ".join(str(one.path) for one in found)
+        return f"what an earlier run set in the kernel is in force ({where})"
+
+    def undo_leftover(self) -> None:
+        """Puts back what earlier trimtabs left behind, the last one's first.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+        """
+        for one in journal.left():
+            one.undo()
+
+    def close(self) -> None:
+        """Gives back the sensors; SCHED_RR is taken back, what else is in force stays; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+        if self._server is not None:
+            self._server.close()
+        try:
+            if self._real_time(self._scheduled.given):
+                self._set({knobs.POLICY: self._first[knobs.POLICY]})
+        except (TrimtabError, OSError):
+            return  # the watchdog hears no more of us and takes it back
+        self._watchdog.stop()
+        if not self._journal.empty:
+            self._journal.keep()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that puts back what `apply`, or an earlier run, has set, with any Python 3."""
+        paths = [self._journal.path] if not self._journal.empty else [one.path for one in journal.left()]
+        if not paths:
+            return "#!/bin/sh\n# Nothing was set that could be undone.\nexit 0\n"
+        program = Path(putback.__file__).read_text(encoding="utf-8")
+        words = " ".join(shlex.quote(str(path)) for path in paths)
+        head = "#!/bin/sh\n# Puts back what trimtab has set in the kernel.\n"
+        return f"{head}exec python3 -I - undo {words} <<'END'\n{program}END\n"
+
+    def _set(self, values: Mapping[str, int]) -> None:
+        """Gives all threads these values; SCHED_RR under its watchdog alone.
+
+        Raises:
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: a server has ended.
+        """
+        if self._real_time(values):
+            self._scheduled.intend(values)
+            self._watchdog.start()
+        try:
+            self._scheduled.bring(values)
+        finally:
+            if not self._real_time(self._scheduled.given):
+                self._watchdog.stop()
+
+    def _real_time(self, values: Mapping[str, int]) -> bool:
+        return values.get(knobs.POLICY) == list(knobs.POLICIES).index("rr")
+
+    def _threads(self) -> Mapping[int, putback.Thread]:
+        return self._target.threads()
+
+    def _others(self) -> tuple[Sensor, ...]:
+        """The sensors beside the run queue."""
+        if self._server is not None:
+            return self._server.sensors()
+        return (Resources(self.pid, self.clock),) if self.pid is not None else ()

@@ -1,0 +1,252 @@
+"""The threads of the servers, and what they have been given.
+
+Threads come and go while they are set. New ones inherit from whoever starts them, so each round finds only those
+that were born of a thread that had not been set yet; the rounds end when one finds nothing to do, which is the
+read-back too.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+
+from trimtab.errors import ApplyFailed, UsageError
+from trimtab.plants.linux import knobs, putback
+from trimtab.plants.linux.journal import FIELDS, Journal
+from trimtab.plants.linux.putback import FAIR, RR, Scheduling, Thread
+from trimtab.plants.linux.target import Target
+
+ROUNDS = 20
+FIELD_OF = dict(zip((knobs.POLICY, knobs.NICE, knobs.SLICE), FIELDS, strict=True))
+_NUMBERS = tuple(knobs.POLICIES.values())
+Key = tuple[int, int]
+"""Id and start time of a thread."""
+
+
+class Scheduled:
+    """The threads of the servers.
+
+    Args:
+        target: the servers.
+        journal: where what was before is written down.
+
+    Attributes:
+        given: knob to the value that all threads have been given.
+    """
+
+    def __init__(self, target: Target, journal: Journal) -> None:
+        self._target = target
+        self._journal = journal
+        self._set: dict[Key, Scheduling] = {}
+        self.given: dict[str, int] = {}
+
+    def values(self, names: Iterable[str]) -> dict[str, int]:
+        """What is in force of these knobs: what was given, else what most threads have.
+
+        Raises:
+            PlantGone: a server has ended.
+        """
+        there = [now for _, now in self._movable(self._target.threads())]
+        found = {}
+        for name in names:
+            common = statistics.mode([_value(name, now) for now in there]) if there else 0
+            found[name] = self.given.get(name, common)
+        return found
+
+    def check(self) -> None:
+        """Makes sure that every thread may be set, by setting it to what it has.
+
+        Raises:
+            UsageError: one may not.
+            PlantGone: a server has ended.
+        """
+        there = self._target.threads()
+        movable, base_ns = list(self._movable(there)), knobs.base_slice_ns()
+        for thread, now in movable:
+            try:
+                putback.write(thread.tid, _own(now, base_ns))
+            except OSError as error:
+                raise UsageError(
+                    f"thread {thread.tid} of pid {thread.pid} may not be set: {error.strerror}; "
+                    "run trimtab as root or as the server's user"
+                ) from None
+        if not movable:
+            raise UsageError(f"no thread of {self._target} has the policy other or batch: they are left alone")
+
+    def left_alone(self) -> int:
+        """How many threads have another policy than other and batch, which somebody has meant."""
+        there = self._target.threads()
+        return len(there) - sum(1 for _ in self._movable(there))
+
+    def edited(self) -> Mapping[str, str]:
+        """The knobs that somebody else has set on a thread that had been given another value, and what was found.
+
+        Raises:
+            PlantGone: a server has ended.
+        """
+        found: dict[str, str] = {}
+        there, seen = self._target.threads(), {}
+        for thread in there.values():
+            meant = self._set.get((thread.tid, thread.start))
+            if meant is None or (now := putback.read(thread.tid)) is None:
+                continue
+            seen[thread.tid, thread.start] = meant
+            for name in self.given:
+                if (value := _value(name, now)) != _value(name, meant) and not _hidden(name, now):
+                    where = f"thread {thread.tid} of pid {thread.pid}"
+                    found.setdefault(name, f"{name} of {where} is {value}, where trimtab had set {self.given[name]}")
+        self._set = seen
+        return found
+
+    def follow(self) -> None:
+        """Gives threads that were born since what is in force; one that may not be set is left alone.
+
+        Raises:
+            PlantGone: a server has ended.
+        """
+        if self.given and any((t.tid, t.start) not in self._set for t in self._target.threads().values()):
+            self._rounds(self.given, {}, forgiving=True)
+
+    def intend(self, values: Mapping[str, int]) -> None:
+        """Writes down how all threads are scheduled and what they are to be given.
+
+        Raises:
+            ApplyFailed: it could not be written; nothing was changed.
+            PlantGone: a server has ended.
+        """
+        there = self._target.threads()
+        first, base_ns = self._journal.empty, knobs.base_slice_ns()
+        for thread, now in self._seen(there):
+            if first or putback.inherited(thread, there, self._journal.known) is None:
+                self._journal.found(thread, _own(now, base_ns))
+        for name, value in values.items():
+            self._journal.meant(FIELD_OF[name], _native(name, value))
+        self._journal.write()
+
+    def bring(self, values: Mapping[str, int]) -> None:
+        """Gives all threads these values, or puts back what each had.
+
+        Raises:
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: a server has ended.
+        """
+        self.intend(values)
+        before: dict[Thread, Scheduling] = {}
+        try:
+            self._rounds({**self.given, **values}, before)
+        except (OSError, ApplyFailed) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ApplyFailed(f"{why}; {self._put_back(before)}") from None
+        self.given |= values
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        """Gives up what was given of these knobs, without a change; None for all."""
+        for name in list(self.given if names is None else names):
+            self.given.pop(name, None)
+        if not self.given:
+            self._set.clear()
+
+    def _rounds(self, values: Mapping[str, int], before: dict[Thread, Scheduling], forgiving: bool = False) -> None:
+        """Sets threads until a round finds nothing to do; fills what each had.
+
+        Raises:
+            ApplyFailed: it does not end.
+            OSError: one may not be set.
+        """
+        base_ns = knobs.base_slice_ns()
+        refused: set[int] = set()
+        for _ in range(ROUNDS):
+            there, wrong = self._target.threads(), ""
+            for thread, now in self._movable(there):
+                wanted = self._wanted(thread, there, now, values, base_ns)
+                effective = wanted if wanted.slice_ns or now.policy == RR else wanted._replace(slice_ns=base_ns)
+                if now == effective or (now.policy == wanted.policy == RR and now.nice == wanted.nice):
+                    self._set[thread.tid, thread.start] = now
+                    continue
+                if thread.tid in refused:
+                    continue
+                if forgiving and putback.inherited(thread, there, self._journal.known) is None:
+                    # It has come into a control group from elsewhere.
+                    self._journal.found(thread, _own(now, base_ns))
+                    self._journal.write()
+                # Looked at again, because another thread may have been given the id by now.
+                if (one := putback.stat(thread.pid, thread.tid)) is None or one[1] != thread.start:
+                    continue
+                before.setdefault(thread, _own(now, base_ns))
+                wrong = f"thread {thread.tid} of pid {thread.pid} does not take it"
+                try:
+                    putback.write(thread.tid, wanted)
+                except OSError:
+                    if not forgiving:
+                        raise
+                    refused.add(thread.tid)
+            if not wrong:
+                return
+        if not forgiving:
+            raise ApplyFailed(wrong)
+
+    def _wanted(
+        self, thread: Thread, there: Mapping[int, Thread], now: Scheduling, values: Mapping[str, int], base_ns: int
+    ) -> Scheduling:
+        """How a thread is to be scheduled."""
+        wanted = _own(now, base_ns)
+        if now.policy == RR:  # its slice cannot be read
+            was = putback.inherited(thread, there, self._journal.known)
+            wanted = wanted._replace(slice_ns=0 if was is None else was.slice_ns)
+        if knobs.POLICY in values:
+            policy = _NUMBERS[values[knobs.POLICY]]
+            wanted = wanted._replace(policy=policy, priority=1 if policy == RR else 0)
+        if knobs.NICE in values:
+            wanted = wanted._replace(nice=values[knobs.NICE])
+        if knobs.SLICE in values:
+            wanted = wanted._replace(slice_ns=values[knobs.SLICE] * 1000)
+        return wanted
+
+    def _put_back(self, before: Mapping[Thread, Scheduling]) -> str:
+        """Puts back what threads had, and says whether that went well."""
+        left = []
+        for thread, was in before.items():
+            try:
+                one = putback.stat(thread.pid, thread.tid)
+                if one is not None and one[1] == thread.start:
+                    putback.write(thread.tid, was)
+                    self._set.pop((thread.tid, thread.start), None)
+            except OSError as error:
+                left.append(f"thread {thread.tid} of pid {thread.pid}: {error.strerror}")
+        return f"could not be put back: {'; '.join(left)}" if left else "what was before is restored"
+
+    def _seen(self, there: Mapping[int, Thread]) -> Iterable[tuple[Thread, Scheduling]]:
+        for thread in there.values():
+            if (now := putback.read(thread.tid)) is not None:
+                yield thread, now
+
+    def _movable(self, there: Mapping[int, Thread]) -> Iterable[tuple[Thread, Scheduling]]:
+        """The threads that may be moved: what is in real time or idle by somebody else's will is left alone."""
+        for thread, now in self._seen(there):
+            was = putback.inherited(thread, there, self._journal.known) if now.policy == RR else None
+            if now.policy in FAIR or (was is not None and was.policy != RR):
+                yield thread, now
+
+
+def _own(now: Scheduling, base_ns: int) -> Scheduling:
+    """How a thread is scheduled, a slice that is the machine's as none of its own."""
+    return now._replace(slice_ns=0) if now.slice_ns == base_ns else now
+
+
+def _native(name: str, value: int) -> int:
+    """A knob's value as the kernel has it."""
+    if name == knobs.POLICY:
+        return _NUMBERS[value]
+    return value * 1000 if name == knobs.SLICE else value
+
+
+def _value(name: str, now: Scheduling) -> int:
+    """A thread's value of a knob."""
+    if name == knobs.POLICY:
+        return _NUMBERS.index(now.policy) if now.policy in _NUMBERS else -1
+    return now.nice if name == knobs.NICE else round(now.slice_ns / 1000)
+
+
+def _hidden(name: str, now: Scheduling) -> bool:
+    """Whether a thread does not show its value of a knob."""
+    return name == knobs.SLICE and now.policy == RR
