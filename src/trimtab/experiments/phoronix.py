@@ -5,8 +5,9 @@ many; then up to nine as long as the spread has become smaller by more than half
 all runs is reported and none is left out. A test whose last run took more than 20 minutes is not repeated.
 
 This is optional stopping: the runs end when they happen to agree, so the spread that is reported is smaller than the
-benchmark's own. Of a true spread of 5 % it reports 4.1 % on average, six runs always 4.7 %
-(tests/unit/experiments/test_phoronix.py counts). It is here for comparison with the paper; inference uses a number of repeats that was fixed before.
+benchmark's own. Of a true spread of 5 % it reports 4.1 % on average, where six runs always report 4.7 %
+(tests/unit/experiments/test_phoronix.py counts). It is here for comparison with the paper; inference uses a number of
+repeats that was fixed before.
 """
 
 from __future__ import annotations
