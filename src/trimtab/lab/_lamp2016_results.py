@@ -103,7 +103,8 @@ _SUMS: Mapping[str, Callable[[list[float]], float]] = {
 
 
 def _row(name: str, here: float, theirs: float | None) -> tuple[str, str, str]:
-    return name, f"{here:,.4g}", "-" if theirs is None else f"{theirs:,.2f}"
+    shown = f"{here:,.1f}" if here >= 100 else f"{here:.3g}"
+    return name, shown, "-" if theirs is None else f"{theirs:,.1f}"
 
 
 def _by_phoronix(values: Sequence[float]) -> int:
@@ -152,7 +153,7 @@ def _verdict(found: Analysis, metric: str) -> list[str]:
             f"{len(better)} cells are better than the control; the best is {label(best.cell)} "
             f"({best.ratio - 1:+.1%}, {best.low - 1:+.1%} to {best.high - 1:+.1%})"
         )
-    return [f"{said}; {len(worse)} are worse.", ""]
+    return [f"{said}; worse: {len(worse)}.", ""]
 
 
 def _combined(page: Page, machine: str) -> list[str]:
