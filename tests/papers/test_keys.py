@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KEYS = {"liu2003", "lu2001", "sugiki2005"}
+KEYS = {"lamp2016", "liu2003", "lu2001", "sugiki2005"}
 KEY = re.compile(r"(?<![A-Za-z0-9])([a-z]{2,12}(?:19|20)\d\d)(?!\d)")
 MODULE = re.compile(r"(?<![-./\w])(?:[a-z_]+/)+[a-z0-9_-]+\.(?:py|rs|html|md)\b")
 ROOMS = ("src", "tests", "docs", "native", "benchmarks", "tools")
