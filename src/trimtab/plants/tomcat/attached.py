@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
@@ -16,6 +16,8 @@ from trimtab.processes import Listener, listeners
 
 Spot = tuple[str, str]
 """An MBean and one of its attributes."""
+ACTIVE, IDLE = "MaxActive", "MaxIdle"
+"""Of Tomcat's own pool."""
 
 
 class Attached:
@@ -41,6 +43,7 @@ class Attached:
 
     def __init__(self, process: TomcatProcess, clock: Clock, restart: bool = False) -> None:
         self.process = process
+        self._meant: dict[str, int] = {}
         self.jmx = Jmx(process, clock)
         try:
             self.layout: Layout = look(self.jmx)
@@ -62,10 +65,44 @@ class Attached:
             PlantGone: the server has ended, or does not answer, or a part of it that has a knob was stopped.
         """
         found = self.values([(dial.bean, dial.attribute) for dial in self.dials])
-        values = {dial.knob.name: found[dial.bean, dial.attribute] for dial in self.dials}
-        if gone := [dial for dial in self.dials if values[dial.knob.name] is None]:
-            raise PlantGone(f"{self.process}: {gone[0].place} has gone, or was stopped")
-        return {name: value for name, value in values.items() if value is not None}
+        values = {}
+        for dial in self.dials:
+            value = found[dial.bean, dial.attribute]
+            if value is None:
+                raise PlantGone(f"{self.process}: {dial.place} has gone, or was stopped")
+            most = self._most_active(dial, found)
+            # What it was set to counts while the pool lets no more be idle than there may be in all.
+            values[dial.knob.name] = max(value, self._meant.get(dial.knob.name, 0)) if value == most else value
+        return values
+
+    def said(self) -> dict[Spot, int]:
+        """What the MBeans say that have a knob.
+
+        Raises:
+            PlantGone: the server has ended, or does not answer.
+        """
+        found = self.values([(dial.bean, dial.attribute) for dial in self.dials])
+        return {spot: value for spot, value in found.items() if value is not None}
+
+    def meant(self, values: Mapping[str, int]) -> dict[Spot, int]:
+        """What the MBeans are to say for values of all knobs.
+
+        A pool of Tomcat's own never says that more of its connections may be idle than there may be in all: it lowers
+        the first by itself.
+        """
+        spots = {(dial.bean, dial.attribute): values[dial.knob.name] for dial in self.dials}
+        for bean, attribute in tuple(spots):
+            if attribute == IDLE and (bean, ACTIVE) in spots:
+                spots[bean, attribute] = min(spots[bean, attribute], spots[bean, ACTIVE])
+        return spots
+
+    def keep(self, values: Mapping[str, int]) -> None:
+        """Remembers what knobs were set to."""
+        self._meant.update(values)
+
+    def _most_active(self, dial: Dial, found: Mapping[Spot, int | None]) -> int | None:
+        """Where a knob is the number of idle connections of a pool: how many there may be in all."""
+        return found.get((dial.bean, ACTIVE)) if dial.attribute == IDLE else None
 
     def values(self, spots: Sequence[Spot]) -> dict[Spot, int | None]:
         """The values of attributes; None where there is no such number.

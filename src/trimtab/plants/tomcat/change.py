@@ -8,13 +8,13 @@ they are told to be closed as they come back, and made anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, restart
-from trimtab.plants.tomcat.attached import Attached, Spot
+from trimtab.plants.tomcat.attached import ACTIVE, Attached, Spot
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.knobs import Dial
 
@@ -30,15 +30,15 @@ class Change:
         tomcat: the running Tomcat.
         journal: where it is written down before.
         clock: for the waits.
-        now: knob to the value in force, of all knobs.
-        then: knob to the value that is to be, of those that change.
+        now: what MBeans say now.
+        then: what they are to say; what is not here stays.
     """
 
     tomcat: Attached
     journal: Journal
     clock: Clock
-    now: Mapping[str, int]
-    then: Mapping[str, int]
+    now: Mapping[Spot, int]
+    then: Mapping[Spot, int]
 
     def bring(self) -> tuple[str, ...]:
         """Brings it into force.
@@ -50,64 +50,51 @@ class Change:
             ApplyFailed: it did not take; what was before is in force again, or the message says what is not.
             PlantGone: the server has ended.
         """
-        dials = knobs.ordered(self.tomcat.dials, self.now, self.then)
-        spots = {(d.bean, d.attribute): (self.now[d.knob.name], self.then[d.knob.name]) for d in dials}
+        changes = {spot: (self.now[spot], value) for spot, value in self.then.items() if value != self.now[spot]}
         try:
-            self.journal.about_to(spots)
+            self.journal.about_to(changes)
         except UsageError as error:
             raise ApplyFailed(f"{error}; nothing was changed") from None
         try:
-            for dial in dials:
-                self.tomcat.set((dial.bean, dial.attribute), self.then[dial.knob.name])
-            notes = self._effects(dials)
+            notes = self._set(changes)
         except PlantGone:
             raise
         except BaseException as error:
-            self._put_back(spots, dials, error)
+            try:
+                self._set({spot: (then, now) for spot, (now, then) in changes.items()})
+            except ApplyFailed as second:
+                raise ApplyFailed(f"{error}; {second}; 'trimtab runs undo' puts it back") from error
+            settle(self.tomcat, self.journal)
             raise
         settle(self.tomcat, self.journal)
         return notes
 
-    def _put_back(self, spots: Mapping[Spot, tuple[int, int]], dials: Sequence[Dial], why: BaseException) -> None:
-        """Sets what was before, the last one first.
-
-        Raises:
-            ApplyFailed: that failed too.
-        """
-        try:
-            for dial in reversed(dials):
-                self.tomcat.set((dial.bean, dial.attribute), spots[dial.bean, dial.attribute][0])
-            self._effects(dials, self.now)
-        except ApplyFailed as error:
-            raise ApplyFailed(f"{why}; {error}; 'trimtab runs undo' puts it back") from why
-        settle(self.tomcat, self.journal)
-
-    def _effects(self, dials: Sequence[Dial], wanted: Mapping[str, int] | None = None) -> tuple[str, ...]:
-        """Sees to it that what was set is in effect.
+    def _set(self, changes: Mapping[Spot, tuple[int, int]]) -> tuple[str, ...]:
+        """Sets values, and sees to it that they are in effect.
 
         Args:
-            dials: those that were set.
-            wanted: knob to value; None for what is to be.
+            changes: what is said now, and what is to be said.
 
         Raises:
-            ApplyFailed: it is not.
+            ApplyFailed: one did not take.
+            PlantGone: the server has ended.
         """
-        values, notes = self.then if wanted is None else wanted, []
-        for dial in dials:
-            value = values[dial.knob.name]
+        dials = {spot: self.tomcat.dial(spot) for spot in changes}
+        for spot in sorted(changes, key=lambda one: knobs.turn(dials[one], changes[one][1] > changes[one][0])):
+            self.tomcat.set(spot, changes[spot][1])
+        notes, lasting = [], []
+        for spot, dial in dials.items():
+            value = changes[spot][1]
+            if dial is None:
+                continue
+            lasting.append(f'until Tomcat restarts; to keep it: {dial.knob.native_name}="{value}" in {dial.place}')
             if dial.kind == knobs.MAX_THREADS:
                 notes += self._threads(dial, value)
-            elif dial.kind == knobs.MAX_ACTIVE and dial.attribute == "MaxActive":
+            elif spot[1] == ACTIVE:
                 notes += self._lent(dial, value)
             elif dial.kind == knobs.ACCEPT:
                 notes += restart.restart(self.tomcat, dial.part, self.clock)
-        return (
-            *notes,
-            *(
-                f'until Tomcat restarts; to keep it: {d.knob.native_name}="{values[d.knob.name]}" in {d.place}'
-                for d in dials
-            ),
-        )
+        return (*notes, *lasting)
 
     def _threads(self, dial: Dial, most: int) -> list[str]:
         """Waits a moment until there are no more threads than there may be."""
@@ -121,7 +108,7 @@ class Change:
         """Has a pool close what it has too much."""
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
-        self.tomcat.call(dial.bean, "purgeOnReturn")
+        self.tomcat.call(dial.bean, "purge")
         number = self._falls((dial.bean, "Size"), most)
         return (
             [f"{number - most} JDBC connections beyond {most} are closed as they come back"] if number > most else []

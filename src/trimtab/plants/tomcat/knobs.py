@@ -230,18 +230,18 @@ def pairs(dials: Sequence[Dial]) -> Iterator[tuple[Dial, Dial]]:
                 yield dial, by_part[part, high]
 
 
-def ordered(dials: Sequence[Dial], now: Mapping[str, int], then: Mapping[str, int]) -> list[Dial]:
-    """The knobs that change, in an order in which no rule is broken on the way."""
-    changing = [dial for dial in dials if then.get(dial.knob.name, now[dial.knob.name]) != now[dial.knob.name]]
-    lows = {low.knob.name for low, _ in pairs(dials)}
+def turn(dial: Dial | None, grows: bool) -> int:
+    """When it is a value's turn among several, so that no rule is broken on the way.
 
-    def turn(dial: Dial) -> tuple[int, int]:
-        name, low = dial.knob.name, dial.knob.name in lows
-        grows = then[name] > now[name]
-        # First what is at the bottom goes down and what is at the top goes up: both only make room.
-        return (0 if low != grows else 1, changing.index(dial))
+    First what shrinks, from the least to the greatest, then what grows, from the greatest to the least.
 
-    return sorted(changing, key=turn)
+    Args:
+        dial: its knob; None for what follows a greatest value.
+        grows: whether it becomes greater.
+    """
+    kind = "" if dial is None else dial.kind
+    rank = 0 if kind in (MIN_THREADS, MIN_IDLE) else 2 if kind in (MAX_THREADS, MAX_ACTIVE) else 1
+    return -rank + 3 if grows else rank - 3
 
 
 def _of_connector(connector: Connector) -> Iterator[tuple[Kind, str]]:

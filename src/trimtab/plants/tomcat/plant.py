@@ -210,19 +210,14 @@ class Tomcat(Plant):
             ApplyFailed: not everything could be put back.
             PlantGone: the server has ended.
         """
-        entries = self._journal.entries()
-        found = self._tomcat.values([(one.bean, one.attribute) for one in entries])
+        entries, tomcat = self._journal.entries(), self._tomcat
+        found = tomcat.values([(one.bean, one.attribute) for one in entries])
         ours = {(e.bean, e.attribute): e.before for e in entries if found[e.bean, e.attribute] in e.ours}
-        now = self._tomcat.in_force()
-        dials = {spot: self._tomcat.dial(spot) for spot in ours}
-        for spot, before in ours.items():
-            if dials[spot] is None:
-                # A value that is no knob of ours in this run, such as one that needs a permission to restart.
-                self._tomcat.set(spot, before)
-        back = {dial.knob.name: ours[spot] for spot, dial in dials.items() if dial is not None}
-        if back := {name: value for name, value in back.items() if now[name] != value}:
-            self._change(now, back)
+        now = {spot: value for spot, value in found.items() if value is not None}
+        if ours:
+            Change(tomcat, self._journal, self.clock, now, ours).bring()
         self._journal.settled({(e.bean, e.attribute): e.before for e in entries})
+        self._known = tomcat.in_force()
 
     def close(self) -> None:
         """Ends the conversation, without changing the server; may be called twice."""
@@ -239,12 +234,14 @@ class Tomcat(Plant):
 
     def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
         """Sets values, and knows them as ours."""
+        tomcat, target = self._tomcat, {**now, **then}
         try:
-            notes = Change(self._tomcat, self._journal, self.clock, now, then).bring()
+            notes = Change(tomcat, self._journal, self.clock, tomcat.said(), tomcat.meant(target)).bring()
         except ApplyFailed:
             with contextlib.suppress(PlantGone):
-                self._known |= {name: self._tomcat.in_force()[name] for name in then}
+                self._known |= {name: tomcat.in_force()[name] for name in then}
             raise
+        tomcat.keep(target)
         self._known |= then
         return notes
 
