@@ -211,7 +211,7 @@ def kill_at(bed: Bed, point: str) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    ["journal.Journal._write", "attached.Attached.set", "change.Change._threads", "change.settle"],
+    ["journal.Journal._write", "attached.Attached.set", "change.Change._threads"],
 )
 def test_what_a_run_that_was_killed_at_any_point_left_is_undone(bed: Bed, point: str) -> None:
     kill_at(bed, point)
@@ -299,10 +299,3 @@ def test_threads_that_connectors_share_are_those_of_their_executor() -> None:
         with pytest.raises(PlantGone):
             tomcat.apply({"max_threads": 10})
         tomcat.restore()
-
-
-def test_a_jvm_that_a_signal_would_end_is_left_alone() -> None:
-    with private(java_options=("-Xrs",)) as bed:
-        with pytest.raises(UsageError, match=r"does not catch SIGQUIT.*without -Xrs"):
-            bed.attach()
-        assert bed.ask(1) == 200

@@ -39,7 +39,8 @@ import javax.management.remote.JMXServiceURL;
 
 /**
  * Reads and sets attributes of the MBeans of a running JVM: one request in a line of standard input, fields apart by
- * tabs, and one reply in a line of JSON. It has the same user as that JVM, and ends with its standard input.
+ * tabs, and one reply in a line of JSON. It has the user and sees the files of that JVM, and ends with its standard
+ * input.
  *
  * <p>Where the JVM has a local JMX connector already it uses that one. Else it has the JVM open one on 127.0.0.1, behind
  * a password that nobody else can read, and close it when the last of us goes: the connector that the attach API opens
@@ -53,14 +54,12 @@ final class Jmx {
     private static final int ATTEMPTS = 5;
 
     private final VirtualMachine machine;
-    private final Path root;
     private Path directory;
     private FileChannel lock;
     private FileLock shared;
 
     private Jmx(String pid) throws IOException, AttachNotSupportedException {
         machine = VirtualMachine.attach(pid);
-        root = Path.of("/proc", pid, "root");
     }
 
     public static void main(String[] words) throws Exception {
@@ -184,7 +183,7 @@ final class Jmx {
             if (!url.find()) {
                 throw new IOException("the JVM does not say where its management agent is");
             }
-            String password = Files.readString(inside("password")).trim().split(" ")[1];
+            String password = Files.readString(directory.resolve("password")).trim().split(" ")[1];
             Map<String, Object> environment = new HashMap<>();
             environment.put(JMXConnector.CREDENTIALS, new String[] {USER, password});
             return JMXConnectorFactory.connect(new JMXServiceURL(url.group(1)), environment);
@@ -196,9 +195,9 @@ final class Jmx {
     private boolean joined(Path there) throws IOException, ReflectiveOperationException {
         directory = there;
         try {
-            lock = FileChannel.open(inside("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
+            lock = FileChannel.open(directory.resolve("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
             shared = lock.lock(0, Long.MAX_VALUE, true);
-            if (Files.exists(inside("password"))) {
+            if (Files.exists(directory.resolve("password"))) {
                 return true;
             }
         } catch (NoSuchFileException gone) {
@@ -209,11 +208,9 @@ final class Jmx {
     }
 
     private void open() throws IOException {
-        // Seen by that JVM as /tmp, also where it has one of its own.
-        Path made = Files.createTempDirectory(
-                root.resolve("tmp"), "trimtab-jmx-",
+        directory = Files.createTempDirectory(
+                Path.of("/tmp"), "trimtab-jmx-",
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-        directory = Path.of("/tmp", made.getFileName().toString());
         byte[] random = new byte[24];
         new SecureRandom().nextBytes(random);
         StringBuilder password = new StringBuilder();
@@ -223,7 +220,7 @@ final class Jmx {
         write("password", USER + " " + password + "\n");
         write("access", USER + " readwrite\n");
         write("lock", "");
-        lock = FileChannel.open(inside("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
+        lock = FileChannel.open(directory.resolve("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
         shared = lock.lock(0, Long.MAX_VALUE, true);
         int port;
         // One port for both, and not 0: of that the JVM would never close one.
@@ -250,10 +247,10 @@ final class Jmx {
         if (shared != null) {
             shared.release();
             FileLock alone = lock.tryLock();
-            if (alone != null && Files.exists(inside("password"))) {
+            if (alone != null && Files.exists(directory.resolve("password"))) {
                 asked("ManagementAgent.stop");
                 for (String name : new String[] {"password", "access", "agent", "lock", ""}) {
-                    Files.deleteIfExists(inside(name));
+                    Files.deleteIfExists(directory.resolve(name));
                 }
             }
             lock.close();
@@ -261,12 +258,8 @@ final class Jmx {
         machine.detach();
     }
 
-    private Path inside(String name) {
-        return root.resolve("tmp").resolve(directory.getFileName()).resolve(name);
-    }
-
     private void write(String name, String text) throws IOException {
-        Path path = inside(name);
+        Path path = directory.resolve(name);
         Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
         Files.writeString(path, text);
     }

@@ -1,9 +1,9 @@
 """A conversation with the MBeans of a running Tomcat, through a small Java program with the rights of that Tomcat.
 
 The program (`Jmx.java`) attaches to the JVM and speaks JMX; here it is started and asked. When trimtab is root, and
-the Tomcat another user's, the program has that user, his group and the capabilities that the Tomcat has, and nothing
-of root's: whoever runs that JVM can reach nothing by it that is not his. What it answers is believed to be numbers
-and names, within bounds, and no more.
+the Tomcat another user's, the program has that user and his group, sees the files that the Tomcat sees (Debian's has
+a /tmp of its own), and has nothing of root's: whoever runs that JVM can reach nothing by it that is not his. What it
+answers is believed to be numbers and names, within bounds, and no more.
 """
 
 from __future__ import annotations
@@ -64,25 +64,36 @@ def java() -> str:
     return found
 
 
-def identity(process: TomcatProcess) -> list[str]:
-    """What makes a command run with the rights of a Tomcat; nothing where these are ours.
+def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
+    """What makes a command run with the rights of a Tomcat, where it sees the same files; nothing where we do.
+
+    Nothing is run as root once other files are seen: whoever has set those up would have it run what he likes.
+
+    Args:
+        process: the Tomcat.
+        files: what leads to its mount namespace; None for its place in /proc.
 
     Raises:
-        UsageError: it has the rights of several users.
+        UsageError: it has the rights of several users, or is in a container.
         PlantGone: it has ended.
     """
-    if os.geteuid() != 0 or process.user == 0:
+    if os.geteuid() != 0:
         return []
     user, groups = process.user, set(process.status("Gid").split())
     if user is None or len(groups) != 1:
         raise UsageError(f"{process} has the rights of several users: trimtab leaves it alone")
-    held = int(process.status("CapPrm") or "0", 16)
-    # With fewer than it has, the kernel would not let us see its /tmp.
-    added = "".join(f",+cap_{number}" for number in range(64) if held >> number & 1)
-    return [
-        *("/usr/bin/setpriv", "--reuid", str(user), "--regid", groups.pop(), "--clear-groups", "--no-new-privs"),
-        *(f"--inh-caps=-all{added}", f"--ambient-caps=-all{added}", "--"),
-    ]
+    for kind in ("user", "pid"):
+        if not process.shares(kind):
+            raise UsageError(f"{process} is in another {kind} namespace, as in a container: run trimtab in there")
+    group = groups.pop()
+    if not process.shares("mnt"):
+        # It clears the other groups too, and who leaves user 0 has no capabilities any more.
+        enter = ["/usr/bin/nsenter", f"--mount={files or f'/proc/{process.pid}/ns/mnt'}"]
+        return [*enter, "--setgid", group, "--setuid", str(user), "--"]
+    if user == 0:
+        return []
+    drop = ["/usr/bin/setpriv", "--reuid", str(user), "--regid", group, "--clear-groups"]
+    return [*drop, "--inh-caps=-all", "--no-new-privs", "--"]
 
 
 class Jmx:
@@ -229,9 +240,13 @@ class Jmx:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Starts the program; its text is in memory, as others may not look where we are installed."""
-        command = [*identity(self.process), java(), *OPTIONS]
         fd = os.memfd_create("trimtab-jmx")
+        files = -1
         try:
+            # Open before it is asked whether this is still the process that we mean.
+            files = os.open(f"/proc/{self.process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            self.process.check()
+            command = [*identity(self.process, f"/proc/self/fd/{files}"), java(), *OPTIONS]
             with open(fd, "w", encoding="utf-8", closefd=False) as text:
                 text.write(source())
             return subprocess.Popen(
@@ -239,7 +254,7 @@ class Jmx:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(fd,),
+                pass_fds=(fd, files),
                 env={"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"},
                 cwd="/",
                 bufsize=0,
@@ -247,9 +262,12 @@ class Jmx:
                 start_new_session=True,
             )
         except OSError as error:
-            raise UsageError(f"cannot run java: {error}") from None
+            self.process.check()
+            raise UsageError(f"cannot run java for {self.process}: {error}") from None
         finally:
             os.close(fd)
+            if files >= 0:
+                os.close(files)
 
     def _send(self, verb: str, *words: str) -> int:
         self._last += 1

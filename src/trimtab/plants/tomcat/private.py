@@ -21,6 +21,7 @@ DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
 _WAITS_S = 5.0
+_OWN_TMP = ("/usr/bin/unshare", "--mount", "/bin/sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class TomcatSpec:
         executor: attributes of an executor that connectors share; None where each has its own threads.
         ajp: whether there is an AJP connector too.
         java_options: further words for Java.
+        service: whether it has a /tmp of its own and may bind low ports, as by Debian's unit; needs root.
         memory_limit_bytes: memory of the whole server; None for no limit.
         swap: whether memory beyond the limit is swapped (to zram).
         cores: CPU time per second; None for no limit.
@@ -72,6 +74,7 @@ class TomcatSpec:
     executor: tuple[tuple[str, str], ...] | None = None
     ajp: bool = False
     java_options: tuple[str, ...] = ()
+    service: bool = False
     memory_limit_bytes: int | None = None
     swap: bool = False
     cores: float | None = None
@@ -134,7 +137,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         }
         words = [f"{name}={value}" for name, value in environment.items()]
         command = ["/usr/bin/env", "-i", *words, os.fspath(HOME / "bin" / "catalina.sh"), "run"]
-        return [*_dropping(), *command]
+        return [*_dropping(self.spec.service), *command]
 
     def answers(self) -> bool:
         """One attempt to have any answer.
@@ -199,14 +202,32 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         return before.replace(_SERVICE, _SERVICE + more) + ours + after
 
 
-def _dropping() -> list[str]:
-    """What makes a command run as an unprivileged user, and end with whoever has started it."""
+def _dropping(service: bool) -> list[str]:
+    """What makes a command run as an unprivileged user, and end with whoever has started it.
+
+    Args:
+        service: whether it keeps what Debian's unit leaves to Tomcat.
+    """
     worker = worker_user()
     if worker is None:
         return []
     user, group = worker
+    low_ports = "+net_bind_service"
+    kept = ["--inh-caps", low_ports, "--ambient-caps", low_ports, "--no-new-privs"] if service else []
     # The kernel forgets at a change of user that a process is to end with its owner.
-    return ["/usr/bin/setpriv", "--pdeathsig", "TERM", "--reuid", user, "--regid", group, "--clear-groups", "--"]
+    drop = [
+        "/usr/bin/setpriv",
+        "--pdeathsig",
+        "TERM",
+        "--reuid",
+        user,
+        "--regid",
+        group,
+        "--clear-groups",
+        *kept,
+        "--",
+    ]
+    return [*(_OWN_TMP if service else ()), *drop]
 
 
 def _resource(jdbc: Jdbc) -> tuple[tuple[str, str], ...]:

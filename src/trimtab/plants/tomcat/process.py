@@ -40,6 +40,19 @@ class TomcatProcess(Master):
                 "start Java without -Xrs"
             )
 
+    def shares(self, kind: str) -> bool:
+        """Whether it is in our namespace of a kind, such as "mnt".
+
+        Raises:
+            UsageError: that may not be asked.
+            PlantGone: it has ended.
+        """
+        try:
+            return os.readlink(f"/proc/{self.pid}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}")
+        except OSError:
+            self.check()
+            raise self.not_permitted() from None
+
     def status(self, field: str) -> str:
         """A field of what the kernel says of it.
 
