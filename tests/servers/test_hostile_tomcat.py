@@ -26,7 +26,7 @@ from trimtab.plants.tomcat import probe, process
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.plant import Tomcat
-from trimtab.processes import children
+from trimtab.processes import children, start_of
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
@@ -144,7 +144,7 @@ def test_an_answer_that_is_none_is_not_believed(
     monkeypatch.setattr(Jmx, "_start", started)
     monkeypatch.setattr(process.TomcatProcess, "attachable", lambda self: None)
     me = os.getpid()
-    started_ticks = process.start_of(me)
+    started_ticks = start_of(me)
     assert started_ticks is not None
     jmx = Jmx(process.TomcatProcess(me, started_ticks, Path("/usr/bin/java"), (), 0), SystemClock())
     with pytest.raises(NotMeasured):

@@ -16,7 +16,7 @@ import pytest
 
 from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, private, until
 from trimtab.clock import SystemClock
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone
 from trimtab.plants.tomcat import process
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.plant import Tomcat

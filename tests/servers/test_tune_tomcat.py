@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,11 @@ def applied(path: Path) -> list[int]:
     return [move.configuration["max_threads"] for move in moves if move.configuration is not None]
 
 
+def changed_since(path: Path, before: int) -> bool:
+    """Whether more changes were applied than there were."""
+    return path.exists() and len(applied(path)) > before
+
+
 def limit(bed: Bed) -> int:
     """The limit in force, read by another trimtab."""
     window = ("--window", "500ms", "--duration", "500ms")
@@ -96,7 +102,7 @@ def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_
             tune(loaded, path, "--duration", "10m", *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         before = len(applied(path)) if path.exists() else 0
-        until(lambda before=before: path.exists() and len(applied(path)) > before, "no change was applied")
+        until(partial(changed_since, path, before), "no change was applied")
         run.send_signal(ends)
         run.wait(PATIENCE_S)
         if ends is signal.SIGINT:

@@ -18,6 +18,8 @@ from trimtab.testbed._swapped import SwappedServer
 
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
+UNIX_SOCKETS = (Path("/usr/share/java/jna.jar"), Path("/usr/share/java/jna-platform.jar"))
+"""What this driver needs to connect to a Unix socket (libjna-java, libjna-platform-java); not for loopback."""
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
 _WAITS_S = 5.0
@@ -117,7 +119,8 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         for file in (HOME / "etc").iterdir():
             shutil.copy(file, self.base / "conf")
         if self.spec.jdbc is not None:
-            (self.base / "lib" / DRIVER.name).symlink_to(DRIVER)
+            for library in filter(Path.exists, (DRIVER, *UNIX_SOCKETS)):
+                (self.base / "lib" / library.name).symlink_to(library)
         if self.spec.webapp is not None:
             self._install(self.spec.webapp)
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
 from trimtab.plants.tomcat.attached import Attached
+from trimtab.processes import sockets
 
 DRAIN_S = 10.0
+LISTENS = "0A"
+"""TCP_LISTEN in /proc/net/tcp."""
 _POLL_S = 0.02
 
 
@@ -30,6 +33,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     tomcat.call(connector.bean, "pause")
     try:
         busy = _drained(tomcat, endpoint, clock)
+        waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         tomcat.call(connector.bean, "stop")
         for operation in ("unbind", "bind"):
             tomcat.call(endpoint, operation)
@@ -38,8 +42,18 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     spot = endpoint, "localPort"
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
+    now_s = clock.now_s()
     late = f"; {busy} requests were still in service and may have been cut" if busy else ""
-    return [f"the connector of port {connector.port} took nothing for {clock.now_s() - began_s:.2f} s{late}"]
+    return [
+        f"the connector of port {connector.port} took nothing for {now_s - began_s:.2f} s; {waiting} connections "
+        f"that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of it{late}"
+    ]
+
+
+def _waiting(pid: int, port: int) -> int:
+    """Connections that wait in the accept queue of a port."""
+    rows = (row for row in sockets(pid, "tcp", "tcp6") if row[3] == LISTENS)
+    return sum(int(row[4].partition(":")[2], 16) for row in rows if int(row[1].partition(":")[2], 16) == port)
 
 
 def _drained(tomcat: Attached, endpoint: str, clock: Clock) -> int:
