@@ -113,6 +113,7 @@ def built(directory: Path) -> Path:
     command = ["javac", "-cp", str(HOME / "lib" / "servlet-api.jar"), "--release", "11", "-d", str(classes), *sources]
     subprocess.run(command, check=True)
     (directory / "page.txt").write_text("a page\n")
+    (directory / "long.txt").write_text("x" * 30_000)
     return directory
 
 

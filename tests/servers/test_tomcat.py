@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -120,6 +122,25 @@ def test_threads_in_the_middle_of_a_request_finish_it(bed: Bed, tomcat: Tomcat) 
 def says_busy(tomcat: Tomcat) -> int:
     jmx = tomcat._tomcat.jmx
     return says(jmx, "ThreadPool", "currentThreadsBusy")
+
+
+def test_the_next_connection_has_buffers_of_the_size_that_was_set_and_after_the_undo_of_that_before(
+    bed: Bed, tomcat: Tomcat
+) -> None:
+    tomcat.apply({"write_buffer_bytes": 512})
+    assert segments(bed) >= 30_000 / 512 / 2
+    tomcat.restore()
+    assert segments(bed) < 30_000 / 512 / 2
+
+
+def segments(bed: Bed) -> int:
+    """In how many segments a page of 30,000 bytes came; the server sends each buffer by itself."""
+    with socket.create_connection(("127.0.0.1", bed.testbed.port), timeout=30) as connection:
+        connection.sendall(b"GET /shop/long.txt HTTP/1.0\r\n\r\n")
+        while connection.recv(1 << 16):
+            pass
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+    return int(struct.unpack_from("=I", info, 152)[0])  # data_segs_in
 
 
 def test_a_smaller_pool_lends_no_more_than_it_may_though_it_had_more(bed: Bed, tomcat: Tomcat, operator: Jmx) -> None:

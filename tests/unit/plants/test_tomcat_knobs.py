@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +12,9 @@ from trimtab.plants.tomcat import knobs
 from trimtab.plants.tomcat.knobs import Dial, dials, objection, turn, wanted
 from trimtab.plants.tomcat.layout import Connector, Executor, Layout, Pool, name_of
 
-HTTP = Connector("c:type=Connector,port=80", 'c:type=ThreadPool,name="http-nio-80"', 80, False, "", False)
-MORE = Connector("c:type=Connector,port=81", 'c:type=ThreadPool,name="http-nio-81"', 81, False, "", False)
-AJP = Connector("c:type=Connector,port=9", 'c:type=ThreadPool,name="ajp-nio-9"', 9, True, "shared", False)
+HTTP = Connector("c:type=Connector,port=80", 'c:type=ThreadPool,name="http-nio-80"', 80, False, "", False, False)
+MORE = Connector("c:type=Connector,port=81", 'c:type=ThreadPool,name="http-nio-81"', 81, False, "", False, False)
+AJP = Connector("c:type=Connector,port=9", 'c:type=ThreadPool,name="ajp-nio-9"', 9, True, "shared", False, False)
 SHARED = Executor("c:type=Executor,name=shared", "shared")
 SHOP = Pool('tomcat.jdbc:name="jdbc/shop",context=/shop,type=ConnectionPool', "jdbc/shop", False)
 OTHER = Pool('c:type=DataSource,context=/other,name="jdbc/shop"', "jdbc/shop", True)
@@ -67,6 +69,12 @@ def test_what_has_no_limit_and_what_needs_a_restart_are_said_and_not_moved() -> 
     assert any("accept_count is 100" in line and "--allow-restart" in line for line in said)
     found, said = made(layout(HTTP), restart=True)
     assert "accept_count" in {dial.knob.name for dial in found}
+
+
+def test_buffers_that_outlive_their_connection_are_not_changed_since_no_undo_would_reach_them() -> None:
+    found, said = made(layout(replace(HTTP, reuses=True)))
+    assert not [dial for dial in found if dial.knob.unit == "bytes"]
+    assert any("read_buffer_bytes is 8192" in line and 'socket.bufferPool="0"' in line for line in said)
 
 
 def test_descriptors_bound_connections() -> None:

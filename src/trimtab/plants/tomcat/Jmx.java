@@ -127,10 +127,15 @@ final class Jmx {
         }
     }
 
+    /** Attributes of an MBean, in their order; of one that is made of parts, a part is named after a dot. */
     private static Object read(MBeanServerConnection beans, ObjectName bean, String[] attributes) throws Exception {
+        String[] whole = new String[attributes.length];
+        for (int i = 0; i < attributes.length; i++) {
+            whole[i] = attributes[i].split("\\.")[0];
+        }
         Map<String, Object> values = new HashMap<>();
         try {
-            AttributeList list = beans.getAttributes(bean, attributes);
+            AttributeList list = beans.getAttributes(bean, whole);
             for (Attribute one : list.asList()) {
                 values.put(one.getName(), one.getValue());
             }
@@ -138,8 +143,12 @@ final class Jmx {
             return null;
         }
         List<Object> found = new ArrayList<>();
-        for (String attribute : attributes) {
-            found.add(values.get(attribute));
+        for (int i = 0; i < attributes.length; i++) {
+            Object value = values.get(whole[i]);
+            if (value instanceof CompositeData) {
+                value = ((CompositeData) value).get(attributes[i].substring(whole[i].length() + 1));
+            }
+            found.add(value);
         }
         return found;
     }
@@ -276,9 +285,6 @@ final class Jmx {
     private static String json(Object value) {
         if (value == null || value instanceof Boolean || value instanceof Integer || value instanceof Long) {
             return String.valueOf(value);
-        }
-        if (value instanceof CompositeData && ((CompositeData) value).containsKey("used")) {
-            return json(((CompositeData) value).get("used"));
         }
         if (value instanceof List) {
             List<String> parts = new ArrayList<>();

@@ -118,8 +118,7 @@ _SOCKETS = tuple(
             512,
             512,
         ),
-        f"Buffer of a connection for {what}; a connection that gets the buffers of an ended one keeps their size, "
-        "so it may take effect on few, or on none.",
+        f"Buffer of a connection for {what}; what is longer takes more than one {way}.",
         how=How.CONNECTIONS,
     )
     for way, what in (("read", "what comes"), ("write", "what goes"))
@@ -188,6 +187,7 @@ def dials(
         restart: whether connectors may be restarted.
     """
     found, missing, most_threads = [], [], _most_threads(layout, values)
+    reusing = {connector.endpoint for connector in layout.connectors if connector.reuses}
     for kind, prefix, label, bean, place, part in wanted(layout):
         name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
         value = values.get((bean, kind.attribute))
@@ -195,6 +195,13 @@ def dials(
             continue
         if value < kind.least:
             missing.append(f"{name} has no limit ({kind.written}={value}): set one in {place} to have it moved")
+            continue
+        if kind.how is How.CONNECTIONS and part in reusing:
+            # Not only would it act on few: the buffers made meanwhile would outlive the undo.
+            missing.append(
+                f"{name} is {value}; connections get the buffers of ended ones here: add "
+                f'socket.bufferPool="0" to {place} and restart Tomcat to have it moved'
+            )
             continue
         if kind.how is How.RESTART and not restart:
             missing.append(f"{name} is {value}; to have it moved, allow restarts of the connector: --allow-restart")

@@ -18,6 +18,9 @@ from trimtab.plants.tomcat.jmx import Jmx
 
 _NAME = re.compile(r'[,:]name=("(?:[^"\\]|\\.)*"|[^,]*)')
 _OWN_THREADS = "Internal"
+_NOT_SAID = -2
+_LARGE_HEAP_BYTES = 2**31 - 1
+HEAP = "java.lang:type=Memory"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Connector:
         ajp: whether it speaks AJP.
         executor: name of the executor that it shares; empty where it has threads of its own.
         virtual: whether each request has a thread of its own, so that there is no limit of threads.
+        reuses: whether a connection gets the buffers of one that has ended, of whatever size they are.
     """
 
     bean: str
@@ -39,16 +43,17 @@ class Connector:
     ajp: bool
     executor: str
     virtual: bool
+    reuses: bool
 
     @property
     def sockets(self) -> str:
         """The MBean of its sockets' properties."""
-        return self.endpoint.replace("type=ThreadPool", "type=SocketProperties")
+        return _beside(self.endpoint, "SocketProperties")
 
     @property
     def requests(self) -> str:
         """The MBean that counts its requests."""
-        return self.endpoint.replace("type=ThreadPool", "type=GlobalRequestProcessor")
+        return _beside(self.endpoint, "GlobalRequestProcessor")
 
 
 @dataclass(frozen=True)
@@ -140,14 +145,32 @@ def _connectors(jmx: Jmx) -> list[Connector]:
         if found is None or not isinstance(port, int) or port not in ports:
             continue
         bean, protocol, executor = ports[port]
-        own = executor == _OWN_THREADS
-        virtual = bool(found["useVirtualThreads"])
-        connectors.append(
-            Connector(bean, endpoint, port, "AJP" in protocol.upper(), "" if own else executor, virtual)
-        )
+        shared = "" if executor == _OWN_THREADS else executor
+        reuses = _reuses(jmx, _beside(endpoint, "SocketProperties"))
+        ajp, virtual = "AJP" in protocol.upper(), bool(found["useVirtualThreads"])
+        connectors.append(Connector(bean, endpoint, port, ajp, shared, virtual, reuses))
     if not connectors:
         raise NotMeasured("it has no connector that is open")
     return connectors
+
+
+def _beside(endpoint: str, kind: str) -> str:
+    """An MBean of the same connector."""
+    return endpoint.replace("type=ThreadPool", f"type={kind}")
+
+
+def _reuses(jmx: Jmx, sockets: str) -> bool:
+    """Whether buffers of connections are kept for others (`SocketProperties.getActualBufferPool`).
+
+    Where nothing is said of it (-2), they are with a heap that may be larger than 2 GiB.
+    """
+    found, memory = jmx.read({sockets: ("bufferPool", "bufferPoolSize"), HEAP: ("HeapMemoryUsage.max",)})
+    kept = [None if found is None else found[name] for name in ("bufferPool", "bufferPoolSize")]
+    most = None if memory is None else memory["HeapMemoryUsage.max"]
+    said = next((value for value in kept if value != _NOT_SAID), None)
+    if said is not None:
+        return said != 0
+    return not isinstance(most, int) or not 0 < most <= _LARGE_HEAP_BYTES
 
 
 def _pools(jmx: Jmx) -> list[Pool]:

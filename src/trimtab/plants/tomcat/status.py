@@ -28,11 +28,10 @@ from dataclasses import dataclass
 from trimtab.core import Clock, Metric, Precedence, Readings, Sensor
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.plants.tomcat.jmx import Jmx
-from trimtab.plants.tomcat.layout import Layout
+from trimtab.plants.tomcat.layout import HEAP, Layout
 from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQUEST_RATE, SERVICE_TIME
 
 _EDGE_S = 2.0
-_HEAP = "java.lang:type=Memory"
 _FRESH_S = 0.01
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
 
@@ -183,7 +182,7 @@ def _questions(layout: Layout) -> dict[str, tuple[str, ...]]:
         asked[servlet] = ("requestCount", "processingTime")
     for collector in layout.collectors:
         asked[collector] = ("CollectionTime",)
-    asked[_HEAP] = ("HeapMemoryUsage",)
+    asked[HEAP] = ("HeapMemoryUsage.used",)
     return asked
 
 
@@ -209,7 +208,7 @@ def _levels(layout: Layout, said: Said) -> dict[str, float]:
     levels = {
         "busy_workers": busy,
         "idle_workers": max(0.0, threads - busy),
-        "heap": _number(said, _HEAP, "HeapMemoryUsage"),
+        "heap": _number(said, HEAP, "HeapMemoryUsage.used"),
     }
     if layout.pools:
         for metric, own, dbcp in (("busy", "NumActive", "numActive"), ("idle", "NumIdle", "numIdle")):
