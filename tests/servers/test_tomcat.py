@@ -133,6 +133,49 @@ def test_the_next_connection_has_buffers_of_the_size_that_was_set_and_after_the_
     assert segments(bed) < 30_000 / 512 / 2
 
 
+def test_an_idle_connection_is_ended_at_the_time_that_was_set(bed: Bed, tomcat: Tomcat) -> None:
+    tomcat.apply({"keep_alive_timeout_ms": 500})
+    with connected(bed) as connection:
+        assert answered(connection)
+        connection.settimeout(15)  # 20 s is what it was
+        assert connection.recv(1) == b"", "it was not ended"
+
+
+def test_no_more_connections_are_held_than_were_set_and_the_next_is_served_when_one_ends(
+    bed: Bed, tomcat: Tomcat
+) -> None:
+    tomcat.apply({"max_connections": 3})
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(bed)) for _ in range(6)]
+        held = [connection for connection in connections if answered(connection, 1.0)]
+        # One may have been let in before the limit was lowered: the acceptor had counted it already.
+        assert 3 <= len(held) <= 4
+        (waiting, *_) = [connection for connection in connections if connection not in held]
+        for connection in held:
+            connection.close()
+        waiting.settimeout(15)
+        assert waiting.recv(12) == b"HTTP/1.1 200"
+
+
+def connected(bed: Bed) -> socket.socket:
+    """A connection that stays."""
+    return socket.create_connection(("127.0.0.1", bed.testbed.port), timeout=30)
+
+
+def answered(connection: socket.socket, patience_s: float = 30.0) -> bool:
+    """Asks for a page; whether the reply came in time."""
+    connection.sendall(b"GET /shop/page.txt HTTP/1.1\r\nHost: shop\r\n\r\n")
+    connection.settimeout(patience_s)
+    reply = b""
+    with contextlib.suppress(TimeoutError):
+        while b"a page" not in reply:
+            came = connection.recv(1 << 16)
+            assert came, "it was ended"
+            reply += came
+        return True
+    return False
+
+
 def segments(bed: Bed) -> int:
     """In how many segments a page of 30,000 bytes came; the server sends each buffer by itself."""
     with socket.create_connection(("127.0.0.1", bed.testbed.port), timeout=30) as connection:
