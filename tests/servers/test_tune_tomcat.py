@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import signal
 import subprocess
@@ -18,6 +18,8 @@ from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.load import LoadRun
+from trimtab.plants.tomcat import process
+from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.store import Store
 from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
@@ -75,27 +77,34 @@ def changed_since(path: Path, before: int) -> bool:
     return path.exists() and len(applied(path)) > before
 
 
-def limit(bed: Bed) -> int:
-    """The limit in force, read by another trimtab."""
-    window = ("--window", "500ms", "--duration", "500ms")
-    said = finished(command("observe", "tomcat", "--pid", bed.testbed.pid, "--json", *window))
-    assert said.returncode == 0, said.stderr
-    return int(json.loads(said.stdout.splitlines()[0])["configuration"]["max_threads"])
+@pytest.fixture(scope="module")
+def server(bed: Bed) -> Iterator[Jmx]:
+    """Somebody else who asks the server."""
+    with contextlib.closing(Jmx(process.find(bed.testbed.pid), SystemClock())) as jmx:
+        yield jmx
 
 
-def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, path: Path) -> None:
+def limit(server: Jmx) -> int:
+    """The limit in force."""
+    (bean,) = server.names("*:type=ThreadPool,*")
+    (found,) = server.read({bean: ("maxThreads",)})
+    assert found is not None
+    return int(found["maxThreads"] or 0)
+
+
+def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, server: Jmx, path: Path) -> None:
     said = finished(tune(loaded, path, "--duration", "4s"))
     assert (said.returncode, said.stderr) == (0, "")
     moved = applied(path)
     assert any(value != SHIPPED["max_threads"] for value in moved)
-    assert limit(loaded) == moved[-1]
+    assert limit(server) == moved[-1]
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
-    assert limit(loaded) == SHIPPED["max_threads"]
+    assert limit(server) == SHIPPED["max_threads"]
 
 
 def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_trimtab_undoes(
-    loaded: Bed, path: Path
+    loaded: Bed, server: Jmx, path: Path
 ) -> None:
     for number, (ends, more) in enumerate(((signal.SIGINT, ("--on-exit", "restore")), (signal.SIGKILL, ())), 1):
         run = subprocess.Popen(
@@ -106,12 +115,12 @@ def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_
         run.send_signal(ends)
         run.wait(PATIENCE_S)
         if ends is signal.SIGINT:
-            assert limit(loaded) == SHIPPED["max_threads"]
+            assert limit(server) == SHIPPED["max_threads"]
         else:
             assert Store(path).run(number).unfinished
             undone = finished(command("runs", "undo", number, "--store", path))
             assert undone.returncode == 0, undone.stderr
-            assert limit(loaded) == SHIPPED["max_threads"]
+            assert limit(server) == SHIPPED["max_threads"]
 
 
 @pytest.mark.parametrize(

@@ -257,9 +257,12 @@ final class Jmx {
             shared.release();
             FileLock alone = lock.tryLock();
             if (alone != null && Files.exists(directory.resolve("password"))) {
-                asked("ManagementAgent.stop");
-                for (String name : new String[] {"password", "access", "agent", "lock", ""}) {
-                    Files.deleteIfExists(directory.resolve(name));
+                try {
+                    asked("ManagementAgent.stop");
+                } finally {
+                    for (String name : new String[] {"password", "access", "agent", "lock", ""}) {
+                        Files.deleteIfExists(directory.resolve(name));
+                    }
                 }
             }
             lock.close();

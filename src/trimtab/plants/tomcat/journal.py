@@ -19,7 +19,7 @@ from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import start_of
 from trimtab.testbed.registry import boot_id
-from trimtab.trust import require_trusted
+from trimtab.trust import require_trusted, untrusted
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Journal:
         self._path = self._directory / f"{process.pid}-{process.started}.json"
 
     def check(self) -> None:
-        """Makes sure that it can be kept, and takes away those of processes that have ended.
+        """Makes sure that it can be kept.
 
         Raises:
             UsageError: others can change the directory, or it cannot be made.
@@ -73,14 +73,21 @@ class Journal:
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             require_trusted(self._directory)
-            for path in self._directory.glob("*-*.json"):
-                pid, _, started = path.stem.partition("-")
-                if pid.isdecimal() and str(start_of(int(pid))) != started:
-                    path.unlink(missing_ok=True)
+            self.tidy()
             if not os.access(self._directory, os.W_OK):
                 raise UsageError(f"{self._directory} cannot be written, where what was before is kept: chmod u+w it")
         except OSError as error:
             raise UsageError(f"{self._directory}, where what was before is kept: {error.strerror}") from None
+
+    def tidy(self) -> None:
+        """Takes away the journals of processes that have ended."""
+        if untrusted(self._directory):
+            return
+        for path in self._directory.glob("*-*.json"):
+            pid, _, started = path.stem.partition("-")
+            if pid.isdecimal() and str(start_of(int(pid))) != started:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def entries(self) -> tuple[Entry, ...]:
         """What was set and not undone; none where nothing was.

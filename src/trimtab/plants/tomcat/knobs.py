@@ -14,8 +14,8 @@
 | pool_max_wait_ms             | maxWait, maxWaitMillis   | JDBC pool             |                         |
 
 Those of an AJP connector begin with `ajp_`. Where there are several connectors, or pools, their knobs end in `@` and
-the port, or the pool's name. Steps are those of chung2004, Table 3, where it has the knob; the values begin so that
-the one in force is among them.
+the port, or the pool's name. Steps are those of Table 3 of Chung and Hollingsworth (2004) where it has the knob; the
+values begin so that the one in force is among them.
 """
 
 from __future__ import annotations

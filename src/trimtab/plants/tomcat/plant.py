@@ -224,6 +224,7 @@ class Tomcat(Plant):
         for sensor in self._sensors:
             sensor.close()
         self._tomcat.jmx.close()
+        self._journal.tidy()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
