@@ -1,4 +1,4 @@
-"""`trimtab tune tomcat`, `observe` and `runs undo` as a user types them, on a private Tomcat under load."""
+"""`trimtab tune tomcat` and `runs undo` as a user types them, on a private Tomcat under load."""
 
 from __future__ import annotations
 

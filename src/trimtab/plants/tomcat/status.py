@@ -34,6 +34,10 @@ from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQU
 _EDGE_S = 2.0
 _FRESH_S = 0.01
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
+_USED = "HeapMemoryUsage.used"
+_POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
+Questions = Mapping[str, tuple[str, ...]]
+Said = Mapping[str, Mapping[str, int | str | None] | None]
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,13 @@ class Sample:
         at_s: when, on the loop's clock.
         totals: counters by metric.
         levels: what goes up and down, by metric.
+        heap_bytes: heap in use.
     """
 
     at_s: float
     totals: Mapping[str, float]
     levels: Mapping[str, float]
+    heap_bytes: float
 
 
 class TomcatStatus(Sensor):
@@ -62,7 +68,7 @@ class TomcatStatus(Sensor):
 
     name = "tomcat-status"
     precedence = Precedence.STATUS_PAGE
-    sampling_period_s = 0.1
+    sampling_period_s = 0.5
     metrics = (
         REQUEST_RATE,
         BYTE_RATE,
@@ -82,7 +88,8 @@ class TomcatStatus(Sensor):
     def __init__(self, jmx: Jmx, layout: Layout, clock: Clock) -> None:
         self._jmx = jmx
         self._clock = clock
-        self._questions = _questions(layout)
+        self._levels_asked = _of_levels(layout)
+        self._asked_at_edges = {**_of_totals(layout), **self._levels_asked}
         self._layout = layout
         self._asked: int | None = None
         self._first: Sample | None = None
@@ -111,8 +118,8 @@ class TomcatStatus(Sensor):
                 if found is None:
                     return
                 self._asked = None
-                self._levels.append(self._understood(found).levels)
-            self._asked = self._jmx.ask_for(self._questions)
+                self._levels.append(_levels(self._layout, self._said(self._levels_asked, found)))
+            self._asked = self._jmx.ask_for(self._levels_asked)
         except TrimtabError as error:
             self._asked = None
             raise NotMeasured(str(error)) from None
@@ -139,7 +146,7 @@ class TomcatStatus(Sensor):
             "byte_rate_bytes_hz": grown["bytesSent"] / elapsed_s,
             "servlet_rate_hz": grown["servlet requestCount"] / elapsed_s,
             "garbage_ratio": min(1.0, grown["collection"] / 1000 / elapsed_s),
-            "heap_bytes": last.levels["heap"],
+            "heap_bytes": last.heap_bytes,
         }
         for name, kind in (("service_time_s", ""), ("servlet_time_s", "servlet ")):
             if (number := grown[f"{kind}requestCount"]) > 0:
@@ -153,36 +160,36 @@ class TomcatStatus(Sensor):
     def _look(self) -> Sample:
         """What it says now."""
         try:
-            return self._understood(self._jmx.wait(self._jmx.ask_for(self._questions), _EDGE_S))
+            found = self._jmx.wait(self._jmx.ask_for(self._asked_at_edges), _EDGE_S)
         except TrimtabError as error:
             raise NotMeasured(str(error)) from None
+        now_s, said = self._clock.now_s(), self._said(self._asked_at_edges, found)
+        return Sample(now_s, _totals(self._layout, said), _levels(self._layout, said), _number(said, HEAP, _USED))
 
-    def _understood(self, found: object) -> Sample:
-        """What an answer says."""
-        now_s = self._clock.now_s()
-        values = dict(zip(self._questions, Jmx.understood(self._questions, found), strict=True))
-        return Sample(now_s, _totals(self._layout, values), _levels(self._layout, values))
-
-
-_POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
-Said = Mapping[str, Mapping[str, int | str | None] | None]
+    @staticmethod
+    def _said(asked: Questions, found: object) -> Said:
+        """What an answer says, by MBean."""
+        return dict(zip(asked, Jmx.understood(asked, found), strict=True))
 
 
-def _questions(layout: Layout) -> dict[str, tuple[str, ...]]:
-    """The attributes to ask for, by MBean."""
-    asked: dict[str, tuple[str, ...]] = {}
-    for connector in layout.connectors:
-        asked[connector.requests] = _COUNTS
-        asked[connector.endpoint] = ("currentThreadCount", "currentThreadsBusy", "connectionCount")
-    for executor in layout.executors:
-        asked[executor.bean] = ("poolSize", "activeCount")
+def _of_totals(layout: Layout) -> Questions:
+    """The attributes to ask for at the edges of a window, by MBean."""
+    asked: dict[str, tuple[str, ...]] = {connector.requests: _COUNTS for connector in layout.connectors}
+    asked |= {servlet: ("requestCount", "processingTime") for servlet in layout.servlets}
+    asked |= {collector: ("CollectionTime",) for collector in layout.collectors}
+    return {**asked, HEAP: (_USED,)}
+
+
+def _of_levels(layout: Layout) -> Questions:
+    """The attributes to ask for within a window too."""
+    asked: dict[str, tuple[str, ...]] = {
+        connector.endpoint: ("currentThreadCount", "currentThreadsBusy")
+        for connector in layout.connectors
+        if not connector.executor and not connector.virtual
+    }
+    asked |= {executor.bean: ("poolSize", "activeCount") for executor in layout.executors}
     for pool in layout.pools:
         asked[pool.bean] = ("numActive", "numIdle") if pool.dbcp else ("NumActive", "NumIdle", "WaitCount")
-    for servlet in layout.servlets:
-        asked[servlet] = ("requestCount", "processingTime")
-    for collector in layout.collectors:
-        asked[collector] = ("CollectionTime",)
-    asked[HEAP] = ("HeapMemoryUsage.used",)
     return asked
 
 
@@ -205,11 +212,7 @@ def _levels(layout: Layout, said: Said) -> dict[str, float]:
     for executor in layout.executors:
         threads += _number(said, executor.bean, "poolSize")
         busy += _number(said, executor.bean, "activeCount")
-    levels = {
-        "busy_workers": busy,
-        "idle_workers": max(0.0, threads - busy),
-        "heap": _number(said, HEAP, "HeapMemoryUsage.used"),
-    }
+    levels = {"busy_workers": busy, "idle_workers": max(0.0, threads - busy)}
     if layout.pools:
         for metric, own, dbcp in (("busy", "NumActive", "numActive"), ("idle", "NumIdle", "numIdle")):
             levels[f"pool_{metric}_connections"] = sum(
