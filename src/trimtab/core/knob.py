@@ -31,6 +31,7 @@ class Role(StrEnum):
     SCHEDULING_POLICY = "scheduling policy"
     PRIORITY = "priority"
     SWAPPINESS = "swappiness"
+    POOL_LIMIT = "limit of pooled connections"
     OTHER = "other"
 
 

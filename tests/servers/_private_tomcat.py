@@ -1,0 +1,127 @@
+"""A private Tomcat with a small application, and trimtab attached to it, as the tests of the plant need them."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab.clock import SystemClock
+from trimtab.core import Clock
+from trimtab.plants.tomcat import process
+from trimtab.plants.tomcat.attached import Attached
+from trimtab.plants.tomcat.plant import Tomcat
+from trimtab.plants.tomcat.private import HOME, Jdbc, TomcatSpec, TomcatTestbed
+
+PATIENCE_S = 30.0
+SOURCES = Path(__file__).parent / "tomcat_app"
+NOWHERE = Jdbc("jdbc:nowhere:shop", "nobody", driver="NoDatabase")
+"""A pool whose connections need no database."""
+SHIPPED = {
+    "max_threads": 200,
+    "min_spare_threads": 10,
+    "max_connections": 8192,
+    "keep_alive_timeout_ms": 20_000,
+    "read_buffer_bytes": 8192,
+    "write_buffer_bytes": 8192,
+}
+"""What Debian's connector has."""
+POOL = {"pool_max_active": 100, "pool_min_idle": 10, "pool_max_idle": 100, "pool_max_wait_ms": 30_000}
+"""What Tomcat's own pool has."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A private Tomcat.
+
+    Args:
+        testbed: the server.
+    """
+
+    testbed: TomcatTestbed
+
+    def attach(self, clock: Clock | None = None, restart: bool = False) -> Tomcat:
+        """trimtab attached to it; to be closed."""
+        clock = clock or SystemClock()
+        return Tomcat(clock, Attached(process.find(self.testbed.pid), clock, restart))
+
+    def ask(self, milliseconds: int, more: str = "") -> int:
+        """One page that takes so long; its status, or 0 where there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.testbed.port, timeout=PATIENCE_S)
+        try:
+            connection.request("GET", f"/shop/work?ms={milliseconds}{more}")
+            reply = connection.getresponse()
+            reply.read()
+            return reply.status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            connection.close()
+
+
+@dataclass
+class Asked:
+    """Pages that are under way.
+
+    Args:
+        bed: the server.
+        number: how many.
+        milliseconds: how long each takes.
+        more: more of the query, such as "&db=1".
+    """
+
+    bed: Bed
+    number: int
+    milliseconds: int
+    more: str = ""
+    said: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.threads = [threading.Thread(target=self._one) for _ in range(self.number)]
+        for thread in self.threads:
+            thread.start()
+
+    def wait(self) -> list[int]:
+        """The status of each."""
+        for thread in self.threads:
+            thread.join(2 * PATIENCE_S)
+        return self.said
+
+    def _one(self) -> None:
+        self.said.append(self.bed.ask(self.milliseconds, self.more))
+
+
+def until(condition: Callable[[], object], why: str) -> None:
+    """Waits for a condition."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.02)
+
+
+def built(directory: Path) -> Path:
+    """The application, compiled."""
+    classes = directory / "WEB-INF" / "classes"
+    classes.mkdir(parents=True)
+    sources = sorted(map(str, SOURCES.glob("*.java")))
+    command = ["javac", "-cp", str(HOME / "lib" / "servlet-api.jar"), "--release", "11", "-d", str(classes), *sources]
+    subprocess.run(command, check=True)
+    (directory / "page.txt").write_text("a page\n")
+    (directory / "long.txt").write_text("x" * 30_000)
+    return directory
+
+
+@contextmanager
+def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
+    """A small private Tomcat with an application that takes its time."""
+    with tempfile.TemporaryDirectory(prefix="trimtab-app-") as name:
+        app = built(Path(name) / "app")
+        spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, **fields)  # type: ignore[arg-type]
+        with TomcatTestbed(spec, start_patience_s=60.0) as testbed:
+            yield Bed(testbed)

@@ -1,0 +1,152 @@
+"""What is asked of another user's JVM is asked with his rights, and whatever he answers, root does nothing for it.
+
+trimtab runs as root here, and the stranger as uid 65534.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_tomcat import SHIPPED, private
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.tomcat import probe, process
+from trimtab.plants.tomcat.jmx import Jmx
+from trimtab.plants.tomcat.journal import Journal
+from trimtab.plants.tomcat.plant import Tomcat
+from trimtab.processes import children, start_of
+
+pytestmark = [pytest.mark.server, pytest.mark.root]
+
+STRANGER = 65534
+AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def open_path(tmp_path: Path) -> Path:
+    """A directory into which strangers can look."""
+    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
+        above.chmod(0o755)
+    return tmp_path
+
+
+@contextmanager
+def pretending(place: Path) -> Iterator[int]:
+    """A stranger's process that is called java and has a file open that is called as Tomcat's library is."""
+    program, library = place / "java", place / "catalina.jar"
+    shutil.copy("/bin/bash", program)
+    library.touch()
+    started = subprocess.Popen(
+        [*AS_STRANGER, program, "-c", f'exec 3< "{library}"; read wait'],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while started.pid not in {one.pid for one in process.running()}:
+            assert started.poll() is None and time.monotonic() < deadline, "it did not start"
+            time.sleep(0.02)
+        yield started.pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def test_a_process_that_only_looks_like_tomcat_is_neither_signalled_nor_waited_for(open_path: Path) -> None:
+    with pretending(open_path) as pid:
+        with pytest.raises(UsageError, match="does not catch SIGQUIT"):
+            Tomcat.attach(SystemClock(), pid)
+        (found,) = [one for one in probe() if one.subject == f"tomcat pid {pid}"]
+        assert not found.usable
+        assert pid in {one.pid for one in process.running()}, "it was ended"
+
+
+def test_the_program_that_asks_has_the_rights_of_the_server_and_no_more() -> None:
+    """Also where the server has a capability and a /tmp of its own, as Debian's service has."""
+    old, tempfile.tempdir = tempfile.tempdir, "/var/tmp"
+    try:
+        with private(jdbc=None, service=True) as bed, contextlib.closing(bed.attach()) as tomcat:
+            (client,) = [pid for pid in children(os.getpid()) if b"Jmx" in argv(pid) or b"/dev/fd/" in argv(pid)]
+            for field in ("Uid", "Gid", "Groups"):
+                assert status(client, field) == status(bed.testbed.pid, field), field
+            for field in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
+                assert int(status(client, field), 16) == 0, field
+            assert int(status(bed.testbed.pid, "CapPrm"), 16) == 1 << 10
+            assert status(client, "Groups") == ""
+            assert tomcat.apply({"max_threads": 100}).configuration == {**SHIPPED, "max_threads": 100}
+            tomcat.restore()
+    finally:
+        tempfile.tempdir = old
+
+
+def argv(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def status(pid: int, field: str) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.partition(":")[2].strip() for line in lines if line.startswith(f"{field}:"))
+
+
+def test_an_ordinary_user_is_told_in_one_line_what_is_needed() -> None:
+    code = f"from trimtab.plants.tomcat.plant import Tomcat; Tomcat.attach(None, {os.getpid()})"
+    told = subprocess.run([*AS_STRANGER, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "run as root or as its user" in told.stderr.splitlines()[-1], told.stderr
+
+
+def test_a_journal_that_somebody_else_could_have_written_is_not_believed(tmp_path: Path) -> None:
+    server = process.TomcatProcess(os.getpid(), 1, Path("/usr/bin/java"), (), 0)
+    journal = Journal(server, tmp_path)
+    journal.about_to({("a:type=bean", "maxThreads"): (200, 100)})
+    (path,) = tmp_path.iterdir()
+    os.chown(path, STRANGER, -1)
+    with pytest.raises(UsageError, match=f"{path} belongs to uid {STRANGER}"):
+        journal.entries()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"nonsense\n",
+        b'{"id": 1, "is": 7}\n',
+        b'{"id": "x"}\n',
+        b'{"id":1,"is":[[1e999]]}\n',
+        b"[" * 100_000 + b"\n",
+        b"",
+    ],
+)
+def test_an_answer_that_is_none_is_not_believed(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    said.write_bytes(b'{"ready":true}\n' + answer)
+
+    def started(self: Jmx) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["cat", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    monkeypatch.setattr(Jmx, "_start", started)
+    monkeypatch.setattr(process.TomcatProcess, "attachable", lambda self: None)
+    me = os.getpid()
+    started_ticks = start_of(me)
+    assert started_ticks is not None
+    jmx = Jmx(process.TomcatProcess(me, started_ticks, Path("/usr/bin/java"), (), 0), SystemClock())
+    with pytest.raises(NotMeasured):
+        jmx.read({"a:type=bean": ("one", "two")})
+    jmx.close()

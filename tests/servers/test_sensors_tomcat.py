@@ -1,0 +1,122 @@
+"""What a Tomcat says of itself, against counts that are known and against what clients and the kernel saw."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers._private_tomcat import Asked, Bed, private, until
+from trimtab.observer import Observer, Stop
+from trimtab.plants.tomcat.plant import Tomcat
+from trimtab.plants.tomcat.status import TomcatStatus
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with private() as bed:
+        yield bed
+
+
+@pytest.fixture(scope="module")
+def tomcat(bed: Bed) -> Iterator[Tomcat]:
+    with contextlib.closing(bed.attach()) as tomcat:
+        yield tomcat
+
+
+@pytest.fixture
+def sensor(tomcat: Tomcat) -> TomcatStatus:
+    (found,) = [one for one in tomcat.sensors() if isinstance(one, TomcatStatus)]
+    return found
+
+
+def get(bed: Bed, path: str) -> int:
+    """One page without a thread of its own; the length of its body."""
+    connection = http.client.HTTPConnection("127.0.0.1", bed.testbed.port, timeout=30)
+    connection.request("GET", path)
+    length = len(connection.getresponse().read())
+    connection.close()
+    return length
+
+
+def test_requests_pages_errors_and_bytes_are_those_that_were_asked_for(bed: Bed, sensor: TomcatStatus) -> None:
+    get(bed, "/shop/page.txt")
+    time.sleep(0.3)  # a request is in the books when its thread has done with it
+    began_s = time.monotonic()
+    sensor.begin()
+    sent = sum(get(bed, "/shop/page.txt") for _ in range(7))
+    sent += sum(get(bed, "/shop/work?ms=20") for _ in range(5))
+    errors = sum(get(bed, "/shop/work?ms=1&fail=1") > 0 for _ in range(3))
+    time.sleep(0.3)
+    readings = sensor.read()
+    # The window is a little shorter than what this clock saw.
+    elapsed_s = time.monotonic() - began_s
+    rates = ("request_rate_hz", "servlet_rate_hz", "error_rate_hz")
+    unit_hz = readings["request_rate_hz"] / 15
+    assert unit_hz == pytest.approx(1 / elapsed_s, rel=0.2)
+    assert [readings[name] / unit_hz for name in rates] == pytest.approx([15, 8, errors])
+    assert readings["byte_rate_bytes_hz"] / unit_hz >= sent
+    assert readings["servlet_time_s"] >= 5 * 0.02 / 8 * 0.9
+
+
+def test_threads_and_connections_of_the_pool_are_those_that_are_held(bed: Bed, sensor: TomcatStatus) -> None:
+    asked = Asked(bed, 4, 1500, "&db=1")
+    try:
+        until(lambda: busy(sensor) == 4, "they were not taken")
+        sensor.begin()
+        for _ in range(5):
+            time.sleep(0.1)
+            sensor.sample()
+        readings = sensor.read()
+    finally:
+        assert asked.wait() == [200] * 4
+    assert readings["busy_workers"] == 4
+    assert readings["pool_busy_connections"] == 4
+    assert readings["pool_waiting_requests"] == 0
+    assert readings["idle_workers"] >= 0
+    assert readings["heap_bytes"] > 1 << 20
+
+
+def busy(sensor: TomcatStatus) -> float:
+    sensor.begin()
+    time.sleep(0.02)
+    return sensor.read()["busy_workers"]
+
+
+def test_response_time_is_what_clients_wait_where_requests_wait_for_a_thread(bed: Bed, tomcat: Tomcat) -> None:
+    """Twelve clients, five threads of 100 ms: 240 ms, of which Tomcat's own time has 100."""
+    tomcat.apply({"min_spare_threads": 0, "max_threads": 5})
+    ends = threading.Event()
+    times: list[float] = []
+
+    def client() -> None:
+        while not ends.is_set():
+            began_s = time.monotonic()
+            assert bed.ask(100) == 200
+            times.append(time.monotonic() - began_s)
+
+    clients = [threading.Thread(target=client) for _ in range(12)]
+    try:
+        for one in clients:
+            one.start()
+        time.sleep(1.0)
+        times.clear()
+        window = Observer(tomcat, Stop(), seed=0).window(0, 3.0, {}, 0.0, lambda partial: "")
+        seen_s = sum(times) / len(times)
+    finally:
+        ends.set()
+        for one in clients:
+            one.join(30)
+        tomcat.restore()
+    assert window is not None
+    readings = window.readings
+    assert readings["busy_workers"] == pytest.approx(5, abs=1)
+    assert readings["response_time_s"] == pytest.approx(seen_s, rel=0.2)
+    assert readings["service_time_s"] < 0.7 * readings["response_time_s"]
+    assert readings["thread_wait_s"] > 0.3 * readings["response_time_s"]

@@ -1,0 +1,152 @@
+"""`trimtab tune tomcat` and `runs undo` as a user types them, on a private Tomcat under load."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_tomcat import SHIPPED, Bed, private, until
+from trimtab.clock import SystemClock
+from trimtab.core.trial import MoveState
+from trimtab.events import Status
+from trimtab.load import LoadRun
+from trimtab.plants.tomcat import process
+from trimtab.plants.tomcat.jmx import Jmx
+from trimtab.store import Store
+from trimtab.workloads._population import Url
+from trimtab.workloads.closed_loop import ClosedLoop
+
+pytestmark = pytest.mark.server
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with private() as running:
+        yield running
+
+
+@pytest.fixture
+def loaded(bed: Bed) -> Iterator[Bed]:
+    """One whose pages take 20 ms."""
+    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url("/shop/work?ms=20"),))
+    with LoadRun(f"127.0.0.1:{bed.testbed.port}", traffic.populations(), 300.0, SystemClock()) as run:
+        yield bed
+        errors = {c.class_name: dict(c.errors) for c in run.stop().classes if c.errors}
+    assert errors == {}, "requests failed through a change of ours"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.sqlite"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
+
+
+def tune(bed: Bed, path: Path, *more: object) -> list[str]:
+    return command(
+        *("tune", "tomcat", "--pid", bed.testbed.pid, "--store", path),
+        *("--controller", "fuzzy", "--window", "500ms", *more),
+    )
+
+
+def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def applied(path: Path) -> list[int]:
+    """What the limit was set to by the run's changes."""
+    store = Store(path, create=False)
+    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
+    store.close()
+    return [move.configuration["max_threads"] for move in moves if move.configuration is not None]
+
+
+def changed_since(path: Path, before: int) -> bool:
+    """Whether more changes were applied than there were."""
+    return path.exists() and len(applied(path)) > before
+
+
+@pytest.fixture(scope="module")
+def server(bed: Bed) -> Iterator[Jmx]:
+    """Somebody else who asks the server."""
+    with contextlib.closing(Jmx(process.find(bed.testbed.pid), SystemClock())) as jmx:
+        yield jmx
+
+
+def limit(server: Jmx) -> int:
+    """The limit in force."""
+    (bean,) = server.names("*:type=ThreadPool,*")
+    (found,) = server.read({bean: ("maxThreads",)})
+    assert found is not None
+    return int(found["maxThreads"] or 0)
+
+
+def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, server: Jmx, path: Path) -> None:
+    said = finished(tune(loaded, path, "--duration", "4s"))
+    assert (said.returncode, said.stderr) == (0, "")
+    moved = applied(path)
+    assert any(value != SHIPPED["max_threads"] for value in moved)
+    assert limit(server) == moved[-1]
+    undone = finished(command("runs", "undo", 1, "--store", path))
+    assert undone.returncode == 0, undone.stderr
+    assert limit(server) == SHIPPED["max_threads"]
+
+
+def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_trimtab_undoes(
+    loaded: Bed, server: Jmx, path: Path
+) -> None:
+    for number, (ends, more) in enumerate(((signal.SIGINT, ("--on-exit", "restore")), (signal.SIGKILL, ())), 1):
+        run = subprocess.Popen(
+            tune(loaded, path, "--duration", "10m", *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        before = len(applied(path)) if path.exists() else 0
+        until(partial(changed_since, path, before), "no change was applied")
+        run.send_signal(ends)
+        run.wait(PATIENCE_S)
+        if ends is signal.SIGINT:
+            assert limit(server) == SHIPPED["max_threads"]
+        else:
+            assert Store(path).run(number).unfinished
+            undone = finished(command("runs", "undo", number, "--store", path))
+            assert undone.returncode == 0, undone.stderr
+            assert limit(server) == SHIPPED["max_threads"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("--pid", os.getpid()), "is not the first process of Tomcat"),
+        (("--knob", "max_clients"), "unknown knob 'max_clients': tomcat has max_threads"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    bed: Bed, path: Path, change: tuple[object, ...], message: str
+) -> None:
+    said = finished(tune(bed, path, "--duration", "5s", *change))
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
+    assert message in said.stderr
+    assert not path.exists()
+
+
+def test_a_server_that_is_killed_ends_the_run_with_what_was_measured(bed: Bed, path: Path) -> None:
+    """The last one: it takes the server with it."""
+    run = subprocess.Popen(
+        tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: path.exists() and Store(path).runs() and Store(path).windows(1), "no window was measured")
+    os.kill(bed.testbed.pid, signal.SIGKILL)
+    _, err = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == 1
+    assert err.startswith("trimtab: run 1 ended early: ") and err.count("\n") == 1
+    assert Store(path).run(1).status is Status.GONE
