@@ -17,6 +17,7 @@ from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.trust import printable
 
 _DENIED, _DENIED_PLUGIN, _TOO_MANY = 1045, 1698, 1040
+_SILENT = "timed out"
 _CLEAR = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
 """Ways to say who one is that may send a password as it is, none of them MariaDB's usual."""
 
@@ -65,17 +66,16 @@ class Link:
         """
         driver = _driver()
         self.server.check()
+        kept = self._connection is not None and self._connection.open
         try:
-            if self._connection is None:
-                self._connection = self._connected(driver)
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement, tuple(values) or None)
-                rows: tuple[tuple[Any, ...], ...] = tuple(cursor.fetchall())
-                return rows
+            return self._asked(driver, statement, values)
         except (driver.err.InternalError, driver.err.OperationalError, driver.err.InterfaceError, OSError) as error:
-            raise self._said(error) from None
+            said = self._said(error)
+            if not (kept and self._connection is None and isinstance(said, NotMeasured)) or _SILENT in str(error):
+                raise said from None
         except driver.err.MySQLError as error:
             raise Rejected(_words(error)) from None
+        return self.ask(statement, values)  # it had ended the conversation, as it does with one that idles for hours
 
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
@@ -83,6 +83,14 @@ class Link:
             connection, self._connection = self._connection, None
             if connection.open:
                 connection.close()
+
+    def _asked(self, driver: Any, statement: str, values: Sequence[object]) -> tuple[tuple[Any, ...], ...]:
+        """The rows that a statement gives, in PyMySQL's errors."""
+        if self._connection is None or not self._connection.open:
+            self._connection = self._connected(driver)
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, tuple(values) or None)
+            return tuple(cursor.fetchall())
 
     def _connected(self, driver: Any) -> Any:
         """A connection of PyMySQL's on a socket whose other end is this server."""

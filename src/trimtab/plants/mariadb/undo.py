@@ -18,7 +18,8 @@ _SCRIPT = """#!/bin/sh
 # Undoes what trimtab set in MariaDB (pid {pid}); what somebody else has set since is left alone.
 set -e
 # A MariaDB that was started anew has forgotten what was set.
-if [ "$(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null | cut -d' ' -f20)" != {started} ]; then
+set -- $(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null)
+if [ "$1" = Z ] || [ "${{20}}" != {started} ]; then
     echo "MariaDB (pid {pid}) has ended, and what was set with it: there is nothing to undo"
     exit 0
 fi
