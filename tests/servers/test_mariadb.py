@@ -20,6 +20,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, 
 from trimtab.plants.mariadb import attached, probe, process
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
+from trimtab.plants.mariadb.knobs import ALL, DURABILITY
 from trimtab.plants.mariadb.plant import Mariadb
 
 pytestmark = pytest.mark.server
@@ -127,9 +128,12 @@ def test_durability_is_a_knob_only_where_that_is_allowed(bed: Bed) -> None:
     mariadb = bed.attach(less_durable=True)
     mariadb.apply({"innodb_flush_log_at_trx_commit": 2})
     assert bed.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit") == ((2,),)
-    mariadb.restore()
-    assert bed.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit") == ((1,),)
     mariadb.close()
+    other = bed.attach()
+    assert DURABILITY not in other.configuration()
+    other.undo_leftover()
+    assert bed.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit") == ((1,),)
+    other.close()
 
 
 def test_a_setting_of_the_operators_stands_that_knob_down_alone_and_outlives_restore(
@@ -338,7 +342,7 @@ def test_a_server_that_has_ended_is_said_and_the_next_one_has_nothing_to_undo(tm
         mariadb = bed.attach()
         assert mariadb.leftover() == ""
         mariadb.apply({"max_connections": 101})
-        assert [one.name for one in tmp_path.iterdir()] == [Journal.of(process.find(bed.testbed.pid)).path.name]
+        assert [one.name for one in tmp_path.iterdir()] == [Journal.of(process.find(bed.testbed.pid), ALL).path.name]
         mariadb.restore()
         mariadb.close()
 

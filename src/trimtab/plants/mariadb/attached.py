@@ -67,16 +67,16 @@ class Attached:
         self.version = str(self.link.ask("SELECT VERSION()")[0][0])
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
-        names = {*rows, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
+        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
         self.there = variables.read(self.link, names)
         self.peak = 1
         self.memory_limit_bytes = _memory_limit_bytes(self.server.pid)
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, self.memory_limit_bytes)
-        self._asked = {one.name: self.there[one.name] for one in self.knobs}
+        self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
         self.privileges = self._privileges()
 
     def values(self) -> dict[str, int]:
-        """What is in force now, by knob.
+        """What is in force now, of all variables that may be knobs, as an earlier run may have moved more of them.
 
         Raises:
             PlantError: it did not answer.

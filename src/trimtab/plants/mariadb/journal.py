@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.processes import start_of
 from trimtab.testbed.registry import boot_id
-from trimtab.trust import require_trusted
+from trimtab.trust import printable, require_trusted
 
 _NAME = re.compile(r"([0-9a-f-]{36})-(\d+)-(\d+)\.json")
 
@@ -50,11 +50,12 @@ class Journal:
     entries: Mapping[str, Entry] = field(default_factory=dict)
 
     @staticmethod
-    def of(server: MariadbServer, directory: Path | None = None) -> Journal:
+    def of(server: MariadbServer, known: Container[str], directory: Path | None = None) -> Journal:
         """The journal of a running server, as it is on disk.
 
         Args:
             server: the server.
+            known: the knobs that there are.
             directory: where journals are; None for this user's own.
 
         Raises:
@@ -70,6 +71,8 @@ class Journal:
             raise UsageError(f"cannot read {path}: {error.strerror}") from None
         except ValueError as error:
             raise UsageError(f"{path} is not as trimtab wrote it: {error}") from None
+        if unknown := [name for name in entries if name not in known]:
+            raise UsageError(f"{path} is not as trimtab wrote it: unknown knob {printable(unknown[0])!r}")
         return Journal(path, entries)
 
     def with_values(self, now: Mapping[str, int], values: Mapping[str, int]) -> Journal:

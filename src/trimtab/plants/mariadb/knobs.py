@@ -263,6 +263,7 @@ AT_RESTART: Mapping[str, Row] = {
     ),
 }
 """Listed only where the operator lets MariaDB be restarted."""
+ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
 CONTEXT = (
     "open_files_limit",
     "table_open_cache_instances",
@@ -302,9 +303,8 @@ def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[
         names: the knobs.
         held: its privileges.
     """
-    rows = {**TABLE, **LESS_DURABLE, **AT_RESTART}
     every = "ALL PRIVILEGES" in held
-    return {name: rows[name].privileges for name in names if not every and not held & set(rows[name].privileges)}
+    return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}
 
 
 def _acts(there: Mapping[str, Variable], row: Row) -> bool:

@@ -115,7 +115,7 @@ class Mariadb(Plant):
             if name in self._set and name not in self._told:
                 self._told.add(name)
                 raise OperatorEdit(name, said)
-        return now
+        return {name: now[name] for name in self._knobs}
 
     def objection(self, configuration: Configuration) -> str:
         """Why this configuration cannot work: descriptors or memory that there are not.
@@ -256,7 +256,7 @@ class Mariadb(Plant):
         return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries)
 
     def _journal(self) -> Journal:
-        return Journal.of(self._mariadb.server, self._journals)
+        return Journal.of(self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
         """What is in force now; what somebody else has set stands down."""

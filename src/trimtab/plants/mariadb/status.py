@@ -108,10 +108,8 @@ class MariadbStatus(Sensor):
         OPEN_CONNECTIONS,
         Metric("transaction_rate_hz", "Hz", "transactions ended by COMMIT or ROLLBACK per second"),
         Metric("thread_start_rate_hz", "Hz", "threads started per second because none was kept for a new connection"),
-        Metric(
-            "refused_connection_rate_hz", "Hz", "connections refused per second because there were as many as may"
-        ),
-        Metric("broken_connection_rate_hz", "Hz", "connections per second that failed, or ended without a goodbye"),
+        Metric("failed_connection_rate_hz", "Hz", "connections per second that were refused, or came to nothing"),
+        Metric("broken_connection_rate_hz", "Hz", "connections per second that ended without a goodbye"),
         Metric("buffer_pool_hit_ratio", "ratio", "reads of a page that found it in the buffer pool"),
         Metric("row_lock_wait_rate_hz", "Hz", "waits for a row's lock per second"),
         Metric("row_lock_wait_s", "s", "mean wait for a row's lock"),
