@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from trimtab.clock import SystemClock
-from trimtab.core import Finding
+from trimtab.core import Finding, How
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _findings
 from trimtab.plants.mariadb import knobs
@@ -16,7 +16,12 @@ from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors import resources
 
-_OTHER_ROWS = ((knobs.LESS_DURABLE, "--allow-less-durable"), (knobs.AT_RESTART, "--allow-restart"))
+_NO_WORKERS = "memory of a worker"
+"""MariaDB is one process: nothing can be said of a worker's, and nothing is missing."""
+_OTHER_ROWS = (
+    (knobs.LESS_DURABLE, "--allow-less-durable lets trimtab move it"),
+    (knobs.AT_RESTART, "write it under [mariadbd] in /etc/mysql/mariadb.conf.d and restart MariaDB yourself"),
+)
 
 
 def findings(server: MariadbServer) -> tuple[Finding, ...]:
@@ -30,7 +35,8 @@ def findings(server: MariadbServer) -> tuple[Finding, ...]:
     found = _findings.of(subject, attached, _said)
     if not any(one.usable for one in found):
         return found
-    return (*found, *(replace(one, subject=f"{subject} {one.subject}") for one in resources.probe(server.pid)))
+    machine = (one for one in resources.probe(server.pid) if one.subject != _NO_WORKERS)
+    return (*found, *(replace(one, subject=f"{subject} {one.subject}") for one in machine))
 
 
 def _said(plant: Mariadb) -> Iterable[Finding]:
@@ -47,7 +53,8 @@ def _said(plant: Mariadb) -> Iterable[Finding]:
         yield Finding(knob.name, not reason, f"{said}; {knob.how}", reason)
     for rows, option in _OTHER_ROWS:
         for name, row in rows.items():
-            yield Finding(name, False, f"not moved unless you allow it: {row.description}", option)
+            how = "needs a restart" if row.how is How.RESTART else "not moved unless you allow it"
+            yield Finding(name, False, f"{how}: {row.description}", option)
     for name, why in knobs.GONE.items():
         yield Finding(name, False, why, "nothing: thread_pool_size, in a thread pool, comes nearest")
     yield from _findings.notes(plant.notes)

@@ -262,7 +262,7 @@ AT_RESTART: Mapping[str, Row] = {
         "Whether each connection has a thread of its own, or all share a pool of them.",
     ),
 }
-"""Listed only where the operator lets MariaDB be restarted."""
+"""Not moved: a restart would lose connections, and what else was set live. Named by the doctor."""
 ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
 CONTEXT = (
     "open_files_limit",
