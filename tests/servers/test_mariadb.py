@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests._memory_plant import MemoryPlant
 from tests.servers._private_mariadb import DEBIAN, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.plants._stack import Stack
 from trimtab.plants.mariadb import attached, probe, process
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
@@ -157,6 +159,33 @@ def test_a_setting_of_the_operators_before_ours_is_not_overwritten(bed: Bed, pla
     with pytest.raises(OperatorEdit):
         plant.apply({"max_connections": 101})
     assert bed.values()["max_connections"] == 77
+
+
+def test_a_change_is_taken_back_when_another_part_of_a_stack_refuses_its_own(bed: Bed, plant: Mariadb) -> None:
+    plant.apply({"max_connections": 201})
+    prepared = plant.prepare({"max_connections": 101, "table_open_cache": 1000})
+    plant.rollback(prepared)
+    assert bed.values() == {**DEBIAN, "max_connections": 201}, "it was only prepared"
+    plant.commit(prepared)
+    plant.rollback(prepared)
+    assert bed.values() == {**DEBIAN, "max_connections": 201}
+    assert plant.configuration()["max_connections"] == 201, "and nobody is taken for the operator"
+    plant.restore()
+    assert bed.values() == DEBIAN
+    assert list(bed.journals.iterdir()) == []
+
+
+def test_it_is_a_tier_of_a_stack_that_changes_as_one_or_not_at_all(bed: Bed, plant: Mariadb) -> None:
+    other = MemoryPlant()
+    other.apply_error = ApplyFailed("not today")
+    stack = Stack(plant, other)
+    with pytest.raises(ApplyFailed, match="not today"):
+        stack.apply({"max_connections": 101, "workers": 20})
+    assert bed.values() == DEBIAN
+    other.apply_error = None
+    assert stack.apply({"max_connections": 101, "workers": 20}).configuration["max_connections"] == 101
+    stack.restore()
+    assert bed.values() == DEBIAN
 
 
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed, plant: Mariadb) -> None:

@@ -205,6 +205,24 @@ class Mariadb(Plant):
         self._known |= wanted
         return Applied(self.configuration(), self.clock.now_s() - began_s, self._said(wanted))
 
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was committed; one that was only prepared touched nothing.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+            PlantGone: it has ended.
+        """
+        now = self._looked_at()
+        ours = {
+            name: value
+            for name, value in prepared.before.items()
+            if now[name] != value and now[name] == prepared.changes[name] == self._set.get(name)
+        }
+        self._mariadb.set(_in_order(ours, now))
+        self._known |= ours
+        self._set = {name: value for name, value in {**self._set, **ours}.items() if value != self._start[name]}
+        self._tidy()
+
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`, but for what the operator has set since.
 
