@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
-from trimtab.plants.mariadb import process
+from trimtab.plants.mariadb import process, restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.plant import Mariadb
@@ -35,6 +35,18 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         action="store_true",
         help="may move innodb_flush_log_at_trx_commit: a crash may then lose the last second's commits",
     )
+    parser.add_argument(
+        "--allow-restart",
+        action="store_true",
+        help="may move what needs a restart of MariaDB by systemd, which ends every connection",
+    )
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        default=restart.DIRECTORY,
+        metavar="DIR",
+        help="included directory for trimtab's own file, with --allow-restart (default %(default)s)",
+    )
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
@@ -44,7 +56,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
     credentials = Credentials.chosen(args.account, args.defaults_file)
-    return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable)
+    directory = args.snippet_directory if args.allow_restart else None
+    return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable, None, directory)
 
 
 def probe() -> tuple[Finding, ...]:

@@ -118,6 +118,54 @@ class Attached:
             if now[name] != value:
                 raise ApplyFailed(f"{name} is {now[name]} after it was set to {value}: MariaDB takes no such value")
 
+    def word(self, name: str, value: int) -> str:
+        """A value as MariaDB writes it."""
+        choices = self.there[name].choices
+        return choices[value] if choices else str(value)
+
+    def follow(self, server: MariadbServer) -> None:
+        """Goes on with another server: the one that a restart has put in its place."""
+        self.server = server
+        self.link.follow(server)
+
+    def set_live(self) -> dict[str, object]:
+        """What somebody has set since the start of the server, and a restart would forget, by variable.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        asked = (
+            "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES "
+            "WHERE GLOBAL_VALUE_ORIGIN = 'SQL' AND READ_ONLY = 'NO'"
+        )
+        names = [str(row[0]).lower() for row in self._answered(lambda: self.link.ask(asked))]
+        if not names:
+            return {}
+        every = ", ".join(f"@@GLOBAL.{name}" for name in names)
+        (row,) = self._answered(lambda: self.link.ask(f"SELECT {every}"))
+        return dict(zip(names, row, strict=True))
+
+    def set_again(self, values: Mapping[str, object]) -> list[str]:
+        """Sets what a restart has forgotten, as far as that can be; gives the names of what could not."""
+        left = []
+        for name, value in values.items():
+            try:
+                self.link.ask(f"SET GLOBAL {name} = %s", (value,))
+            except (Rejected, UsageError, NotMeasured):
+                left.append(name)
+        return left
+
+    def clients(self) -> int:
+        """Connections of others that are open.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        rows = self._answered(lambda: self.link.ask("SHOW GLOBAL STATUS LIKE 'Threads_connected'"))
+        return max(0, int(rows[0][1]) - 1)
+
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         self.link.close()

@@ -22,6 +22,7 @@ _BEYOND_PAPER = "four times the largest value that chung2004 has found"
 _MIB = 1 << 20
 _LIVE = "nothing: it is in force at once"
 _NEW = "nothing: connections that are open keep the old value, which pools may do for days"
+_RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
@@ -262,7 +263,7 @@ AT_RESTART: Mapping[str, Row] = {
         "Whether each connection has a thread of its own, or all share a pool of them.",
     ),
 }
-"""Not moved: a restart would lose connections, and what else was set live. Named by the doctor."""
+"""Listed only where the operator lets MariaDB be restarted."""
 ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
 CONTEXT = (
     "open_files_limit",
@@ -291,7 +292,7 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
         if name in there and _acts(there, row):
             limits = _most(there, name, row, memory_bytes)
             domain = _domain(there[name], _least(there, name, row), _step(there, name, row), *limits, row.logarithmic)
-            cost = _LIVE if row.how is How.LIVE else _NEW if row.how is How.CONNECTIONS else "a restart"
+            cost = _LIVE if row.how is How.LIVE else _NEW if row.how is How.CONNECTIONS else _RESTART
             found.append(Knob(name, name, row.unit, domain, row.default, row.how, cost, row.description, row.role))
     return tuple(found)
 

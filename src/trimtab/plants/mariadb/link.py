@@ -77,6 +77,11 @@ class Link:
             raise Rejected(_words(error)) from None
         return self.ask(statement, values)  # it had ended the conversation, as it does with one that idles for hours
 
+    def follow(self, server: MariadbServer) -> None:
+        """Talks to another server from now on: the one that a restart has put in its place."""
+        self.close()
+        self.server = server
+
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         if self._connection is not None:

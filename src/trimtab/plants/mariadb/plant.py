@@ -8,6 +8,7 @@ when MariaDB is restarted, and connections that are open keep what is copied at 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor
@@ -16,6 +17,8 @@ from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.plants.mariadb.restart import Restarts, Service
 from trimtab.plants.mariadb.status import MariadbStatus
 from trimtab.sensors.resources import Resources
 
@@ -31,6 +34,7 @@ class Mariadb(Plant):
         clock: for the windows and the waits.
         attached: the running MariaDB.
         journals: where journals are; None for this user's own place.
+        snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.
 
     Attributes:
         clock: as given.
@@ -41,10 +45,17 @@ class Mariadb(Plant):
     metrics = response.METRICS
     own_sensors = (MariadbStatus,)
 
-    def __init__(self, clock: Clock, attached: Attached, journals: Path | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        attached: Attached,
+        journals: Path | None = None,
+        snippet_directory: Path | None = None,
+    ) -> None:
         self.clock = clock
         self.pid: int = attached.server.pid
         self._mariadb = attached
+        self._server = attached.server
         self._journals = journals
         self._knobs = {knob.name: knob for knob in attached.knobs}
         self._start = attached.values()
@@ -52,8 +63,12 @@ class Mariadb(Plant):
         self._set: dict[str, int] = {}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
-        status = MariadbStatus(attached.server, attached.link.credentials, clock)
-        self._sensors: tuple[Sensor, ...] = (status, Resources(self.pid, clock))
+        self._status = MariadbStatus(attached.server, attached.link.credentials, clock)
+        self._resources = Resources(self.pid, clock)
+        self._restarts: Restarts | None = None
+        if snippet_directory is not None:
+            service = Service.of(attached.server)
+            self._restarts = Restarts(attached, service, clock, self._moved, snippet_directory)
 
     @staticmethod
     def attach(
@@ -62,6 +77,7 @@ class Mariadb(Plant):
         credentials: Credentials | None = None,
         less_durable: bool = False,
         journals: Path | None = None,
+        snippet_directory: Path | None = None,
     ) -> Mariadb:
         """Finds a running MariaDB and reads what it is.
 
@@ -71,14 +87,20 @@ class Mariadb(Plant):
             credentials: who we are to it; None for this user's own account.
             less_durable: whether commits may be made less durable.
             journals: where journals are; None for this user's own place.
+            snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it has ended.
         """
         rows = {**knobs.TABLE, **(knobs.LESS_DURABLE if less_durable else {})}
-        who = credentials or Credentials.chosen(None, None)
-        return Mariadb(clock, Attached(process.find(pid), who, clock, rows), journals)
+        rows |= {} if snippet_directory is None else knobs.AT_RESTART
+        attached = Attached(process.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
+        try:
+            return Mariadb(clock, attached, journals, snippet_directory)
+        except BaseException:
+            attached.close()
+            raise
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,7 +119,7 @@ class Mariadb(Plant):
 
     def sensors(self) -> tuple[Sensor, ...]:
         """What MariaDB counts, and its CPU and memory."""
-        return self._sensors
+        return self._status, self._resources
 
     def derive(self, readings: Readings) -> Readings:
         """Response time."""
@@ -150,6 +172,8 @@ class Mariadb(Plant):
         if len(lacking) == len(self._knobs):
             raise UsageError(self._grant(lacking))
         self._journal()
+        if self._restarts is not None:
+            self._restarts.permitted()
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change; nothing in force is touched.
@@ -173,7 +197,10 @@ class Mariadb(Plant):
         if lacking := knobs.unprivileged(moved, self._mariadb.privileges):
             raise ApplyRefused(self._grant(lacking))
         try:
-            journal = self._journal().with_values(now, moved)
+            if self._restarts is not None and self._fixed(moved):
+                self._restarts.permitted()
+            live = {name: value for name, value in moved.items() if name not in self._fixed(moved)}
+            journal = self._journal().with_values(now, live)
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         return Prepared(wanted, {name: now[name] for name in wanted}, journal)
@@ -195,7 +222,7 @@ class Mariadb(Plant):
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
         try:
-            self._mariadb.set(_in_order(wanted, before))
+            costs = self._bring(wanted, before)
         except PlantGone:
             raise
         except BaseException as error:
@@ -203,7 +230,7 @@ class Mariadb(Plant):
             raise
         self._set |= wanted
         self._known |= wanted
-        return Applied(self.configuration(), self.clock.now_s() - began_s, self._said(wanted))
+        return Applied(self.configuration(), self.clock.now_s() - began_s, (*costs, *self._said(wanted)))
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was committed; one that was only prepared touched nothing.
@@ -218,7 +245,7 @@ class Mariadb(Plant):
             for name, value in prepared.before.items()
             if now[name] != value and now[name] == prepared.changes[name] == self._set.get(name)
         }
-        self._mariadb.set(_in_order(ours, now))
+        self._bring(ours, now)
         self._known |= ours
         self._set = {name: value for name, value in {**self._set, **ours}.items() if value != self._start[name]}
         self._tidy()
@@ -233,7 +260,7 @@ class Mariadb(Plant):
         if self._set:
             now = self._looked_at()
             ours = {name: self._start[name] for name in self._set if name not in self._down}
-            self._mariadb.set(_in_order(ours, now))
+            self._bring(ours, now)
             self._known |= ours
             self._set = {}
             self._tidy()
@@ -243,7 +270,7 @@ class Mariadb(Plant):
         if self._set:
             return ""
         try:
-            left = self._journal().left(self._mariadb.values())
+            left = {*self._journal().left(self._mariadb.values()), *(self._restarts.left() if self._restarts else ())}
         except (UsageError, PlantError):
             return ""
         return f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
@@ -256,6 +283,9 @@ class Mariadb(Plant):
             ApplyFailed: something could not be put back.
             PlantGone: it has ended.
         """
+        if self._restarts is not None:
+            self._restarts.permitted()
+            self._restarts.undo_left()
         now, journal = self._mariadb.values(), self._journal()
         left = journal.left(now)
         self._mariadb.set(_in_order(left, now))
@@ -265,16 +295,46 @@ class Mariadb(Plant):
 
     def close(self) -> None:
         """Gives back the sensors and the conversation, without changing the server; may be called twice."""
-        for sensor in self._sensors:
+        for sensor in self.sensors():
             sensor.close()
         self._mariadb.close()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
-        return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries)
+        files = [] if self._restarts is None else self._restarts.script()
+        return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries, files)
 
-    def _journal(self) -> Journal:
-        return Journal.of(self._mariadb.server, knobs.ALL, self._journals)
+    def _fixed(self, values: Iterable[str]) -> set[str]:
+        """Those of these knobs that need a restart."""
+        return {name for name in values if self._knobs[name].how is How.RESTART}
+
+    def _bring(self, values: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
+        """Brings values into force: those that need a restart first, since it forgets the others.
+
+        Raises:
+            ApplyFailed: one is not; some may be.
+            PlantGone: it has ended.
+        """
+        fixed, notes = self._fixed(values), tuple[str, ...]()
+        if fixed and self._restarts is not None:
+            ours = {name: self._set[name] for name in self._fixed(self._set)} | {name: values[name] for name in fixed}
+            kept = {name: value for name, value in ours.items() if value != self._start[name]}
+            notes = self._restarts.bring(kept) if kept else self._restarts.put_back()
+        self._mariadb.set(_in_order({name: value for name, value in values.items() if name not in fixed}, now))
+        return notes
+
+    def _moved(self) -> None:
+        """A restart has put another server in the place: sensors and journal go on with that."""
+        entries, server = self._journal(self._server).entries, self._mariadb.server
+        self._server, self.pid = server, server.pid
+        self._status.follow(server)
+        self._resources.follow(server.pid)
+        if entries:
+            replace(self._journal(), entries=entries).write()
+
+    def _journal(self, server: MariadbServer | None = None) -> Journal:
+        """The journal of the server, or of the one that was there before a restart."""
+        return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
         """What is in force now; what somebody else has set stands down."""

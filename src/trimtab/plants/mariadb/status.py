@@ -153,6 +153,11 @@ class MariadbStatus(Sensor):
             raise NotMeasured("no time has passed since the window began")
         return _readings(began, now)
 
+    def follow(self, server: MariadbServer) -> None:
+        """Asks another server from the next window on: the one that a restart has put in its place."""
+        self._link.follow(server)
+        self._began = self._last = None
+
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         self._link.close()
