@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
@@ -391,13 +393,30 @@ def test_a_buffer_pool_beyond_the_memory_is_refused(tmp_path: Path) -> None:
         mariadb.close()
 
 
-@pytest.mark.parametrize("handling", ["pool-of-threads"])
-def test_in_a_thread_pool_its_groups_are_a_knob(tmp_path: Path, handling: str) -> None:
-    with private(tmp_path, more=(f"thread_handling = {handling}",)) as bed:
-        mariadb = bed.attach()
-        now = mariadb.configuration()["thread_pool_size"]
-        assert now == os.cpu_count()
-        mariadb.apply({"thread_pool_size": 1})
-        assert bed.sql("SELECT @@GLOBAL.thread_pool_size") == ((1,),)
-        mariadb.restore()
-        mariadb.close()
+def test_in_a_thread_pool_its_groups_are_a_knob_and_data_are_kept_between_runs(tmp_path: Path) -> None:
+    kept = Path(tempfile.mkdtemp(prefix="trimtab-kept-"))
+    kept.chmod(0o755)
+    try:
+        with private(tmp_path, directory=kept / "data", debian=False) as bed:
+            bed.sql("CREATE TABLE shop.t AS SELECT 42 AS i")
+            mariadb = bed.attach()
+            start = mariadb.configuration()
+            assert (start["max_connections"], start["table_open_cache"]) == (100, 64)
+            assert all(start[knob.name] in knob.domain for knob in mariadb.knobs())
+            mariadb.close()
+        with private(tmp_path, directory=kept / "data", more=("thread_handling = pool-of-threads",)) as bed:
+            assert bed.sql("SELECT i FROM shop.t") == ((42,),)
+            _moves_the_groups(bed)
+        assert (kept / "data" / "mysql").exists()
+    finally:
+        shutil.rmtree(kept)
+
+
+def _moves_the_groups(bed: Bed) -> None:
+    """The groups of the thread pool are moved and put back."""
+    mariadb = bed.attach()
+    assert mariadb.configuration()["thread_pool_size"] == os.cpu_count()
+    mariadb.apply({"thread_pool_size": 1})
+    assert bed.sql("SELECT @@GLOBAL.thread_pool_size") == ((1,),)
+    mariadb.restore()
+    mariadb.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from trimtab.errors import UsageError
 from trimtab.plants.mariadb import knobs, memory, undo
 from trimtab.plants.mariadb.credentials import Credentials, read
 from trimtab.plants.mariadb.journal import Entry, Journal
+from trimtab.plants.mariadb.link import Link
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.variables import Variable
 
@@ -181,6 +183,13 @@ def test_the_journal_knows_what_is_still_ours() -> None:
 def test_a_value_of_the_operators_between_two_of_ours_is_what_it_goes_back_to() -> None:
     journal = Journal(Path("j")).with_values({"a": 1}, {"a": 2}).with_values({"a": 7}, {"a": 3})
     assert journal.left({"a": 3}) == {"a": 7}
+
+
+def test_without_its_driver_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    link = Link(MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0), Credentials("root"), 1.0)
+    with pytest.raises(UsageError, match=r"PyMySQL is not installed: pip install 'trimtab\[lab\]'"):
+        link.ask("SELECT 1")
 
 
 def test_the_undo_script_says_nothing_is_to_be_done_where_that_is_so() -> None:

@@ -1,11 +1,13 @@
-"""The knobs of a MariaDB: chung2004's Table 3 as far as it exists today, and those that matter today.
+"""The knobs of a MariaDB: those that were tuned in 2004, as far as they exist today, and those that matter today.
+
+"The paper" is Chung and Hollingsworth, Automated Cluster-Based Web Service Performance Tuning (2004), Table 3.
 
 Each is one system variable. MariaDB says itself what it takes (`variables`): a value that it would clip is outside of
 the domain. Steps are the paper's grid; where MariaDB rounds to a coarser one (binlog_cache_size), that. A grid goes
 through the value in force, so that where a search starts is on it.
 
 MariaDB's own largest values are mostly those of the integers. So a domain ends where there is a reason to, or at four
-times the largest value that the paper has found, which its users may call `_BEYOND_PAPER`.
+times the largest value that the paper has found.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.plants.mariadb.variables import Variable
 
-_BEYOND_PAPER = "four times the largest value that chung2004 has found"
+_BEYOND_PAPER = "four times the largest value that the paper has found"
 _MIB = 1 << 20
 _LIVE = "nothing: it is in force at once"
 _NEW = "nothing: connections that are open keep the old value, which pools may do for days"
@@ -27,7 +29,7 @@ _NONE_KNOWN = "Nothing is known to act here: a control that a search should find
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
-"""Variables of chung2004's Table 3 that there are no more, and why."""
+"""Variables of the paper's table that there are no more, and why."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ TABLE: Mapping[str, Row] = {
         256 << 10,
         1 << 10,
         32 * _MIB,
-        "four times what chung2004 starts from; every join without an index takes it",
+        "four times what the paper starts from; every join without an index takes it",
         How.CONNECTIONS,
         "Memory for each join without an index, of each connection.",
         logarithmic=True,

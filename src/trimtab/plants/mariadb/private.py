@@ -24,7 +24,7 @@ from trimtab.testbed._swapped import SwappedServer
 _ACCOUNT = "mysql"
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
 """What Debian's 50-server.cnf sets beside places and addresses."""
-_CHUNG2004 = (
+_OF_2004 = (
     "binlog_cache_size = 32768",
     "delayed_insert_limit = 100",
     "max_connections = 100",
@@ -33,7 +33,7 @@ _CHUNG2004 = (
     "net_buffer_length = 16384",
     "table_open_cache = 64",
 )
-"""Where chung2004 starts (Table 3), as far as MariaDB still has it and starts with it (thread_stack it refuses)."""
+"""Where Chung and Hollingsworth (2004) started, as far as MariaDB has it and takes it; thread_stack it would not."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class MariadbSpec:
         buffer_pool_bytes: innodb_buffer_pool_size.
         database: a database for the application; made where it does not exist.
         user: the application's account, which may do everything in that database.
-        debian: whether it starts with Debian's settings; else with those of chung2004's Table 3.
+        debian: whether it starts with Debian's settings; else with those that were Table 3's defaults in 2004.
         more: further lines of its configuration, such as "thread_handling = pool-of-threads".
         memory_limit_bytes: memory of the whole server; None for no limit.
         swap: whether memory beyond the limit is swapped (to zram).
@@ -164,7 +164,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
             f"port = {ports[0]}",
             f"innodb_buffer_pool_size = {self.spec.buffer_pool_bytes}",
             *_DEBIAN,
-            *(() if self.spec.debian else _CHUNG2004),
+            *(() if self.spec.debian else _OF_2004),
             *self.spec.more,
             f"!includedir {self.snippet_directory}",
         ]
