@@ -125,6 +125,11 @@ class Resources(Sensor):
             self._sources = None
             self._last = -_FRESH_S, {}
 
+    def follow(self, pid: int) -> None:
+        """Looks at another process from the next window on: the one that a restart has put in the server's place."""
+        self.close()
+        self._pid, self._worker = pid, None
+
     def _totals(self, sources: _Sources) -> tuple[dict[str, float], Demand | None]:
         """What the kernel has counted so far, by the reading that is its rate, and the memory demanded now.
 

@@ -1,0 +1,386 @@
+"""A running MariaDB as a plant: the user's own or a private one.
+
+It is steered by SET GLOBAL over its Unix socket. A change is journalled, set, and read back: MariaDB rounds and clips
+what it is told, and the value that is in force counts. The buffer pool is looked at by its pages. What is set is gone
+when MariaDB is restarted, and connections that are open keep what is copied at their begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.plants.mariadb import knobs, process, response, undo
+from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.journal import Journal
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.plants.mariadb.restart import Restarts, Service
+from trimtab.plants.mariadb.status import MariadbStatus
+from trimtab.sensors.resources import Resources
+
+_MARGIN_RATIO = 0.9
+"""Share of the memory that may be planned for, as in the guard of the memory."""
+_RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
+
+
+class Mariadb(Plant):
+    """A running MariaDB.
+
+    Args:
+        clock: for the windows and the waits.
+        attached: the running MariaDB.
+        journals: where journals are; None for this user's own place.
+        snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.
+
+    Attributes:
+        clock: as given.
+        pid: its process id.
+    """
+
+    name = "mariadb"
+    metrics = response.METRICS
+    own_sensors = (MariadbStatus,)
+
+    def __init__(
+        self,
+        clock: Clock,
+        attached: Attached,
+        journals: Path | None = None,
+        snippet_directory: Path | None = None,
+    ) -> None:
+        self.clock = clock
+        self.pid: int = attached.server.pid
+        self._mariadb = attached
+        self._server = attached.server
+        self._journals = journals
+        self._knobs = {knob.name: knob for knob in attached.knobs}
+        self._start = attached.values()
+        self._known = dict(self._start)
+        self._set: dict[str, int] = {}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._status = MariadbStatus(attached.server, attached.link.credentials, clock)
+        self._resources = Resources(self.pid, clock)
+        self._restarts: Restarts | None = None
+        if snippet_directory is not None:
+            service = Service.of(attached.server)
+            self._restarts = Restarts(attached, service, clock, self._moved, snippet_directory)
+
+    @staticmethod
+    def attach(
+        clock: Clock,
+        pid: int | None = None,
+        credentials: Credentials | None = None,
+        less_durable: bool = False,
+        journals: Path | None = None,
+        snippet_directory: Path | None = None,
+    ) -> Mariadb:
+        """Finds a running MariaDB and reads what it is.
+
+        Args:
+            clock: for the windows and the waits.
+            pid: its process; None when only one runs.
+            credentials: who we are to it; None for this user's own account.
+            less_durable: whether commits may be made less durable.
+            journals: where journals are; None for this user's own place.
+            snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.
+
+        Raises:
+            UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+            PlantGone: it has ended.
+        """
+        rows = {**knobs.TABLE, **(knobs.LESS_DURABLE if less_durable else {})}
+        rows |= {} if snippet_directory is None else knobs.AT_RESTART
+        attached = Attached(process.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
+        try:
+            return Mariadb(clock, attached, journals, snippet_directory)
+        except BaseException:
+            attached.close()
+            raise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before anything is changed."""
+        copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
+        found = [_RESTARTED]
+        if copied:
+            found.append(f"connections that are open, as in a pool, keep what they began with of {', '.join(copied)}")
+        if lacking := knobs.unprivileged(self._knobs, self._mariadb.privileges):
+            found.append(self._grant(lacking))
+        return tuple(found)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs that this MariaDB has, with the domains that hold here."""
+        return tuple(self._knobs.values())
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """What MariaDB counts, and its CPU and memory."""
+        return self._status, self._resources
+
+    def derive(self, readings: Readings) -> Readings:
+        """Response time."""
+        return response.derived(readings)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: it has ended.
+        """
+        now = self._looked_at()
+        for name, said in self._down.items():
+            if name in self._set and name not in self._told:
+                self._told.add(name)
+                raise OperatorEdit(name, said)
+        return {name: now[name] for name in self._knobs}
+
+    def objection(self, configuration: Configuration) -> str:
+        """Why this configuration cannot work: descriptors or memory that there are not.
+
+        What is so already in the configuration at the start is no reason: the operator has chosen it.
+        """
+        mariadb, there = self._mariadb, self._mariadb.there
+        files = there["open_files_limit"].value
+        needed = knobs.files_needed(configuration, there)
+        if needed > max(files, knobs.files_needed(self._start, there)):
+            return (
+                f"max_connections {configuration['max_connections']} and table_open_cache "
+                f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
+            )
+        needed, limit = mariadb.needed_bytes(configuration), mariadb.memory_limit_bytes
+        if needed > max(_MARGIN_RATIO * limit, mariadb.needed_bytes(self._start)):
+            return (
+                f"caches and the buffers of {mariadb.peak} connections, the most there were, need "
+                f"{needed / 2**20:.0f} MiB, more than {_MARGIN_RATIO:.0%} of {limit / 2**20:.0f} MiB"
+            )
+        return ""
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that a change could be made, and undone.
+
+        Raises:
+            UsageError: it could not; the message says what is needed.
+            PlantGone: it has ended.
+        """
+        self._mariadb.server.check()
+        lacking = knobs.unprivileged(self._knobs, self._mariadb.privileges)
+        if len(lacking) == len(self._knobs):
+            raise UsageError(self._grant(lacking))
+        self._journal()
+        if self._restarts is not None:
+            self._restarts.permitted()
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change; nothing in force is touched.
+
+        Raises:
+            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: it has ended.
+        """
+        wanted, now = self.validated(changes), self._looked_at()
+        for name in wanted:
+            if name in self._down:
+                self._told.add(name)
+                raise OperatorEdit(name, self._down[name])
+        moved = {name: value for name, value in wanted.items() if now[name] != value}
+        if not moved:
+            return Prepared(wanted, {name: now[name] for name in wanted})
+        self._mariadb.look_at_peak()
+        if why := self.objection({**now, **moved}):
+            raise ApplyRefused(why)
+        if lacking := knobs.unprivileged(moved, self._mariadb.privileges):
+            raise ApplyRefused(self._grant(lacking))
+        try:
+            if self._restarts is not None and self._fixed(moved):
+                self._restarts.permitted()
+            live = {name: value for name, value in moved.items() if name not in self._fixed(moved)}
+            journal = self._journal().with_values(now, live)
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        return Prepared(wanted, {name: now[name] for name in wanted}, journal)
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Sets a prepared change: all of it or nothing.
+
+        Raises:
+            ApplyFailed: did not take; what was before is restored.
+            PlantGone: it has ended.
+        """
+        if prepared.detail is None:
+            return Applied(self.configuration(), 0.0, ("already in force",))
+        began_s = self.clock.now_s()
+        before = {name: value for name, value in prepared.before.items() if prepared.changes[name] != value}
+        wanted = {name: prepared.changes[name] for name in before}
+        try:
+            prepared.detail.write()
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        try:
+            costs = self._bring(wanted, before)
+        except PlantGone:
+            raise
+        except BaseException as error:
+            self._go_back(before, error)
+            raise
+        self._set |= wanted
+        self._known |= wanted
+        return Applied(self.configuration(), self.clock.now_s() - began_s, (*costs, *self._said(wanted)))
+
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was committed; one that was only prepared touched nothing.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+            PlantGone: it has ended.
+        """
+        now = self._looked_at()
+        ours = {
+            name: value
+            for name, value in prepared.before.items()
+            if now[name] != value and now[name] == prepared.changes[name] == self._set.get(name)
+        }
+        self._bring(ours, now)
+        self._known |= ours
+        self._set = {name: value for name, value in {**self._set, **ours}.items() if value != self._start[name]}
+        self._tidy()
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`, but for what the operator has set since.
+
+        Raises:
+            ApplyFailed: something could not be put back.
+            PlantGone: it has ended.
+        """
+        if self._set:
+            now = self._looked_at()
+            ours = {name: self._start[name] for name in self._set if name not in self._down}
+            self._bring(ours, now)
+            self._known |= ours
+            self._set = {}
+            self._tidy()
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        if self._set:
+            return ""
+        try:
+            left = {*self._journal().left(self._mariadb.values()), *(self._restarts.left() if self._restarts else ())}
+        except (UsageError, PlantError):
+            return ""
+        return f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
+
+    def undo_leftover(self) -> None:
+        """Puts back what earlier runs have set, but for what somebody has set since.
+
+        Raises:
+            UsageError: it may not be done from here; the message says what is needed.
+            ApplyFailed: something could not be put back.
+            PlantGone: it has ended.
+        """
+        if self._restarts is not None:
+            self._restarts.permitted()
+            self._restarts.undo_left()
+        now, journal = self._mariadb.values(), self._journal()
+        left = journal.left(now)
+        self._mariadb.set(_in_order(left, now))
+        Journal(journal.path).write()
+        self._known = self._mariadb.values()
+        self._start = dict(self._known)
+
+    def close(self) -> None:
+        """Gives back the sensors and the conversation, without changing the server; may be called twice."""
+        for sensor in self.sensors():
+            sensor.close()
+        self._mariadb.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        files = [] if self._restarts is None else self._restarts.script()
+        return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries, files)
+
+    def _fixed(self, values: Iterable[str]) -> set[str]:
+        """Those of these knobs that need a restart."""
+        return {name for name in values if self._knobs[name].how is How.RESTART}
+
+    def _bring(self, values: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
+        """Brings values into force: those that need a restart first, since it forgets the others.
+
+        Raises:
+            ApplyFailed: one is not; some may be.
+            PlantGone: it has ended.
+        """
+        fixed, notes = self._fixed(values), tuple[str, ...]()
+        if fixed and self._restarts is not None:
+            ours = {name: self._set[name] for name in self._fixed(self._set)} | {name: values[name] for name in fixed}
+            kept = {name: value for name, value in ours.items() if value != self._start[name]}
+            notes = self._restarts.bring(kept) if kept else self._restarts.put_back()
+        self._mariadb.set(_in_order({name: value for name, value in values.items() if name not in fixed}, now))
+        return notes
+
+    def _moved(self) -> None:
+        """A restart has put another server in the place: sensors and journal go on with that."""
+        entries, server = self._journal(self._server).entries, self._mariadb.server
+        self._server, self.pid = server, server.pid
+        self._status.follow(server)
+        self._resources.follow(server.pid)
+        if entries:
+            replace(self._journal(), entries=entries).write()
+
+    def _journal(self, server: MariadbServer | None = None) -> Journal:
+        """The journal of the server, or of the one that was there before a restart."""
+        return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
+
+    def _looked_at(self) -> dict[str, int]:
+        """What is in force now; what somebody else has set stands down."""
+        now = self._mariadb.values()
+        for name, value in now.items():
+            if value != self._known[name]:
+                self._down[name] = f"{name} was set to {value} by somebody else; trimtab leaves it alone now"
+                self._known[name] = value
+        return now
+
+    def _go_back(self, before: Mapping[str, int], why: BaseException) -> None:
+        """Puts back what was before a change that did not take.
+
+        Raises:
+            ApplyFailed: that failed too.
+        """
+        try:
+            now = self._mariadb.values()
+            self._mariadb.set(_in_order({name: value for name, value in before.items() if now[name] != value}, now))
+            self._tidy()
+        except PlantGone:
+            return
+        except PlantError as error:
+            raise ApplyFailed(f"{why}; {error}; 'trimtab runs undo' puts it back") from why
+
+    def _tidy(self) -> None:
+        """Takes the journal away where nothing of ours is left in force."""
+        journal = self._journal()
+        if not journal.left(self._mariadb.values()):
+            Journal(journal.path).write()
+
+    def _said(self, wanted: Iterable[str]) -> tuple[str, ...]:
+        """What the user should know of a change."""
+        copied = [name for name in wanted if self._knobs[name].how is How.CONNECTIONS]
+        return (f"open connections keep their {', '.join(copied)}",) if copied else ()
+
+    def _grant(self, lacking: Mapping[str, tuple[str, ...]]) -> str:
+        """What would let this account set these knobs."""
+        name = self._mariadb.link.credentials.user
+        needed = sorted({privileges[-1] for privileges in lacking.values()})
+        return (
+            f"account {name} may not set {', '.join(sorted(lacking))}: "
+            f"GRANT {', '.join(needed)} ON *.* TO {name}@localhost"
+        )
+
+
+def _in_order(values: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """The values in an order in which memory is given back before it is taken."""
+    return dict(sorted(values.items(), key=lambda one: one[1] > now[one[0]]))

@@ -1,0 +1,291 @@
+"""What only a restart changes: a file of trimtab's own in MariaDB's configuration, and the restart by systemd.
+
+MariaDB is restarted by the unit of systemd that runs it, and by nothing else: whoever else runs it (a container, a
+script, an operator's shell) is not known to bring it back. Every connection is lost by it, and the buffer pool begins
+empty. What was set live, by trimtab or by the operator, a restart forgets, so it is set again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimtab import own
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, UsageError
+from trimtab.plants import _own_file
+from trimtab.plants._program import ask
+from trimtab.plants.mariadb import process
+from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.trust import require_trusted
+
+DIRECTORY = Path("/etc/mysql/mariadb.conf.d")
+"""Included last by Debian's configuration."""
+NAME = "zz-trimtab.cnf"
+_UNIT = re.compile(r"/([\w@.\\:-]+\.service)$", re.MULTILINE)
+_SET = re.compile(r"^(\w+) = (\S+)$", re.MULTILINE)
+_PATIENCE_S = 1800.0
+"""As long as Debian's unit gives MariaDB to end and to start together."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """The unit of systemd that runs a MariaDB.
+
+    Args:
+        unit: its name.
+        systemctl: the program that restarts it.
+        options: what the unit tells MariaDB of its configuration; nothing as Debian ships it.
+    """
+
+    unit: str
+    systemctl: str
+    options: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(server: MariadbServer) -> Service:
+        """The unit that runs a server.
+
+        Raises:
+            UsageError: none does, so that it cannot be restarted from here.
+        """
+        try:
+            found = _UNIT.search(Path(f"/proc/{server.pid}/cgroup").read_text(encoding="ascii"))
+        except OSError:
+            found = None
+        systemctl = own.program("systemctl")
+        if found is None or systemctl is None:
+            raise UsageError(f"{server} is run by no service of systemd, so it is not restarted from here")
+        service = Service(found[1], systemctl)
+        if service.main_pid() != server.pid:
+            raise UsageError(f"{server} is not the main process of {service.unit}, so it is not restarted from here")
+        return service
+
+    def main_pid(self) -> int:
+        """The process that the unit runs now; 0 for none."""
+        said = self._asked("show", "--property=MainPID", "--value", self.unit).strip()
+        return int(said) if said.isdigit() else 0
+
+    def failed(self) -> bool:
+        """Whether systemd has given up on it."""
+        return self._asked("show", "--property=ActiveState", "--value", self.unit).strip() == "failed"
+
+    def restart(self) -> None:
+        """Begins to restart it: a server with much to write may take minutes to end.
+
+        Raises:
+            ApplyFailed: systemd refuses.
+        """
+        try:
+            self._asked("restart", "--no-block", self.unit)
+        except UsageError as error:
+            raise ApplyFailed(str(error)) from None
+
+    def _asked(self, *words: str) -> str:
+        require_trusted(self.systemctl)
+        answer = ask([self.systemctl, *words], {})
+        if answer.returncode != 0:
+            raise UsageError(f"systemctl {' '.join(words)}: {' '.join(answer.stderr.split())[-300:]}")
+        return answer.stdout
+
+
+@dataclass
+class Restarts:
+    """The knobs of one MariaDB that need a restart.
+
+    Args:
+        attached: the running MariaDB.
+        service: what restarts it.
+        clock: for the wait until it answers.
+        moved: what is to be done once another server has taken the place, before anything is set in it.
+        directory: an included directory for trimtab's own file.
+
+    Attributes:
+        written: what we have written in our file; None for nothing.
+        original: what was there before.
+    """
+
+    attached: Attached
+    service: Service
+    clock: Clock
+    moved: Callable[[], None]
+    directory: Path = DIRECTORY
+    written: str | None = field(default=None, init=False)
+    original: str | None = field(default=None, init=False)
+
+    @property
+    def path(self) -> Path:
+        """Our file."""
+        return self.directory / NAME
+
+    def permitted(self) -> None:
+        """Makes sure that our file may be written.
+
+        Raises:
+            UsageError: it may not, or is not ours; the message says what is needed.
+        """
+        if not self.directory.is_dir():
+            raise UsageError(f"{self.directory} is not there: name an included directory by --snippet-directory")
+        _own_file.writable(self.path, self.written)
+
+    def bring(self, values: Mapping[str, int]) -> tuple[str, ...]:
+        """Writes our file, and restarts, or puts everything back.
+
+        Args:
+            values: knob to value, of all that our file is to set.
+
+        Returns:
+            What the user should know.
+
+        Raises:
+            ApplyRefused: MariaDB does not read our file; nothing changed.
+            ApplyFailed: it did not take; what was before is restored.
+        """
+        before = _own_file.read(self.path)
+        original = self.original if self.written is not None else before
+        words = {name: self.attached.word(name, value) for name, value in values.items()}
+        text = _own_file.compose("[mariadbd]\n" + "".join(f"{n} = {v}\n" for n, v in words.items()), original)
+        _own_file.write(self.path, text)
+        try:
+            self._require_read(words)
+            live, clients = self.attached.set_live(), self.attached.clients()
+        except BaseException:
+            _own_file.write(self.path, before)
+            raise
+        try:
+            self._restart()
+            self._require_in_force(values)
+        except BaseException as error:
+            _own_file.write(self.path, before)
+            try:
+                self._restart()
+            except ApplyFailed as second:
+                raise ApplyFailed(f"{error}; {second}; {self.path} is as it was") from error
+            self._set_again(live, clients)
+            raise
+        self.written, self.original = text, original
+        return self._set_again(live, clients)
+
+    def put_back(self) -> tuple[str, ...]:
+        """Puts back what was there before our first change, and restarts; nothing where we changed nothing.
+
+        Raises:
+            UsageError: somebody has edited our file, which is left alone.
+            ApplyFailed: MariaDB did not come back.
+        """
+        if self.written is None:
+            return ()
+        found = _own_file.read(self.path)
+        if found not in (self.written, self.original):
+            raise UsageError(_own_file.taken_over(self.path, found))
+        _own_file.write(self.path, self.original)
+        self.written = None
+        return self.restart()
+
+    def left(self) -> dict[str, str]:
+        """What a file that an earlier run has left sets, in MariaDB's words; empty where there is none."""
+        text = _own_file.read(self.path) or ""
+        found = _own_file.leftover(text) if self.written is None else None
+        return {} if found is None else dict(_SET.findall(text))
+
+    def undo_left(self) -> None:
+        """Takes away what earlier runs have left, and restarts where MariaDB has it in force.
+
+        Raises:
+            ApplyFailed: MariaDB did not come back.
+        """
+        if left := self.left():
+            _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
+            now = self.attached.values()
+            if any(self.attached.word(name, now[name]) == value for name, value in left.items() if name in now):
+                self.restart()
+
+    def restart(self) -> tuple[str, ...]:
+        """Restarts MariaDB, waits until it answers, and sets again what was set live.
+
+        Returns:
+            What the user should know.
+
+        Raises:
+            ApplyFailed: it did not come back in time.
+        """
+        live, clients = self.attached.set_live(), self.attached.clients()
+        self._restart()
+        return self._set_again(live, clients)
+
+    def script(self) -> list[str]:
+        """The lines of a shell script that undo what we, or an earlier run, did; none where that is nothing."""
+        text = _own_file.read(self.path)
+        before = self.original if self.written is not None else _own_file.before_all(text)
+        return (
+            []
+            if text == before
+            else [_own_file.put_back(self.path, before), f"systemctl restart {self.service.unit}"]
+        )
+
+    def _restart(self) -> None:
+        """Restarts MariaDB, and talks to the new server as soon as that answers.
+
+        Raises:
+            ApplyFailed: it did not come back in time.
+        """
+        old = self.attached.server
+        self.service.restart()
+        deadline_s = self.clock.now_s() + _PATIENCE_S
+        while not self._answers(old):
+            if self.service.failed():
+                raise ApplyFailed(f"{self.service.unit} did not start: 'journalctl -u {self.service.unit}' says why")
+            if self.clock.now_s() > deadline_s:
+                raise ApplyFailed(f"{self.service.unit} did not answer within {_PATIENCE_S:g} s of its restart")
+            self.clock.sleep(0.1)
+
+    def _answers(self, old: MariadbServer) -> bool:
+        """Whether another server than the old one answers; then it is the one that we talk to."""
+        try:
+            found = process.find(self.service.main_pid())
+            if (found.pid, found.started) == (old.pid, old.started):
+                return False
+            self.attached.follow(found)
+            self.attached.values()
+        except (UsageError, PlantError):
+            return False
+        return True
+
+    def _set_again(self, live: Mapping[str, object], clients: int) -> tuple[str, ...]:
+        """Sets again what the restart has forgotten, and says what it has cost."""
+        self.moved()
+        notes = [f"the restart ended {clients} connections, and the buffer pool begins empty"]
+        if left := self.attached.set_again(live):
+            notes.append(f"could not set again what was set live: {', '.join(left)}")
+        return tuple(notes)
+
+    def _require_in_force(self, values: Mapping[str, int]) -> None:
+        """Makes sure that the new server has these values.
+
+        Raises:
+            ApplyFailed: it has not.
+        """
+        now = self.attached.values()
+        for name, value in values.items():
+            if now[name] != value:
+                raise ApplyFailed(f"{name} is {now[name]} after the restart, not {value}")
+
+    def _require_read(self, values: Mapping[str, str]) -> None:
+        """Makes sure that MariaDB would take what our file says, by what its program says that it reads.
+
+        Raises:
+            ApplyRefused: it would not.
+        """
+        exe = self.attached.server.exe
+        require_trusted(exe)
+        answer = ask([str(exe), *self.service.options, "--print-defaults"], {})
+        pairs = (word.removeprefix("--").partition("=")[::2] for word in answer.stdout.split())
+        read = {name.replace("-", "_"): value for name, value in pairs}
+        for name, value in values.items():
+            if read.get(name) != value:
+                raise ApplyRefused(
+                    f"MariaDB would not read {name} = {value} from {self.path}: it is not included last"
+                )

@@ -1,0 +1,60 @@
+"""The shell script that undoes what trimtab set in a MariaDB, for a user without trimtab."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.journal import Entry
+from trimtab.plants.mariadb.process import MariadbServer
+
+_SCRIPT = """#!/bin/sh
+# Undoes what trimtab set in MariaDB (pid {pid}); what somebody else has set since is left alone.
+set -e
+# A MariaDB that was started anew has forgotten what was set.
+set -- $(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null)
+if [ "$1" = Z ] || [ "${{20}}" != {started} ]; then
+    echo "MariaDB (pid {pid}) has ended, and what was set live with it"
+else
+    {command} <<'END'
+{statements}
+END
+fi
+{after}"""
+
+
+def script(
+    server: MariadbServer, credentials: Credentials, entries: Mapping[str, Entry], files: Iterable[str] = ()
+) -> str:
+    """A POSIX shell script that puts back what is still as trimtab set it.
+
+    Args:
+        server: the running MariaDB.
+        credentials: who we are to it; a password stays in the file that it was read from.
+        entries: what was set live, by knob.
+        files: lines that put our file back and restart, where there is one.
+    """
+    after = "".join(f"{line}\n" for line in files)
+    if not entries:
+        return f"#!/bin/sh\n# Undoes what trimtab did to MariaDB.\nset -e\n{after}" if after else _nothing(server)
+    who = f"--defaults-file={credentials.file}" if credentials.file else "--no-defaults"
+    command = ["mariadb", who, f"--socket={server.listen()}", f"--user={credentials.user}"]
+    return _SCRIPT.format(
+        pid=server.pid,
+        started=server.started,
+        command=shlex.join(map(os.fspath, command)),
+        after=after,
+        statements="\n".join(_statement(name, entry) for name, entry in sorted(entries.items())),
+    )
+
+
+def _nothing(server: MariadbServer) -> str:
+    return f"#!/bin/sh\n# trimtab has set nothing in MariaDB (pid {server.pid}).\nexit 0\n"
+
+
+def _statement(name: str, entry: Entry) -> str:
+    now = f"@@GLOBAL.{name}"
+    ours = ", ".join(str(value) for value in entry.ours)
+    return f"SET GLOBAL {name} = IF({now} IN ({ours}), {entry.before}, {now});"

@@ -1,0 +1,169 @@
+"""What only a restart changes, with a program in systemctl's place that restarts a private MariaDB as that would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_mariadb import DEBIAN, PATIENCE_S, Bed, private
+from trimtab.clock import SystemClock
+from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.plants.mariadb.private import _as_its_user
+from trimtab.plants.mariadb.restart import Service
+from trimtab.processes import start_of
+
+pytestmark = pytest.mark.server
+POOL, STACK = 2, 299008 + 5 * 5120
+SYSTEMCTL = """#!/bin/sh
+runs() {{ [ -e /proc/$1 ] && ! grep -q '^State:.Z' /proc/$1/status; }}
+case $1 in
+show)
+    case $2 in
+    *MainPID) cat {state} ;;
+    *) runs "$(cat {state})" && echo active || echo failed ;;
+    esac ;;
+restart)
+    kill "$(cat {state})" 2>/dev/null || true
+    while runs "$(cat {state})"; do sleep 0.05; done
+    [ ! -e {state}.broken ] || {{ rm {state}.broken; exit 0; }}
+    setsid {command} > {state}.log 2>&1 &
+    echo $! > {state}
+    n=0
+    while [ $n -lt 200 ] && runs "$(cat {state})" && ! grep -q 'ready for connections' {state}.log; do
+        sleep 0.05; n=$((n+1))
+    done ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A private MariaDB that a service of systemd seems to run."""
+
+    bed: Bed
+    service: Service
+    state: Path
+
+    @property
+    def pid(self) -> int:
+        """The process of the service now."""
+        return int(self.state.read_text())
+
+    @property
+    def snippet(self) -> Path:
+        """trimtab's own file."""
+        return self.bed.testbed.snippet_directory / "zz-trimtab.cnf"
+
+    def attach(self) -> Mariadb:
+        """trimtab attached to it."""
+        directory = self.bed.testbed.snippet_directory
+        return Mariadb.attach(SystemClock(), self.pid, None, False, self.bed.journals, directory)
+
+    def handling(self) -> str:
+        """How threads are handled, as the operator sees it."""
+        return str(self.bed.sql("SELECT @@GLOBAL.thread_handling")[0][0])
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    journals = tmp_path / "journals"
+    journals.mkdir()
+    state, systemctl = tmp_path / "state", tmp_path / "systemctl"
+    with private(journals) as bed:
+        state.write_text(f"{bed.testbed.pid}\n")
+        runner = [word for word in _as_its_user() if not word.startswith("--pdeathsig")]
+        command = [*runner, "/usr/sbin/mariadbd", f"--defaults-file={bed.testbed.config_file}"]
+        systemctl.write_text(SYSTEMCTL.format(state=state, command=" ".join(command)))
+        systemctl.chmod(0o755)
+        service = Service("mariadb.service", str(systemctl), (f"--defaults-file={bed.testbed.config_file}",))
+        monkeypatch.setattr("trimtab.plants.mariadb.restart.Service.of", lambda server: service)
+        # pytest's own directory is in one that everybody may write in, where nothing is to be trusted.
+        monkeypatch.setattr("trimtab.plants.mariadb.restart.require_trusted", lambda path: None)
+        yield Run(bed, service, state)
+        pid = int(state.read_text())
+        if pid != bed.testbed.pid:
+            started = start_of(pid)
+            os.kill(pid, signal.SIGKILL)
+            deadline = time.monotonic() + PATIENCE_S
+            while started is not None and start_of(pid) == started and time.monotonic() < deadline:
+                time.sleep(0.02)
+
+
+def test_what_needs_a_restart_gets_one_and_what_was_set_live_outlives_it(run: Run) -> None:
+    run.bed.set({"max_allowed_packet": 32 << 20})  # the operator's, which no file says
+    plant, first = run.attach(), run.pid
+    plant.check_permissions()
+    plant.apply({"max_connections": 201})
+    applied = plant.apply({"thread_handling": POOL, "thread_stack": STACK, "table_open_cache": 1000})
+    assert run.handling() == "pool-of-threads"
+    assert run.pid == plant.pid != first
+    assert run.bed.values() == {**DEBIAN, "max_connections": 201, "table_open_cache": 1000}
+    assert run.bed.sql("SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.thread_stack") == ((32 << 20, STACK),)
+    assert any("the restart ended" in note for note in applied.notes)
+    assert plant.configuration() == applied.configuration
+    for sensor in plant.sensors():
+        sensor.begin()
+    time.sleep(0.05)
+    assert all(sensor.read() for sensor in plant.sensors())
+    plant.restore()
+    assert (run.handling(), run.bed.values()) == ("one-thread-per-connection", DEBIAN)
+    assert run.bed.sql("SELECT @@GLOBAL.max_allowed_packet") == ((32 << 20,),)
+    assert not run.snippet.exists()
+    plant.close()
+
+
+def test_a_run_that_was_killed_after_the_restart_is_undone_with_what_it_had_set_live(run: Run) -> None:
+    first = run.attach()
+    first.apply({"max_connections": 201, "thread_handling": POOL})
+    script = first.undo_script()
+    first.close()
+    second = run.attach()
+    assert {"max_connections", "thread_handling"} <= set(second.leftover().replace(",", "").split())
+    second.undo_leftover()
+    assert (run.handling(), run.bed.values()) == ("one-thread-per-connection", DEBIAN)
+    assert not run.snippet.exists()
+    assert second.leftover() == ""
+    second.close()
+    read = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+    assert "systemctl restart mariadb.service" in script and f"rm -f {run.snippet}" in script
+
+
+def test_what_the_configuration_would_not_read_is_refused_without_a_restart(run: Run) -> None:
+    (run.bed.testbed.snippet_directory / "zzz-mine.cnf").write_text("[mariadbd]\nthread_stack = 262144\n")
+    plant, before = run.attach(), run.pid
+    with pytest.raises(ApplyRefused, match="not included last"):
+        plant.apply({"thread_stack": STACK})
+    assert not run.snippet.exists() and run.pid == before
+    run.snippet.write_text("# mine\n")
+    with pytest.raises(ApplyRefused, match="was not written by trimtab"):
+        plant.apply({"thread_stack": STACK})
+    assert run.snippet.read_text() == "# mine\n"
+    plant.close()
+
+
+def test_a_server_that_does_not_start_with_our_value_is_brought_back_without_it(run: Run) -> None:
+    plant = run.attach()
+    plant.apply({"max_connections": 201})
+    run.state.with_name("state.broken").touch()
+    with pytest.raises(ApplyFailed, match=r"mariadb\.service did not start"):
+        plant.apply({"thread_stack": STACK})
+    assert not run.snippet.exists()
+    assert run.bed.values() == {**DEBIAN, "max_connections": 201}
+    assert plant.configuration()["thread_stack"] == 299008
+    plant.restore()
+    assert run.bed.values() == DEBIAN
+    plant.close()
+
+
+def test_what_systemd_does_not_run_is_not_restarted(tmp_path: Path) -> None:
+    with private(tmp_path) as bed, pytest.raises(UsageError, match="run by no service of systemd"):
+        Mariadb.attach(SystemClock(), bed.testbed.pid, None, False, tmp_path, bed.testbed.snippet_directory)

@@ -1,0 +1,203 @@
+"""What of a MariaDB needs none: domains, memory, files of an account, the journal, the undo script."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.core import How
+from trimtab.errors import UsageError
+from trimtab.plants.mariadb import knobs, memory, undo
+from trimtab.plants.mariadb.credentials import Credentials, read
+from trimtab.plants.mariadb.journal import Entry, Journal
+from trimtab.plants.mariadb.link import Link
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.plants.mariadb.variables import Variable
+
+MIB = 1 << 20
+BLOCKS = {"binlog_cache_size": 4096, "net_buffer_length": 1024, "join_buffer_size": 128, "tmp_table_size": 16384}
+"""What MariaDB 10.11 rounds to."""
+
+
+def variables(**values: int) -> dict[str, Variable]:
+    """Those of a MariaDB with Debian's settings, but for these."""
+    there = {
+        name: Variable(name, row.default, 1, 1 << 40, BLOCKS.get(name, 1), row.how is How.RESTART)
+        for name, row in knobs.ALL.items()
+    }
+    for name, value in {
+        "open_files_limit": 20_000,
+        "table_open_cache_instances": 4,
+        "innodb_io_capacity_max": 2000,
+        "innodb_buffer_pool_chunk_size": 0,
+        "innodb_log_buffer_size": 16 * MIB,
+        "max_allowed_packet": 16 * MIB,
+        "query_cache_type": 0,
+        "log_bin": 0,
+    }.items():
+        there[name] = Variable(name, value, 0, 1 << 40, 1, True)
+    for name, value in values.items():
+        there[name] = replace(there[name], value=value)
+    return there
+
+
+def domains(memory_bytes: int = 1024 * MIB, **values: int) -> dict[str, tuple[int, int, int]]:
+    """Least, most and step by knob."""
+    found = knobs.knobs(variables(**values), knobs.TABLE, memory_bytes)
+    return {one.name: (one.domain.minimum, one.domain.maximum, one.domain.step) for one in found}
+
+
+@given(
+    max_connections=st.integers(10, 2000),
+    table_open_cache=st.integers(10, 3000),
+    innodb_buffer_pool_size=st.integers(5 * MIB, 900 * MIB),
+    join_buffer_size=st.integers(128, 30 * MIB),
+    binlog_cache_size=st.integers(1, 200).map(lambda blocks: 4096 * blocks),
+)
+def test_whatever_is_in_force_is_in_its_domain(**values: int) -> None:
+    there = variables(**values)
+    for knob in knobs.knobs(there, knobs.TABLE, 1024 * MIB):
+        assert there[knob.name].value in knob.domain, knob
+
+
+def test_steps_are_the_papers_unless_mariadb_rounds_to_more() -> None:
+    steps = {name: step for name, (_, _, step) in domains().items()}
+    assert (steps["max_connections"], steps["table_open_cache"], steps["net_buffer_length"]) == (50, 8, 1024)
+    assert (steps["delayed_insert_limit"], steps["delayed_queue_size"]) == (100, 500)
+    assert steps["binlog_cache_size"] == 4096, "the paper's 2048 would be rounded"
+
+
+def test_domains_end_where_the_machine_or_another_variable_ends_them() -> None:
+    assert domains(512 * MIB)["innodb_buffer_pool_size"][1] == 512 * MIB
+    assert domains(innodb_io_capacity_max=900)["innodb_io_capacity"][1] == 900
+    assert domains(open_files_limit=500)["max_connections"][1] <= 470
+    assert domains(max_allowed_packet=32768)["net_buffer_length"][1] == 32768
+    assert domains()["innodb_log_file_size"][0] == 16 * MIB, "MariaDB refuses less than innodb_log_buffer_size"
+    assert domains(innodb_buffer_pool_chunk_size=128 * MIB)["innodb_buffer_pool_size"][2] == 128 * MIB
+
+
+def test_what_does_nothing_as_it_was_started_is_no_knob() -> None:
+    assert not {"query_cache_size", "thread_pool_size"} & domains().keys()
+    assert "query_cache_size" in domains(query_cache_type=1)
+    assert "thread_pool_size" in domains(thread_handling=2)
+
+
+def test_nothing_that_loses_commits_or_needs_a_restart_is_a_knob_by_itself() -> None:
+    assert not {*knobs.LESS_DURABLE, *knobs.AT_RESTART} & knobs.TABLE.keys()
+    assert "innodb_flush_log_at_trx_commit" in knobs.LESS_DURABLE
+
+
+def test_knobs_that_nothing_is_known_of_say_so() -> None:
+    for name in ("delayed_insert_limit", "delayed_queue_size", "binlog_cache_size"):
+        assert "othing is known to act" in knobs.TABLE[name].description
+
+
+def test_memory_counts_the_connections_that_there_were_and_no_more_than_there_may_be() -> None:
+    values = {name: 10 for name in (*memory.SHARED, *memory.EACH)} | {"max_connections": 100}
+    shared, each = 10 * len(memory.SHARED), 10 * len(memory.EACH)
+    assert memory.needed_bytes(values, 7) == shared + 7 * each
+    assert memory.needed_bytes(values, 500) == shared + 100 * each
+    assert memory.needed_bytes(values, 0) == shared + each
+
+
+def test_descriptors_are_counted_as_mariadb_does() -> None:
+    values = {"max_connections": 151, "table_open_cache": 2000}
+    assert knobs.files_needed(values, variables()) == 30 + 151 + 2 * 2000 * 4
+
+
+@pytest.mark.parametrize(
+    ("held", "lacks"),
+    [
+        (frozenset(), {"max_connections", "binlog_cache_size", "join_buffer_size"}),
+        (frozenset({"CONNECTION ADMIN"}), {"binlog_cache_size", "join_buffer_size"}),
+        (frozenset({"SUPER"}), set()),
+        (frozenset({"ALL PRIVILEGES"}), set()),
+    ],
+)
+def test_what_an_account_may_not_set_is_known_beforehand(held: frozenset[str], lacks: set[str]) -> None:
+    names = ("max_connections", "binlog_cache_size", "join_buffer_size")
+    assert knobs.unprivileged(names, held).keys() == lacks
+
+
+def account(path: Path, text: str, mode: int = 0o600) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        ("plain", "plain"),
+        ("'quo ted'", "quo ted"),
+        ('"a\\sb"', "a b"),
+        ("a\\\\b", "a\\b"),
+        ("a=b#c", "a=b#c"),
+        ("", ""),
+    ],
+)
+def test_an_account_is_read_as_mariadbs_own_programs_read_it(tmp_path: Path, written: str, password: str) -> None:
+    text = f"# mine\n[mysqld]\nport = 1\n[client]\nhost = localhost\nuser = tuner\npassword = {written}\n"
+    assert read(account(tmp_path / "a.cnf", text)) == Credentials("tuner", password, tmp_path / "a.cnf")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        ("[client]\nuser = a\n", 0o640, "chmod 600"),
+        ("[client]\nuser = a\n", 0o602, "written by everybody"),
+        ("[client]\npassword = a\n", 0o600, "names no account"),
+        ("[client]\nuser = a\nusr = b\n", 0o600, "unknown setting 'usr'"),
+        ("", 0o600, "names no account"),
+    ],
+)
+def test_a_file_that_says_something_else_or_that_others_can_read_is_refused(
+    tmp_path: Path, text: str, mode: int, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        read(account(tmp_path / "a.cnf", text, mode))
+    with pytest.raises(UsageError, match="No such file"):
+        read(tmp_path / "absent.cnf")
+
+
+def test_a_password_is_in_nothing_that_is_printed() -> None:
+    assert "hidden" not in repr(Credentials("a", "hidden"))
+
+
+def test_the_journal_knows_what_is_still_ours() -> None:
+    journal = (
+        Journal(Path("j")).with_values({"a": 1, "b": 5}, {"a": 2, "b": 6}).with_values({"a": 2, "b": 6}, {"a": 3})
+    )
+    assert journal.entries == {"a": Entry(1, (2, 3)), "b": Entry(5, (6,))}
+    assert journal.left({"a": 3, "b": 6}) == {"a": 1, "b": 5}
+    assert journal.left({"a": 2, "b": 5}) == {"a": 1}, "killed before 3 was set; b was put back"
+    assert journal.left({"a": 9, "b": 6}) == {"b": 5}, "the operator has set a"
+
+
+def test_a_value_of_the_operators_between_two_of_ours_is_what_it_goes_back_to() -> None:
+    journal = Journal(Path("j")).with_values({"a": 1}, {"a": 2}).with_values({"a": 7}, {"a": 3})
+    assert journal.left({"a": 3}) == {"a": 7}
+
+
+def test_without_its_driver_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    link = Link(MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0), Credentials("root"), 1.0)
+    with pytest.raises(UsageError, match=r"PyMySQL is not installed: pip install 'trimtab\[lab\]'"):
+        link.ask("SELECT 1")
+
+
+def test_the_undo_script_says_nothing_is_to_be_done_where_that_is_so() -> None:
+    server = MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0)
+    assert undo.script(server, Credentials("root"), {}).endswith("exit 0\n")
+
+
+def test_domains_are_multiples_of_what_mariadb_rounds_to() -> None:
+    for name, (minimum, _, step) in domains().items():
+        block = BLOCKS.get(name, 1)
+        assert math.gcd(step, block) == block and minimum % block == 0, name
