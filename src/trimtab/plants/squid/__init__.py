@@ -1,0 +1,1 @@
+"""Squid as a plant."""
