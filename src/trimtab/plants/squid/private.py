@@ -1,7 +1,7 @@
 """A private Squid in front of one origin, with Debian's own squid.conf, confined where this machine allows it.
 
-What had to differ from Debian's: it is an accelerator on loopback (http_port, cache_peer), its files, its user and its
-name are its own, it sends no pings, and it does not wait 30 s for its clients when it is ended.
+What had to differ from Debian's: it is an accelerator on loopback (http_port, cache_peer), its files and its name are
+its own, it sends no pings, and it does not wait 30 s for its clients when it is ended.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class SquidSpec:
         most_in_memory_bytes: the largest object that is held in memory; None for what Debian ships.
         plain_2004: whether the two begin as Squid shipped them in 2004.
         kept_queue: whether its port can be kept open through a reload (`worker-queues`); not as Debian ships it.
-        config_page: whether its page of the configuration in force may be read; not as Debian ships it.
         more: further lines, which come before Debian's.
         memory_limit_bytes: memory of the whole server; None for no limit.
         swap: whether memory beyond the limit is swapped (to zram).
@@ -78,7 +77,6 @@ class SquidSpec:
     most_in_memory_bytes: int | None = None
     plain_2004: bool = False
     kept_queue: bool = False
-    config_page: bool = False
     more: tuple[str, ...] = ()
     memory_limit_bytes: int | None = None
     swap: bool = False
@@ -168,7 +166,6 @@ class SquidTestbed(SwappedServer[SquidSpec]):
                 else []
             ),
             *spec.more,
-            *(["cachemgr_passwd none config"] if spec.config_page else []),
             *_ACCESS,
             f"include {self.snippet_directory}/*.conf",
             "http_access allow localhost",
