@@ -155,7 +155,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         """The lines of its configuration."""
         spec, logs = self.spec, self.directory / "logs"
         origin = f"defaultsite=127.0.0.1:{spec.origin_port or port} no-vhost"
-        peer = f"cache_peer 127.0.0.1 parent {spec.origin_port} 0 no-query originserver name=origin"
+        peer = f"cache_peer 127.0.0.1 parent {spec.origin_port} 0 no-query no-digest originserver name=origin"
         user = _user()
         return [
             *(PLAIN_2004 if spec.plain_2004 else ()),
