@@ -347,15 +347,16 @@ def test_with_two_settings_of_the_operators_no_connection_is_lost_by_a_change() 
     with private(kept_queue=True) as bed, migrating():
         squid = bed.attach(accept_lost=False)
         assert any("keeps the listening ports open" in note for note in squid.notes)
-        clients = Clients(bed.testbed.port, 16)
-        for cache_mem in (16, 17, 18, 19):
+        clients = Clients(bed.testbed.port, 8)
+        for cache_mem in (16, 17, 18):
             assert not any("refused" in note for note in squid.apply({"cache_mem": cache_mem}).notes)
         assert set(clients.stop()) == {"HTTP/1.1 200 OK"}
 
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("kept_queue", "migrate", "how"), [(False, True, "'worker-queues'"), (True, False, "net.ipv4.tcp_migrate_req = 1")]
+    ("kept_queue", "migrate", "how"),
+    [(False, True, "'worker-queues'"), (True, False, "net.ipv4.tcp_migrate_req = 1")],
 )
 def test_without_either_a_change_is_refused_with_what_mends_it(
     kept_queue: bool, migrate: bool, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -375,7 +376,7 @@ def test_without_either_a_change_is_refused_with_what_mends_it(
 def test_accepted_losses_are_counted_and_not_too_low(bed: Bed) -> None:
     squid, lost, said = bed.attach(), 0, 0
     while not lost:  # it is a matter of a millisecond
-        clients = Clients(bed.testbed.port, 16)
+        clients = Clients(bed.testbed.port, 8)
         notes = [note for value in (16, 17, 18) for note in squid.apply({"cache_mem": value}).notes]
         became = clients.stop()
         lost += sum(became.values()) - became["HTTP/1.1 200 OK"]

@@ -112,7 +112,7 @@ class _Reader:
         for number, line in _joined(text):
             for macro, value in self._macros.items():
                 line = line.replace(macro, value)
-            word, _, rest = line.partition(" ") if " " in line else line.partition("\t")
+            word, rest = (*line.split(None, 1), "")[:2]
             if word == "if":
                 holds.append(_true(rest.strip(), f"{_shown(path)} line {number}"))
             elif word == "else" and holds:
