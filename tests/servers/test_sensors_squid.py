@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def bed() -> Iterator[Bed]:
         yield made
 
 
-def page(bed: Bed, kind: type[ManagerPage[object]]) -> object:
+def page(bed: Bed, kind: type[ManagerPage[Any]]) -> Any:
     """What a page says now."""
     url = f"http://127.0.0.1:{bed.testbed.port}{manager.MENU}"
     found = ask(kind(url, SystemClock(), patience_s=PATIENCE_S))
@@ -137,7 +138,7 @@ def test_a_worker_that_was_replaced_is_said_and_not_a_negative_rate() -> None:
                 return False
 
         until(back, "it is not back")
-        with pytest.raises(NotMeasured, match="restarted|status page"):
+        with pytest.raises(NotMeasured, match=r"restarted|status page"):
             sensor.read()
             sensor.read()
         squid.close()

@@ -292,9 +292,8 @@ def test_a_manager_that_may_not_be_read_is_said_with_what_allows_it() -> None:
 
 
 def test_several_workers_are_refused_with_what_would_help() -> None:
-    with private(more=("workers 2",)) as bed:
-        with pytest.raises(UsageError, match="workers 1"):
-            bed.attach()
+    with private(more=("workers 2",)) as bed, pytest.raises(UsageError, match="workers 1"):
+        bed.attach()
 
 
 def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:

@@ -29,9 +29,11 @@ PATIENCE_S = 60.0
 def bed() -> Iterator[Bed]:
     """One with traffic."""
     traffic = ClosedLoop(connections=4, think_s=0.01, urls=(Url("/2000/a"), Url("/3000/b")))
-    with private() as running:
-        with LoadRun(f"127.0.0.1:{running.testbed.port}", traffic.populations(), 300.0, SystemClock()):
-            yield running
+    with (
+        private() as running,
+        LoadRun(f"127.0.0.1:{running.testbed.port}", traffic.populations(), 300.0, SystemClock()),
+    ):
+        yield running
 
 
 @pytest.fixture
