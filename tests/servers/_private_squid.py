@@ -38,6 +38,7 @@ class _Page(http.server.BaseHTTPRequestHandler):
     """/BYTES/name is a page of so many bytes that may be cached; /slow/MS waits first and may not."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         _, first, second = self.path.split("/", 2)

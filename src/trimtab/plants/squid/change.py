@@ -53,20 +53,32 @@ class Change(_change.Change[Attached]):
     def _page(self) -> tuple[str, ...]:
         """Has Squid say what share of its memory is used, from which its limit follows.
 
+        It is asked again for a while: a reload that was asked for just before, by a change that was interrupted, may
+        come first.
+
         Raises:
-            ApplyFailed: it has another limit than was meant.
+            ApplyFailed: it has another limit than was meant, or does not say.
+            PlantGone: it has ended.
         """
-        squid = self.server
-        try:
-            memory = ask(CacheMemory(squid.manager_url, self.clock, patience_s=self.patience.page_s))
-        except NotMeasured as error:
-            raise ApplyFailed(f"the manager's page after the reload: {error}") from None
-        if memory is None:
-            return ("the manager's page has not answered since the reload: Squid is busy with what waited",)
-        wanted = squid.in_force["cache_mem"]
-        if not memory.agrees(wanted << 20):
-            raise ApplyFailed(
+        wrong = ""
+
+        def asked() -> tuple[str, ...] | None:
+            nonlocal wrong
+            try:
+                memory = ask(CacheMemory(squid.manager_url, self.clock, patience_s=self.patience.page_s))
+            except NotMeasured as error:
+                wrong = f"the manager's page after the reload: {error}"
+                return None
+            if memory is None:
+                return ("the manager's page has not answered since the reload: Squid is busy with what waited",)
+            wrong = (
                 f"{memory.used_bytes >> 10} KiB are {memory.used_percent:g} % of the memory cache after the reload, "
                 f"which are not those of cache_mem {wanted} MiB"
             )
-        return ()
+            return ("",) if memory.agrees(wanted << 20) else None
+
+        squid, wanted = self.server, self.server.in_force["cache_mem"]
+        notes = squid.master.awaited(self.clock, self.patience.page_s, asked)
+        if notes is None:
+            raise ApplyFailed(wrong)
+        return tuple(note for note in notes if note)
