@@ -6,8 +6,8 @@
 | service_time_s      | histograms | its mean; ours, which take less than 1 ms, are left out                     |
 | service_time_p95_s  | histograms | its 95th percentile                                                         |
 | hit_ratio           | histograms | hits and revalidated hits (in memory, on disk, not modified), of requests   |
-| byte_hit_ratio      | counters   | client_http.hit_kbytes_out of client_http.kbytes_out                        |
-| byte_rate_bytes_hz  | counters   | client_http.kbytes_out, headers and our own pages included                  |
+| byte_hit_ratio      | counters   | client_http.hit_kbytes_out of client_http.kbytes_out; ours are subtracted    |
+| byte_rate_bytes_hz  | counters   | client_http.kbytes_out, headers included; our pages are subtracted          |
 | error_rate_hz       | counters   | client_http.errors                                                          |
 | cache_bytes         | info       | Storage Mem size                                                            |
 
@@ -88,9 +88,10 @@ class Memory:
 
 @dataclass
 class Visits:
-    """How many of our requests Squid has answered, whatever they asked for."""
+    """What Squid has answered to us, whatever was asked for: requests, and their bytes with their headers."""
 
     answered: int = 0
+    sent_bytes: int = 0
 
 
 class Visitor:
@@ -132,11 +133,14 @@ class ManagerPage(PolledPage[P], Generic[P]):
         Raises:
             NotMeasured: it is not this page.
         """
-        self.visits.answered += 1
         status, _, body = answer(reply, self.url)
         if status != "200":
             raise NotMeasured(f"{self.url} answered {printable(status)}: allow it: {ALLOW}")
-        return self.parsed(body.decode("latin-1"))
+        page = self.parsed(body.decode("latin-1"))
+        # Squid counts a page once it is out, so not in itself.
+        self.visits.answered += 1
+        self.visits.sent_bytes += len(reply)
+        return page
 
     def parsed(self, body: str) -> P:
         """What the page says.
@@ -174,7 +178,7 @@ class ServiceTimes(ManagerPage[Times]):
                 current[float(found[1])] = int(found[2])
         if _ALL not in bins:
             raise self.unlike()
-        return Times(bins, self.visits.answered - 1)
+        return Times(bins, self.visits.answered)
 
     def read(self) -> Readings:
         """The readings of the window.
@@ -211,7 +215,7 @@ class Counters(ManagerPage[Mapping[str, float]]):
             raise self.unlike() from None
         if not all(0 <= value < _LARGEST for value in found.values()):
             raise self.unlike()
-        return found
+        return {**found, "ours": self.visits.sent_bytes / 1024}
 
     def read(self) -> Readings:
         """The readings of the window.
@@ -224,13 +228,10 @@ class Counters(ManagerPage[Mapping[str, float]]):
         if min(grown.values()) < 0:
             self.forget_all_but(last)
             raise NotMeasured("Squid was restarted within the window, which resets its counters")
-        elapsed_s = last.at_s - first.at_s
-        readings = {
-            "byte_rate_bytes_hz": 1024 * grown["kbytes_out"] / elapsed_s,
-            "error_rate_hz": grown["errors"] / elapsed_s,
-        }
-        if grown["kbytes_out"] > 0:
-            readings["byte_hit_ratio"] = min(1.0, grown["hit_kbytes_out"] / grown["kbytes_out"])
+        elapsed_s, sent = last.at_s - first.at_s, max(0.0, grown["kbytes_out"] - grown["ours"])
+        readings = {"byte_rate_bytes_hz": 1024 * sent / elapsed_s, "error_rate_hz": grown["errors"] / elapsed_s}
+        if sent >= 1:
+            readings["byte_hit_ratio"] = min(1.0, grown["hit_kbytes_out"] / sent)
         return readings
 
 
