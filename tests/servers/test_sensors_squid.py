@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.squid import manager, process
 from trimtab.plants.squid.manager import CacheMemory, Counters, ManagerPage, ServiceTimes, Times, times
 from trimtab.plants.squid.plant import Squid
+from trimtab.processes import TICKS_HZ
 from trimtab.sensors._polled_page import ask
 
 pytestmark = pytest.mark.server
@@ -85,7 +87,7 @@ def test_requests_and_bytes_are_those_that_squid_writes_into_its_log(bed: Bed) -
     until(lambda: len(rows()) == 5, "they are not in the log")
     logged = {hit: sum(int(r[4]) for r in rows() if hit in r[3]) for hit in ("HIT", "MISS")}
     assert isinstance(before, dict) and isinstance(after, dict)
-    grown = {name: KB * (after[name] - before[name]) for name in after if name != "ours"}
+    grown = {name: KB * (after[name] - before[name]) for name in ("kbytes_out", "hit_kbytes_out", "errors")}
     assert grown["hit_kbytes_out"] == pytest.approx(logged["HIT"], abs=2 * KB)
     # The first of the two pages is in it too.
     assert grown["kbytes_out"] == pytest.approx(sum(logged.values()), abs=4 * KB)
@@ -106,6 +108,7 @@ def test_times_are_those_that_the_clients_measured(bed: Bed) -> None:
     readings, took_s = window(squid, ["/slow/60"] * 12 + ["/slow/200"] * 3, bed)
     agree(readings["service_time_s"], sum(took_s) / len(took_s), 0.15, "service_time_s")
     agree(readings["service_time_p95_s"], sorted(took_s)[-1], 0.15, "service_time_p95_s")
+    agree(readings["miss_time_s"], readings["service_time_s"], 0.01, "miss_time_s")
     assert readings["hit_ratio"] == 0
     assert readings["request_time_s"] >= readings["service_time_s"]
     squid.close()
@@ -117,6 +120,18 @@ def test_bytes_of_hits_are_those_that_were_sent_and_ours_are_left_out(bed: Bed) 
     readings, _ = window(squid, [*[f"/{50 * KB}/ratio"] * 3, f"/{50 * KB}/{os.urandom(4).hex()}"], bed)
     assert readings["byte_hit_ratio"] == pytest.approx(0.75, abs=0.03)
     squid.close()
+
+
+def test_the_time_of_the_thread_is_what_the_kernel_says_of_it(bed: Bed) -> None:
+    def used_s() -> float:
+        fields = Path(f"/proc/{bed.worker()}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_HZ
+
+    before, used = page(bed, Counters), used_s()
+    for i in range(300):
+        bed.get(f"/1000/cpu{i}")
+    grown = page(bed, Counters)["cpu_s"] - before["cpu_s"]
+    assert grown == pytest.approx(used_s() - used, abs=3 / TICKS_HZ) and grown > 0
 
 
 def test_an_idle_one_has_a_rate_of_nothing_and_no_times(bed: Bed) -> None:

@@ -38,6 +38,8 @@ def test_two_pages_give_rate_ratio_and_times_and_our_own_requests_are_left_out()
     assert found["hit_ratio"] == 0.6
     assert found["service_time_s"] == pytest.approx(0.4 * 0.102775413)
     assert found["service_time_p95_s"] == pytest.approx(0.102775413)
+    assert found["miss_time_s"] == pytest.approx(0.102775413)
+    assert found["requests_under_way"] == pytest.approx(50 * 0.4 * 0.102775413)
 
 
 def test_nothing_that_came_has_no_times() -> None:
@@ -64,7 +66,7 @@ def test_what_is_not_the_page_is_not_a_reading(kind: type[ServiceTimes], reply: 
 
 @pytest.mark.parametrize("value", ["nan", "-1", "1e300", "many", ""])
 def test_a_counter_that_is_no_count_is_refused(value: str) -> None:
-    body = f"client_http.errors = 0\nclient_http.kbytes_out = {value}\nclient_http.hit_kbytes_out = 1\n"
+    body = f"cpu_time = 1\nclient_http.errors = 0\nclient_http.kbytes_out = {value}\nclient_http.hit_kbytes_out = 1\n"
     with pytest.raises(NotMeasured):
         Counters(URL, SystemClock()).understood(OK + body.encode())
 

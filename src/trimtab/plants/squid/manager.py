@@ -5,10 +5,13 @@
 | request_rate_hz     | histograms | requests in the histogram of all service times; ours are subtracted         |
 | service_time_s      | histograms | its mean; ours, which take less than 1 ms, are left out                     |
 | service_time_p95_s  | histograms | its 95th percentile                                                         |
+| miss_time_s         | histograms | mean time of those for which the origin was asked (missSvcTime)             |
+| requests_under_way  | histograms | request_rate_hz x service_time_s (Little's law)                             |
 | hit_ratio           | histograms | hits and revalidated hits (in memory, on disk, not modified), of requests   |
 | byte_hit_ratio      | counters   | client_http.hit_kbytes_out of client_http.kbytes_out; ours are subtracted    |
 | byte_rate_bytes_hz  | counters   | client_http.kbytes_out, headers included; our pages are subtracted          |
 | error_rate_hz       | counters   | client_http.errors                                                          |
+| thread_cpu_ratio    | counters   | cpu_time, which is that of the one thread that serves                       |
 | cache_bytes         | info       | Storage Mem size                                                            |
 
 Squid counts a request when its reply is out; its times are whole milliseconds, cut off, in bins of 6 % (300 bins, by
@@ -30,7 +33,7 @@ from typing import Any, Generic, TypeVar
 from trimtab.core import Clock, Metric, Readings, Sensor
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.processes import Listener
-from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, SERVICE_TIME
+from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 from trimtab.sensors._polled_page import PolledPage, ask
 from trimtab.sensors._status_page import answer
 from trimtab.trust import printable
@@ -40,10 +43,17 @@ MENU = "/squid-internal-mgr/"
 ALLOW = "'http_access allow localhost manager' before 'http_access deny manager', then reload Squid"
 _PATIENCE_S = 2.0
 _ALL = "client_http.allSvcTime"
+_MISSES = "client_http.missSvcTime"
 _HITS = ("client_http.hitSvcTime", "client_http.nearHitSvcTime", "client_http.nearMissSvcTime")
 _BIN = re.compile(r"\s*\d{1,3}/(\d{1,9}\.\d+)\s+(\d{1,15})\s+\d+\.\d+")
 _SIZE = re.compile(r"Storage Mem size:\s+(\d+) KB")
 _USED = re.compile(r"Storage Mem capacity:\s+(\d+\.\d)% used")
+_FIELDS = {
+    "kbytes_out": "client_http.kbytes_out",
+    "hit_kbytes_out": "client_http.hit_kbytes_out",
+    "errors": "client_http.errors",
+    "cpu_s": "cpu_time",
+}
 _LARGEST = 10**15
 
 
@@ -164,6 +174,8 @@ class ServiceTimes(ManagerPage[Times]):
         REQUEST_RATE,
         SERVICE_TIME,
         Metric("service_time_p95_s", "s", "95th percentile of the time from a request's start to its reply's end"),
+        Metric("miss_time_s", "s", "mean time of the requests for which a cache had to ask its origin"),
+        REQUESTS_UNDER_WAY,
         Metric("hit_ratio", "ratio", "requests that a cache answered, of all"),
     )
     sampling_period_s = 0.1
@@ -202,15 +214,15 @@ class Counters(ManagerPage[Mapping[str, float]]):
         BYTE_RATE,
         Metric("byte_hit_ratio", "ratio", "bytes of requests that a cache answered, of all"),
         Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error of its own"),
+        Metric("thread_cpu_ratio", "ratio", "CPU time of the one thread that serves, of a whole core"),
     )
     sampling_period_s = 0.1
 
     def parsed(self, body: str) -> Mapping[str, float]:
         """What the page says."""
         fields = dict(line.partition(" = ")[::2] for line in body.splitlines())
-        wanted = ("kbytes_out", "hit_kbytes_out", "errors")
         try:
-            found = {name: float(fields[f"client_http.{name}"]) for name in wanted}
+            found = {name: float(fields[field]) for name, field in _FIELDS.items()}
         except (KeyError, ValueError):
             raise self.unlike() from None
         if not all(0 <= value < _LARGEST for value in found.values()):
@@ -229,7 +241,11 @@ class Counters(ManagerPage[Mapping[str, float]]):
             self.forget_all_but(last)
             raise NotMeasured("Squid was restarted within the window, which resets its counters")
         elapsed_s, sent = last.at_s - first.at_s, max(0.0, grown["kbytes_out"] - grown["ours"])
-        readings = {"byte_rate_bytes_hz": 1024 * sent / elapsed_s, "error_rate_hz": grown["errors"] / elapsed_s}
+        readings = {
+            "byte_rate_bytes_hz": 1024 * sent / elapsed_s,
+            "error_rate_hz": grown["errors"] / elapsed_s,
+            "thread_cpu_ratio": grown["cpu_s"] / elapsed_s,
+        }
         if sent >= 1:
             readings["byte_hit_ratio"] = min(1.0, grown["hit_kbytes_out"] / sent)
         return readings
@@ -274,17 +290,33 @@ def times(first: Times, last: Times, elapsed_s: float) -> dict[str, float]:
         last: the later one.
         elapsed_s: the time between them.
     """
-    ours = last.ours - first.ours
-    grown = {ms: count - first.bins[_ALL].get(ms, 0) for ms, count in last.bins[_ALL].items()}
-    # A page of ours takes less than a millisecond of Squid's own, so it is in the first bin.
-    grown[0.0] = max(0, grown.get(0.0, 0) - ours)
+    grown = _grown(first, last, _ALL)
     requests = sum(grown.values())
     readings = {"request_rate_hz": requests / elapsed_s}
     if requests > 0:
         readings["hit_ratio"] = min(1.0, max(0.0, (last.hits() - first.hits()) / requests))
-        readings["service_time_s"] = sum(count * ms for ms, count in grown.items()) / requests / 1000
+        readings["service_time_s"] = _mean(grown) / 1000
         readings["service_time_p95_s"] = _percentile(grown, 0.95) / 1000
+        readings["requests_under_way"] = readings["request_rate_hz"] * readings["service_time_s"]
+    misses = _grown(first, last, _MISSES)
+    if any(misses.values()):
+        readings["miss_time_s"] = _mean(misses) / 1000
     return readings
+
+
+def _grown(first: Times, last: Times, name: str) -> dict[float, int]:
+    """What came into each bin of a histogram that counts our pages too, without them.
+
+    Squid calls them misses, and each takes less than a millisecond of its own, so it is in the first bin.
+    """
+    before = first.bins.get(name, {})
+    grown = {ms: count - before.get(ms, 0) for ms, count in last.bins.get(name, {}).items()}
+    grown[0.0] = max(0, grown.get(0.0, 0) - (last.ours - first.ours))
+    return grown
+
+
+def _mean(counts: Mapping[float, int]) -> float:
+    return sum(count * value for value, count in counts.items()) / sum(counts.values())
 
 
 def _percentile(counts: Mapping[float, int], share: float) -> float:
