@@ -108,7 +108,7 @@ def test_times_are_those_that_the_clients_measured(bed: Bed) -> None:
     readings, took_s = window(squid, ["/slow/60"] * 12 + ["/slow/200"] * 3, bed)
     agree(readings["service_time_s"], sum(took_s) / len(took_s), 0.15, "service_time_s")
     agree(readings["service_time_p95_s"], sorted(took_s)[-1], 0.15, "service_time_p95_s")
-    agree(readings["miss_time_s"], readings["service_time_s"], 0.01, "miss_time_s")
+    agree(readings["miss_time_s"], readings["service_time_s"], 0.1, "miss_time_s")
     assert readings["hit_ratio"] == 0
     assert readings["request_time_s"] >= readings["service_time_s"]
     squid.close()
@@ -170,6 +170,14 @@ def test_a_worker_that_was_replaced_is_said_and_not_a_negative_rate() -> None:
 def test_the_page_that_kills_squid_is_never_asked_for() -> None:
     asked = {sensor.page for sensor in manager.SENSORS if issubclass(sensor, ManagerPage)}
     assert asked == {"histograms", "counters", "info"}
+
+
+def test_a_port_that_is_not_on_the_loopback_is_passed_over(bed: Bed) -> None:
+    listeners = (("192.0.2.1", 80), ("127.0.0.1", bed.testbed.port))
+    url, _ = manager.find(listeners, SystemClock())
+    assert url == f"http://127.0.0.1:{bed.testbed.port}{manager.MENU}"
+    with pytest.raises(UsageError, match="outside this machine"):
+        manager.find(listeners[:1], SystemClock())
 
 
 def test_memory_that_agrees_with_one_limit_disagrees_with_another(bed: Bed) -> None:

@@ -132,3 +132,22 @@ def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
     there = {knob.name: knob.domain for knob in knobs.knobs(now, 200 << 20, "a limit")}
     assert all(value in there[name] for name, value in now.items())
     assert 4100 + 256 in there["maximum_object_size"] and 4097 not in there["maximum_object_size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "best"),
+    [
+        ("cache_mem", 8, (13, 17, 21)),
+        ("cache_swap_low", 90, (91, 86, 91)),
+        ("cache_swap_high", 95, (96, 96, 96)),
+        ("maximum_object_size", 4096, (4096, 4096, 5888)),
+        ("minimum_object_size", 0, (0, 50, 306)),
+        ("maximum_object_size_in_memory", 8, (6, 256, 2560)),
+    ],
+)
+def test_the_best_values_of_the_papers_table_can_be_reached_from_its_defaults(
+    name: str, default: int, best: tuple[int, ...]
+) -> None:
+    """Table 3 of Chung and Hollingsworth, 2004, browsing, shopping and ordering."""
+    (domain,) = (one.domain for one in knobs.knobs({**DEBIAN, name: default}, 1 << 30, "a limit") if one.name == name)
+    assert all(value in domain for value in best)

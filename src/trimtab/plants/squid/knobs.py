@@ -12,8 +12,9 @@
 | memory_replacement_policy     | choice | restart            | the memory cache: what goes first                   |
 
 The last two are read where Squid starts and never again (`storeInit`, `Store::Disks::init`): a reload takes them in
-and nothing changes. trimtab does not restart Squid, so they are named and not moved. Steps are those of chung2004
-where it prints them, through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc,
+and nothing changes. trimtab does not restart Squid, so they are named and not moved. The steps of cache_mem,
+maximum_object_size and the two of cache_swap are what the values in Table 3 of Chung and Hollingsworth (HPDC 2004)
+share; each grid goes through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc,
 src/store/Controller.cc of Squid 5.7, and tried.
 """
 

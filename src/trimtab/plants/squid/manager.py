@@ -345,7 +345,7 @@ def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) ->
     for place in places:
         try:
             memory = ask(CacheMemory(place, clock, patience_s=_PATIENCE_S))
-        except NotMeasured as error:
+        except (NotMeasured, UsageError) as error:  # a port outside the loopback too
             reasons.append(str(error))
             continue
         if memory is not None:
