@@ -76,9 +76,10 @@ class Bed:
         """trimtab's own file there."""
         return self.testbed.snippet_directory / "zz-trimtab.conf"
 
-    def attach(self, clock: Clock | None = None, accept_lost: bool = True) -> Squid:
+    def attach(self, clock: Clock | None = None, accept_lost: bool = True, may_restart: bool = False) -> Squid:
         """trimtab attached to it."""
-        return Squid.attach(clock or SystemClock(), self.testbed.pid, accept_lost=accept_lost)
+        clock = clock or SystemClock()
+        return Squid.attach(clock, self.testbed.pid, accept_lost=accept_lost, may_restart=may_restart)
 
     def write(self, name: str, text: str | None) -> None:
         """An operator's file among the included ones; None takes it away."""

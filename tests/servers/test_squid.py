@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -287,7 +289,7 @@ def test_the_doctor_names_every_knob_and_what_only_a_restart_would_change(bed: B
     for knob in DEBIAN:
         found = said[f"squid pid {bed.testbed.pid} {knob}"]
         assert not found.usable and "--accept-lost-connections" in found.enable
-    assert "store_objects_per_bucket is 20" in notes and "memory_replacement_policy is lru" in notes
+    assert "memory_replacement_policy and store_objects_per_bucket are read at the start alone" in notes
 
 
 def test_a_manager_that_may_not_be_read_is_said_with_what_allows_it() -> None:
@@ -347,6 +349,56 @@ def test_a_request_under_way_is_served_through_a_change(bed: Bed) -> None:
     assert request.poll() is None, "it was over before the change"
     assert request.communicate()[0] == "200"
     squid.restore()
+
+
+def test_what_only_a_start_reads_is_a_knob_where_a_restart_is_allowed_and_takes_a_new_worker(bed: Bed) -> None:
+    gdsf = {"memory_replacement_policy": 1, "store_objects_per_bucket": 105}
+    with pytest.raises(ApplyRefused, match="unknown knob"):
+        bed.attach().apply(gdsf)
+    squid, workers = bed.attach(may_restart=True), {bed.worker()}
+    for changes in ({"cache_mem": 16}, gdsf):
+        with http_connection(bed):
+            notes = squid.apply(changes).notes
+        workers.add(bed.worker())
+    assert len(workers) == 2, "a reload keeps the worker"
+    assert any("1 connections that it had open were ended" in note for note in notes)
+    assert squid.configuration() == {**DEBIAN, "cache_mem": 16, **gdsf}
+    squid.restore()
+    assert bed.worker() not in workers
+    assert "heap" not in bed.testbed.config_file.read_text() and not bed.snippet.exists()
+
+
+def test_a_run_that_may_not_restart_says_so_when_it_undoes_what_only_a_start_reads(bed: Bed) -> None:
+    other = bed.attach(may_restart=True)
+    other.apply({"memory_replacement_policy": 2})
+    worker = bed.worker()
+    bed.attach().undo_leftover()
+    assert not bed.snippet.exists() and bed.worker() == worker
+
+
+def test_more_restarts_in_a_row_than_squids_master_bears_are_made_all_the_same(bed: Bed) -> None:
+    squid = bed.attach(may_restart=True)
+    for policy in (1, 2, 3, 1, 2, 3, 1):
+        squid.apply({"memory_replacement_policy": policy})
+    squid.restore()
+    assert serves(bed)
+
+
+def test_a_squid_with_a_disk_cache_is_not_restarted() -> None:
+    with private() as bed:
+        main = bed.testbed.config_file
+        main.write_text(main.read_text() + f"cache_dir ufs {bed.testbed.directory}/none 100 16 256\n")
+        with pytest.raises(UsageError, match="not restarted by trimtab where it has a cache_dir"):
+            bed.attach(may_restart=True)
+
+
+@contextmanager
+def http_connection(bed: Bed) -> Iterator[None]:
+    """A connection that has been served and is open."""
+    with closing(HTTPConnection("127.0.0.1", bed.testbed.port, timeout=30)) as connection:
+        connection.request("GET", "/100/a")
+        connection.getresponse().read()
+        yield
 
 
 @pytest.mark.root

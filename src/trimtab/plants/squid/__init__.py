@@ -37,6 +37,11 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         action="store_true",
         help="reload although the listening ports cannot be kept open and connections are lost by it",
     )
+    parser.add_argument(
+        "--allow-restart",
+        action="store_true",
+        help="move what only a new worker reads, too: it ends open connections and begins with an empty cache",
+    )
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
@@ -46,7 +51,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
         UsageError: none or several run, or it cannot be read from here; the message says what is needed.
     """
     chosen = None if args.snippet_directory is None else args.snippet_directory.absolute()
-    return Squid.attach(clock, args.pid, args.manager_url, chosen, args.accept_lost_connections)
+    accept_lost, may_restart = args.accept_lost_connections, args.allow_restart
+    return Squid.attach(clock, args.pid, args.manager_url, chosen, accept_lost, may_restart)
 
 
 def probe() -> tuple[Finding, ...]:
@@ -61,4 +67,4 @@ def probe() -> tuple[Finding, ...]:
 def testbed() -> Iterator[tuple[str, ...]]:
     """A private Squid without an origin, and the words with which the command line names it."""
     with SquidTestbed(SquidSpec()) as bed:
-        yield (*bed.words, "--accept-lost-connections")
+        yield (*bed.words, "--accept-lost-connections", "--allow-restart")

@@ -126,10 +126,6 @@ class Attached:
                 f"{self.pending} was changed after Squid was started; if it was not reloaded since, another "
                 "configuration is in force than is shown here, and a reload brings all such edits into force"
             )
-        found += [
-            f"{name} is {what}; only a restart brings it into force, so it is not moved"
-            for name, what in knobs.at_start(self.loaded).items()
-        ]
         return tuple(found)
 
     def _changed_since_start(self) -> Path | None:

@@ -10,7 +10,7 @@ from trimtab.plants import _change
 from trimtab.plants.squid import knobs
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.manager import CacheMemory
-from trimtab.plants.squid.reload import Patience, reload
+from trimtab.plants.squid.reload import Patience, reload, restart
 from trimtab.sensors._polled_page import ask
 
 
@@ -20,9 +20,11 @@ class Change(_change.Change[Attached]):
 
     Args:
         patience: how long a reload may take.
+        may_restart: whether the worker may be replaced.
     """
 
     patience: Patience
+    may_restart: bool = False
 
     def test(self, expected: Mapping[str, int]) -> None:
         """Makes sure that Squid would accept what is on disk, and that it is what was meant.
@@ -45,8 +47,15 @@ class Change(_change.Change[Attached]):
             ApplyFailed: it is not, or Squid did not reload in time.
             PlantGone: it has ended.
         """
+        before = self.server.in_force
         notes = reload(self.server.master, self.clock, self.patience)
         self.server.reloaded()
+        stale = [name for name in knobs.AT_START if self.server.in_force[name] != before[name]]
+        if stale and self.may_restart:
+            notes += restart(self.server.master, self.clock, self.patience)
+            self.server.reloaded()
+        elif stale:
+            notes += (f"{' and '.join(sorted(stale))} come into force when Squid is restarted",)
         self.require(expected)
         return (*notes, *self._page())
 

@@ -11,11 +11,11 @@
 | store_objects_per_bucket      | count | restart             | the index, which has 8192 places or more            |
 | memory_replacement_policy     | choice | restart            | the memory cache: what goes first                   |
 
-The last two are read where Squid starts and never again (`storeInit`, `Store::Disks::init`): a reload takes them in
-and nothing changes. trimtab does not restart Squid, so they are named and not moved. The steps of cache_mem,
-maximum_object_size and the two of cache_swap are what the values in Table 3 of Chung and Hollingsworth (HPDC 2004)
-share; each grid goes through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc,
-src/store/Controller.cc of Squid 5.7, and tried.
+The last two are read where Squid's worker starts and never again (`storeInit`, `Store::Disks::init`): a reload takes
+them in and nothing changes, so they are moved only where the worker may be restarted. The steps of cache_mem,
+maximum_object_size, store_objects_per_bucket and the two of cache_swap are what the values in Table 3 of Chung and
+Hollingsworth (HPDC 2004) share; each grid goes through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc and
+src/store of Squid 5.7, and tried.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _UNITS = {"bytes": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(?:\s+(bytes|kb|mb|gb).*)?", re.IGNORECASE)
 _POLICIES = ("lru", "heap GDSF", "heap LFUDA", "heap LRU")
 _NO_DISK = "Without a cache_dir nothing is known to act on it."
+_RESTART_COST = "a reload, and a new worker: connections that are open are ended, and its memory cache is empty"
 _COST = "a reload: the listening ports are closed and opened again, and every file of the configuration is read"
 _LARGEST_KIB = 1 << 20
 
@@ -51,6 +52,8 @@ class _Kind:
         description: what it does.
         logarithmic: whether a step means a factor.
         limited_by: what sets `most`.
+        choices: the words that Squid has for its values, where it is a choice.
+        how: how it comes into force.
     """
 
     unit: str
@@ -62,6 +65,8 @@ class _Kind:
     description: str
     logarithmic: bool = False
     limited_by: str = ""
+    choices: tuple[str, ...] = ()
+    how: How = How.RELOAD
 
 
 _KINDS = {
@@ -126,14 +131,32 @@ _KINDS = {
         f"How full a cache_dir is when objects are dropped in haste. {_NO_DISK}",
         limited_by="a cache_dir holds no more",
     ),
+    "store_objects_per_bucket": _Kind(
+        "objects",
+        "",
+        5,
+        20,
+        1000,
+        Role.OTHER,
+        "How full the index is meant to be; it has 8192 places or more, so below 160000 objects nothing changes.",
+        limited_by="longer chains only cost",
+        how=How.RESTART,
+    ),
+    "memory_replacement_policy": _Kind(
+        "choice",
+        "",
+        1,
+        0,
+        len(_POLICIES) - 1,
+        Role.OTHER,
+        "What leaves memory first where it is full.",
+        choices=_POLICIES,
+        how=How.RESTART,
+    ),
 }
 NAMES = tuple(_KINDS)
-"""The knobs that a reload brings into force."""
-AT_START = {
-    "store_objects_per_bucket": ("20", "chains of the index, which has 8192 places or more: nothing is known to act"),
-    "memory_replacement_policy": ("lru", f"what leaves memory first: {', '.join(_POLICIES)}"),
-}
-"""What only a restart brings into force: what Debian ships, and what it is."""
+AT_START = frozenset(name for name, kind in _KINDS.items() if kind.how is How.RESTART)
+"""The knobs that only a restart of the worker brings into force."""
 
 
 def values(configuration: Configuration) -> dict[str, int]:
@@ -147,7 +170,8 @@ def values(configuration: Configuration) -> dict[str, int]:
 
 def written(name: str, value: int) -> str:
     """The line that sets a knob."""
-    return f"{name} {value} {_KINDS[name].native}".rstrip()
+    kind = _KINDS[name]
+    return f"{name} {kind.choices[value] if kind.choices else value} {kind.native}".rstrip()
 
 
 def objection(values: Mapping[str, int]) -> str:
@@ -162,25 +186,24 @@ def objection(values: Mapping[str, int]) -> str:
     return ""
 
 
-def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str) -> tuple[Knob, ...]:
+def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str, restart: bool = False) -> tuple[Knob, ...]:
     """The knobs of a Squid.
 
     Args:
         now: their values.
         memory_bytes: what the server may use.
         limited_by: what sets that.
+        restart: whether those are among them that only a restart brings into force.
     """
-    return tuple(_knob(name, kind, now[name], memory_bytes, limited_by) for name, kind in _KINDS.items())
-
-
-def at_start(configuration: Configuration) -> dict[str, str]:
-    """What is set of that which only a restart brings into force, with what it is."""
-    return {
-        name: f"{printable(configuration.text(name, shipped))}; {said}" for name, (shipped, said) in AT_START.items()
-    }
+    there = (name for name in NAMES if restart or name not in AT_START)
+    return tuple(_knob(name, _KINDS[name], now[name], memory_bytes, limited_by) for name in there)
 
 
 def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) -> Knob:
+    cost = _RESTART_COST if kind.how is How.RESTART else _COST
+    if kind.choices:
+        domain = Domain.choice(*kind.choices)
+        return Knob(name, name, kind.unit, domain, kind.default, kind.how, cost, kind.description, kind.role)
     most, why = kind.most, kind.limited_by
     if most is None:
         most, why = memory_bytes >> 20, limited_by
@@ -189,7 +212,7 @@ def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) 
     if not least and name not in ("minimum_object_size", "cache_swap_low", "cache_swap_high"):
         least = kind.step
     domain = Domain(least, max(most, now), kind.step, why, logarithmic=kind.logarithmic)
-    return Knob(name, name, kind.unit, domain, kind.default, How.RELOAD, _COST, kind.description, kind.role)
+    return Knob(name, name, kind.unit, domain, kind.default, kind.how, cost, kind.description, kind.role)
 
 
 def _number(name: str, configuration: Configuration) -> int:
@@ -202,6 +225,17 @@ def _number(name: str, configuration: Configuration) -> int:
     if not found:
         return kind.default
     text, where = found[-1].value, found[-1].where
+    if kind.choices:
+        words = " ".join(text.split())
+        if words == "heap":
+            words = "heap LRU"
+        if words not in kind.choices:
+            raise UsageError(f"{name} {printable(text)} in {where} is none of {', '.join(kind.choices)}")
+        return kind.choices.index(words)
+    if name in AT_START:
+        if not text.isdecimal() or len(text) > 9:
+            raise UsageError(f"{name} {printable(text)} in {where} is not a number")
+        return int(text)
     if not kind.native:
         if not text.isdecimal() or int(text) > 100:
             raise UsageError(f"{name} {printable(text)} in {where} is not a percentage")

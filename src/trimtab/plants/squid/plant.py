@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Readings
+from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant
@@ -36,6 +37,10 @@ class Squid(OwnFilePlant):
         snippet_directory: where our file shall go; None to look for a place.
         patience: how long a reload may take.
         accept_lost: whether connections may be lost in a reload.
+        may_restart: whether the worker may be replaced, and its open connections ended.
+
+    Raises:
+        UsageError: it is to be restarted, and has a cache_dir.
 
     Attributes:
         clock: as given.
@@ -55,6 +60,7 @@ class Squid(OwnFilePlant):
         snippet_directory: Path | None = None,
         patience: Patience | None = None,
         accept_lost: bool = False,
+        may_restart: bool = False,
     ) -> None:
         self.clock = clock
         self.pid: int = attached.master.pid
@@ -63,10 +69,15 @@ class Squid(OwnFilePlant):
         self._squid = attached
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
+        self._may_restart = may_restart
+        if may_restart and (disk := attached.loaded.all("cache_dir")):
+            raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
         memory, limit_bytes = limited(groups(self.pid), Path("/"))
         super().__init__(
             attached,
-            knobs.knobs(attached.in_force, limit_bytes, f"the {limit_bytes >> 20} MiB of {memory.where}"),
+            knobs.knobs(
+                attached.in_force, limit_bytes, f"the {limit_bytes >> 20} MiB of {memory.where}", may_restart
+            ),
             snippet_directory,
         )
         memory.close()
@@ -85,6 +96,7 @@ class Squid(OwnFilePlant):
         manager_url: str | None = None,
         snippet_directory: Path | None = None,
         accept_lost: bool = False,
+        may_restart: bool = False,
     ) -> Squid:
         """Finds a running Squid and reads what it is.
 
@@ -94,18 +106,22 @@ class Squid(OwnFilePlant):
             manager_url: where the pages of its manager are; None to look for them.
             snippet_directory: an included directory for trimtab's own file; None to look for one.
             accept_lost: whether connections may be lost in a reload.
+            may_restart: whether the worker may be replaced, and its open connections ended.
 
         Raises:
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
         attached = Attached(process.find(pid), clock, manager_url)
-        return Squid(clock, attached, snippet_directory, None, accept_lost)
+        return Squid(clock, attached, snippet_directory, None, accept_lost, may_restart)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of this Squid, one line each."""
-        return self._squid.notes()
+        if self._may_restart:
+            return self._squid.notes()
+        left = " and ".join(sorted(knobs.AT_START))
+        return (*self._squid.notes(), f"{left} are read at the start alone: --allow-restart makes them knobs")
 
     def derive(self, readings: Readings) -> Readings:
         """Response time with the wait in the accept queue, Eq. (1) of liu2003."""
@@ -139,7 +155,7 @@ class Squid(OwnFilePlant):
 
     def change(self, texts: Texts) -> Change:
         """What brings a text for our file into force."""
-        return Change(self._squid, self.clock, texts, self._patience)
+        return Change(self._squid, self.clock, texts, self._patience, self._may_restart)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""

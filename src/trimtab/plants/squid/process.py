@@ -13,11 +13,12 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master, chosen, masters
-from trimtab.processes import PROC, Listener, children, descriptors, listening, program_of
+from trimtab.processes import PROC, Listener, children, descriptors, listening, program_of, sockets
 from trimtab.trust import printable
 
 DEFAULT_FILE = Path("/etc/squid/squid.conf")
 """Where Debian's, and most, are built to look."""
+_ESTABLISHED = "01"
 _QUESTIONS = ("-k", "-z", "-v", "-h")
 _WITH_VALUE = frozenset("adfklnu")
 """Of `shortOpStr` in src/main.cc; -m may have one, and only beside it."""
@@ -84,6 +85,18 @@ class SquidMaster(Master):
         worker = self.worker()
         held = descriptors(worker, "socket")
         return {name: address for name, address in listening(worker).items() if name in held}
+
+    def open_connections(self) -> int:
+        """Connections of clients that its worker has open.
+
+        Raises:
+            UsageError: not permitted, or there is no worker.
+        """
+        worker, ports = self.worker(), {port for _, port in self.ports().values()}
+        held = descriptors(worker, "socket")
+        rows = sockets(worker, "tcp", "tcp6")
+        mine = (row for row in rows if row[3] == _ESTABLISHED and f"socket:[{row[9]}]" in held)
+        return sum(int(row[1].rpartition(":")[2], 16) in ports for row in mine)
 
 
 def running() -> list[SquidMaster]:

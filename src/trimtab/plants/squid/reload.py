@@ -5,6 +5,11 @@ opens them anew; what it has accepted goes on, and what is in the memory cache s
 nothing listens, about a millisecond on an idle machine, connections are refused, and those that waited to be accepted
 are reset: some of those under 30 clients at once, unless the ports are held (`held`). A configuration that it refuses
 ends the worker, which is why it is tested before.
+
+What only a start reads takes a new worker. Squid's master replaces one that was killed at once, unless five in turn
+have lived for less than ten seconds, which it forgets at each reload (src/ipc/Kid.cc); so a reload goes before. The
+connections that the worker had open are lost with it, and what was in memory; those that wait are not, where the
+ports are held. A worker with a cache_dir is never killed: its index on disk would be left dirty.
 """
 
 from __future__ import annotations
@@ -67,6 +72,38 @@ def reload(master: SquidMaster, clock: Clock, patience: Patience) -> tuple[str, 
         f"at most {lost} connections were refused or reset by the reload: as many resets left this machine within "
         f"{1000 * took_s:.0f} ms",
     )
+
+
+def restart(master: SquidMaster, clock: Clock, patience: Patience) -> tuple[str, ...]:
+    """Has the master replace its worker; right after a reload.
+
+    Args:
+        master: Squid's master.
+        clock: for the waits.
+        patience: how long to wait.
+
+    Returns:
+        What the user should know, one line each.
+
+    Raises:
+        ApplyFailed: no other worker listens in time.
+        PlantGone: it has ended.
+        UsageError: not permitted.
+    """
+    worker, before, lost = master.worker(), master.ports(), master.open_connections()
+    with contextlib.nullcontext() if hindrances(master) else held(master):
+        master.signal_child(worker, signal.SIGKILL)
+        if not master.awaited(clock, patience.reload_s, lambda: _replaced(master, worker, before)):
+            raise ApplyFailed(f"no new worker of Squid listens within {patience.reload_s:g} s")
+    return (f"the worker was replaced: {lost} connections that it had open were ended, and its memory is empty",)
+
+
+def _replaced(master: SquidMaster, worker: int, before: dict[str, tuple[str, int]]) -> bool:
+    """Whether another worker listens."""
+    try:
+        return master.worker() != worker and len(master.ports()) >= len(before)
+    except UsageError:
+        return False
 
 
 def _anew(master: SquidMaster, worker: int, before: dict[str, tuple[str, int]]) -> bool:
