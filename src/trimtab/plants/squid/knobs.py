@@ -14,8 +14,8 @@
 The last two are read where Squid's worker starts and never again (`storeInit`, `Store::Disks::init`): a reload takes
 them in and nothing changes, so they are moved only where the worker may be restarted. The steps of cache_mem,
 maximum_object_size, store_objects_per_bucket and the two of cache_swap are what the values in Table 3 of Chung and
-Hollingsworth (HPDC 2004) share; each grid goes through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc and
-src/store of Squid 5.7, and tried.
+Hollingsworth (HPDC 2004) share; each grid goes through the value in force. Source: src/cf.data.pre,
+src/cache_cf.cc, src/store.cc and src/store of Squid 5.7, and tried.
 """
 
 from __future__ import annotations
