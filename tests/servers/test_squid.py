@@ -368,6 +368,16 @@ def test_what_only_a_start_reads_is_a_knob_where_a_restart_is_allowed_and_takes_
     assert "heap" not in bed.testbed.config_file.read_text() and not bed.snippet.exists()
 
 
+def test_what_only_a_start_reads_is_not_in_force_after_an_operators_reload(bed: Bed) -> None:
+    squid = bed.attach(may_restart=True)
+    bed.write("x-mine.conf", "memory_replacement_policy heap LFUDA\n")
+    bed.reload()
+    assert squid.configuration()["memory_replacement_policy"] == 0
+    os.kill(bed.worker(), signal.SIGKILL)
+    until(lambda: serves(bed), "it is not back")
+    assert squid.configuration()["memory_replacement_policy"] == 2
+
+
 def test_a_run_that_may_not_restart_says_so_when_it_undoes_what_only_a_start_reads(bed: Bed) -> None:
     other = bed.attach(may_restart=True)
     other.apply({"memory_replacement_policy": 2})

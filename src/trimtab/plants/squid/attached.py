@@ -48,6 +48,7 @@ class Attached:
         vet(master)
         self.loaded = self.read()
         self.in_force: Mapping[str, int] = knobs.values(self.loaded)
+        self._worker = master.worker()
         self._sockets = master.ports()
         self.listeners = tuple(sorted(set(self._sockets.values())))
         self.manager_url, memory = manager.find(self.listeners, clock, manager_url)
@@ -89,9 +90,12 @@ class Attached:
             self.reloaded()
 
     def reloaded(self) -> None:
-        """Squid has read what is on disk now."""
+        """Squid has read what is on disk now; its worker keeps what only a start reads, unless it is another one."""
         self.loaded = self.read()
-        self.in_force = knobs.values(self.loaded)
+        values, worker = knobs.values(self.loaded), self.master.worker()
+        if worker == self._worker:
+            values |= {name: self.in_force[name] for name in knobs.AT_START}
+        self.in_force, self._worker = values, worker
         self._sockets = self.master.ports()
         self.pending = None
 

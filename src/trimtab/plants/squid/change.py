@@ -47,10 +47,10 @@ class Change(_change.Change[Attached]):
             ApplyFailed: it is not, or Squid did not reload in time.
             PlantGone: it has ended.
         """
-        before = self.server.in_force
         notes = reload(self.server.master, self.clock, self.patience)
         self.server.reloaded()
-        stale = [name for name in knobs.AT_START if self.server.in_force[name] != before[name]]
+        wanted = knobs.values(self.server.loaded)
+        stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
         if stale and self.may_restart:
             notes += restart(self.server.master, self.clock, self.patience)
             self.server.reloaded()
