@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import http.server
 import os
@@ -179,10 +180,12 @@ def private(**fields: object) -> Iterator[Bed]:
 
 @contextmanager
 def migrating() -> Iterator[None]:
-    """net.ipv4.tcp_migrate_req is 1 for a while."""
-    before = MIGRATE.read_text()
-    MIGRATE.write_text("1")
-    try:
-        yield
-    finally:
-        MIGRATE.write_text(before)
+    """net.ipv4.tcp_migrate_req is 1 for a while, for one test at a time, or it could be left so."""
+    with MIGRATE.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = MIGRATE.read_text()
+        MIGRATE.write_text("1")
+        try:
+            yield
+        finally:
+            MIGRATE.write_text(before)
