@@ -145,6 +145,7 @@ class Clients:
             said = self._one()
             with self._lock:
                 self.said[said] += 1
+            time.sleep(0.002)  # leaves Squid and trimtab some of the machine
 
     def _one(self) -> str:
         try:
