@@ -35,17 +35,23 @@ DEBIAN = {
 MIGRATE = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 
 
+ANSWER = threading.Event()
+"""What /held/name waits for."""
+
+
 class _Page(http.server.BaseHTTPRequestHandler):
-    """/BYTES/name is a page of so many bytes that may be cached; /slow/MS waits first and may not."""
+    """/BYTES/name is a page of so many bytes that may be cached; /slow/MS and /held/name wait first and may not."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         _, first, second = self.path.split("/", 2)
-        slow = first == "slow"
-        if slow:
+        slow = first in ("slow", "held")
+        if first == "slow":
             time.sleep(int(second) / 1000)
+        elif first == "held":
+            ANSWER.wait(PATIENCE_S)
         body = b"x" * (10 if slow else int(first))
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

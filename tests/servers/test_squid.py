@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_squid import DEBIAN, Bed, Clients, migrating, private, until
+from tests.servers._private_squid import ANSWER, DEBIAN, Bed, Clients, migrating, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.squid import held, probe, process
@@ -339,14 +339,16 @@ def test_a_worker_that_crashed_and_was_replaced_is_another_generation_with_the_f
 
 def test_a_request_under_way_is_served_through_a_change(bed: Bed) -> None:
     squid = bed.attach()
+    ANSWER.clear()
     request = subprocess.Popen(
-        ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", bed.testbed.url("/slow/700")],
+        ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", bed.testbed.url("/held/a")],
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert request.stdout is not None
+    until(lambda: process.find(squid.pid).open_connections() == 1, "it did not come")
     squid.apply({"cache_mem": 16})
-    assert request.poll() is None, "it was over before the change"
+    assert request.poll() is None
+    ANSWER.set()
     assert request.communicate()[0] == "200"
     squid.restore()
 
