@@ -32,6 +32,7 @@ class Role(StrEnum):
     PRIORITY = "priority"
     SWAPPINESS = "swappiness"
     POOL_LIMIT = "limit of pooled connections"
+    CACHE = "size of a cache"
     OTHER = "other"
 
 

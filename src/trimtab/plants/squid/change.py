@@ -1,0 +1,93 @@
+"""One change of a Squid: what its files must say, its reload, and how it is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured
+from trimtab.plants import _change
+from trimtab.plants.squid import knobs
+from trimtab.plants.squid.attached import Attached
+from trimtab.plants.squid.manager import CacheMemory
+from trimtab.plants.squid.reload import Patience, reload, restart
+from trimtab.sensors._polled_page import ask
+
+
+@dataclass(frozen=True)
+class Change(_change.Change[Attached]):
+    """A new text for our file.
+
+    Args:
+        patience: how long a reload may take.
+        may_restart: whether the worker may be replaced.
+    """
+
+    patience: Patience
+    may_restart: bool = False
+
+    def test(self, expected: Mapping[str, int]) -> None:
+        """Makes sure that Squid would accept what is on disk, and that it is what was meant.
+
+        Raises:
+            ApplyRefused: it would not, or it is not.
+            UsageError: it cannot be asked.
+            PlantGone: it has ended.
+        """
+        super().test(expected)
+        found = knobs.values(self.server.read())
+        for name, value in expected.items():
+            if found[name] != value:
+                raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
+
+    def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        """Reloads, and makes sure that what is in force is what was meant.
+
+        Raises:
+            ApplyFailed: it is not, or Squid did not reload in time.
+            PlantGone: it has ended.
+        """
+        notes = reload(self.server.master, self.clock, self.patience)
+        self.server.reloaded()
+        wanted = knobs.values(self.server.loaded)
+        stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
+        if stale and self.may_restart:
+            notes += restart(self.server.master, self.clock, self.patience)
+            self.server.reloaded()
+        elif stale:
+            notes += (f"{' and '.join(sorted(stale))} come into force when Squid is restarted",)
+        self.require(expected)
+        return (*notes, *self._page())
+
+    def _page(self) -> tuple[str, ...]:
+        """Has Squid say what share of its memory is used, from which its limit follows.
+
+        It is asked again for a while: a reload that was asked for just before, by a change that was interrupted, may
+        come first.
+
+        Raises:
+            ApplyFailed: it has another limit than was meant, or does not say.
+            PlantGone: it has ended.
+        """
+        wrong = ""
+
+        def asked() -> tuple[str, ...] | None:
+            nonlocal wrong
+            try:
+                memory = ask(CacheMemory(squid.manager_url, self.clock, patience_s=self.patience.page_s))
+            except NotMeasured as error:
+                wrong = f"the manager's page after the reload: {error}"
+                return None
+            if memory is None:
+                return ("the manager's page has not answered since the reload: Squid is busy with what waited",)
+            wrong = (
+                f"{memory.used_bytes >> 10} KiB are {memory.used_percent:g} % of the memory cache after the reload, "
+                f"which are not those of cache_mem {wanted} MiB"
+            )
+            return ("",) if memory.agrees(wanted << 20) else None
+
+        squid, wanted = self.server, self.server.in_force["cache_mem"]
+        notes = squid.master.awaited(self.clock, self.patience.page_s, asked)
+        if notes is None:
+            raise ApplyFailed(wrong)
+        return tuple(note for note in notes if note)
