@@ -18,7 +18,7 @@ NAMES = re.compile(
     r"\b(max_request_workers|keep_alive_timeout_ms|process_budget|max_children|start_servers|min_spare_servers|max_spare_servers"
     r"|worker_processes|worker_connections|slice_us|sched_policy|sched_nice|vm_swappiness|group_swappiness"
     r"|max_threads|min_spare_threads|pool_max_active|max_connections|innodb_\w+|table_open_cache|join_buffer_size"
-    r"|binlog_cache_size|cache_mem_mb|memory_object_kb)\b|\"keep_alive_ms\""
+    r"|binlog_cache_size|cache_mem|maximum_object_size_in_memory)\b|\"keep_alive_ms\""
 )
 
 
