@@ -109,6 +109,8 @@ class Loop:
         """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
         self._observer = Observer(self._plant, self._stop, self._settings.seed, self._elapsed_s)
         try:
+            if (wait_s := self._plant.warm_up()) > 0:
+                self._observer.wait(self._observer.now_s() + wait_s)
             status, detail = self._cycle()
         except PlantGone as error:
             self._note(NoteKind.GONE, str(error))

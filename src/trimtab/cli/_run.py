@@ -203,7 +203,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,
-        extras={} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)},
+        extras={**plant.extras, **({} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)})},
     )
 
 
@@ -211,7 +211,8 @@ def _warn_of_leftovers(store: Store, plant: Plant) -> None:
     """Says what earlier runs on this plant left behind, on standard error."""
     if not plant.lasting:
         return
-    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == plant.name]
+    name = "+".join(subject.plant for subject in plant.subjects)
+    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == name]
     if killed:
         last = killed[-1]
         print(f"note: run {last} was killed before its end; 'trimtab runs undo {last}' undoes it", file=sys.stderr)

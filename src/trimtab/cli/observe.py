@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
         require_measured(plant, objective)
         store = Store(args.store)
         initial = dict(plant.configuration())
-        plan = Plan(args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
+        about = (args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
+        plan = Plan(*about, extras=plant.extras)
         # What is kept in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
         with _shown(args, plan, plant, stop) as tell:

@@ -202,6 +202,7 @@ def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
     for name, value in vars(args).items():
         if isinstance(value, Path):
             setattr(args, name, Path(run.plan.directory) / value)
+    args.extras = run.plan.extras
     return verb, args
 
 

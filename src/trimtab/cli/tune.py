@@ -56,8 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--knob",
         action="append",
         default=[],
-        metavar="NAME",
-        help="a knob to move; may be repeated (default: the limit of workers, and of Apache the keep-alive time)",
+        metavar="PATTERN",
+        help="a knob to move, or a pattern such as 'web.*'; may be repeated (default: the limit of workers, of "
+        "Apache the keep-alive time too, of a stack what its file says, else all)",
     )
     parser.add_argument("--window", help=f"length of a window (default {usual.window}{own})")
     parser.add_argument("--duration", default="10m", help="length of the run (default 10m)")
@@ -96,9 +97,10 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
     """Starts a run, or goes on with one that was killed, as its plan says."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
+    usual = defaults_of(args)
     if killed is None:
-        settings, wanted = _settings(args), args.knob
-        name = args.controller or defaults_of(args.plant).controller
+        settings, wanted = _settings(args, usual), args.knob or usual.knobs
+        name = args.controller or usual.controller
         controller = chosen_controller(name, settings.objective, args.option)
     else:
         name, controller, settings = stored_method(killed.plan)
@@ -106,7 +108,7 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, settings.objective)
-        knobs = chosen_knobs(plant, wanted, defaults_of(args.plant).roles)
+        knobs = chosen_knobs(plant, wanted, usual.roles)
         controller.start(knobs, settings.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
@@ -115,14 +117,18 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
     return finish(args, ended, stop)
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def _settings(args: argparse.Namespace, usual: PlantDefaults) -> Settings:
     """How the run goes.
+
+    Args:
+        args: the command line.
+        usual: how its plant is tuned where it says nothing.
 
     Raises:
         UsageError: a duration or a metric is wrong, or the window is longer than the duration.
     """
     return Settings(
-        window_s=parse_duration_s(args.window or defaults_of(args.plant).window),
+        window_s=parse_duration_s(args.window or usual.window),
         duration_s=parse_duration_s(args.duration),
         objective=chosen_objective(args),
         mode=Mode(args.mode),

@@ -86,7 +86,7 @@ class Identity:
 
     Args:
         node: the machine; empty for the one that trimtab runs on.
-        plant: the plant's registered name.
+        plant: the plant's registered name, or the tier that it is.
         name: the knob's name within that plant.
     """
 
@@ -95,8 +95,8 @@ class Identity:
     name: str
 
     def __str__(self) -> str:
-        """The name of the knob where several plants are one, such as `web2:nginx/workers`."""
-        return f"{self.node + ':' if self.node else ''}{self.plant}/{self.name}"
+        """The name of the knob where several plants are one, such as `web2:nginx.workers`."""
+        return f"{self.node + ':' if self.node else ''}{self.plant}.{self.name}"
 
 
 @dataclass(frozen=True)
