@@ -131,7 +131,7 @@ def test_knobs_of_one_name_are_called_by_plant_and_name_and_each_change_reaches_
         "pool.timeout": 100,
     }
     assert (web.applied, pool.applied) == ([], [{"workers": 7}])
-    with pytest.raises(ApplyRefused, match="unknown knob 'workers': there are web.workers"):
+    with pytest.raises(ApplyRefused, match=r"unknown knob 'workers': there are web\.workers"):
         stack.apply({"workers": 5})
 
 
