@@ -276,13 +276,18 @@ class Loop:
     def _put_back(self) -> bool:
         """Puts back what nothing shows to be better; True when the configuration from before the run is in force."""
         judge = self._oversight.judge
-        if judge is None or not self._touched or not self._standing.knobs:
+        if not self._touched or not self._standing.knobs:
             return False
-        back = judge.final(self._standing.judge_state)
+        final = getattr(self._decider.controller, "final", None)
+        back = {} if final is None else final(self._standing.state)
+        if not back and judge is not None:
+            back = judge.final(self._standing.judge_state)
         if not back:
             return False
         said = in_words(back, self._standing.knobs)
-        self._note(NoteKind.RESTORE, f"nothing shows that the last setting is better than {said}, which comes back")
+        if any(self._configuration.get(name) != value for name, value in back.items()):
+            text = f"nothing shows that the last setting is better than {said}, which comes back"
+            self._note(NoteKind.RESTORE, text)
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
             for knob in self._standing.knobs

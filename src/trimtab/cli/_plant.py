@@ -22,6 +22,7 @@ from trimtab.metrics import metric
 from trimtab.options import options_of, values
 from trimtab.records import Plan
 from trimtab.settings import Settings
+from trimtab.trials import EXTRA, Search, Searching
 from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
@@ -216,12 +217,15 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
 
 
 def stored_method(plan: Plan) -> tuple[str, Controller, Settings]:
-    """Registered name of the controller of a stored run, the controller, and how the run went.
+    """Registered name of the controller of a stored run, the controller with its search, and how the run went.
 
     Raises:
         UsageError: there is no such controller any more, or it has not this option any more.
     """
     controller = stored_controller(plan.controller, plan.settings.objective, plan.controller_options)
+    search = plan.extra(EXTRA, Search)
+    if search is not None:
+        controller = Searching(plan.settings.objective, controller, search)
     return plan.controller, controller, plan.settings
 
 

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from trimtab import codec
+from trimtab import codec, trials
 from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
@@ -197,14 +198,22 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
         subjects=plant.subjects,
         knobs=job.knobs,
         controller=job.name,
-        controller_options=options_in_force(job.controller),
+        controller_options=options_in_force(trials.inner(job.controller)),
         settings=job.settings,
         initial=dict(plant.configuration()),
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,
-        extras={**plant.extras, **({} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)})},
+        extras={**plant.extras, **_extras(job)},
     )
+
+
+def _extras(job: RunRequest) -> dict[str, Any]:
+    """What only some runs have: a guarantee, a search."""
+    found = {} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)}
+    if isinstance(job.controller, trials.Searching):
+        found[trials.EXTRA] = codec.builtins(job.controller.search)
+    return found
 
 
 def _warn_of_leftovers(store: Store, plant: Plant) -> None:
