@@ -25,6 +25,7 @@ from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objec
 from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread
 
 S = TypeVar("S")
+Key = tuple[tuple[str, int], ...]
 EXTRA = "search"
 """Under which a run's plan keeps its search."""
 MEASURE = "measure again"
@@ -217,8 +218,8 @@ class Searching:
         means = {key: values for key, values in _by_configuration(state.trials, kept=True).items() if values}
         if not means:
             return None
-        sign = 1 if self.objective.minimize else -1
-        return dict(min(means, key=lambda key: sign * statistics.fmean(means[key])))
+        best = min if self.objective.minimize else max
+        return dict(best((statistics.fmean(values), key) for key, values in means.items())[1])
 
     def _figures(
         self, state: SearchState[Any], best: Configuration, lost_s: float, gained_s: float
@@ -261,9 +262,9 @@ def winner_in_words(state: SearchState[Any]) -> str:
     return in_words(changed, state.knobs)
 
 
-def _by_configuration(seen: Sequence[Seen], kept: bool = False) -> dict[tuple[tuple[str, int], ...], list[float]]:
+def _by_configuration(seen: Sequence[Seen], kept: bool = False) -> dict[Key, list[float]]:
     """The values that each configuration came out with; of those windows that break no limit where it is `kept`."""
-    found: dict[tuple[tuple[str, int], ...], list[float]] = {}
+    found: dict[Key, list[float]] = {}
     for one in seen:
         if one.value is not None and not (kept and one.broken):
             found.setdefault(tuple(sorted(one.configuration.items())), []).append(one.value)

@@ -22,7 +22,7 @@ from trimtab.metrics import metric
 from trimtab.options import options_of, values
 from trimtab.records import Plan
 from trimtab.settings import Settings
-from trimtab.trials import EXTRA, Search, Searching
+from trimtab.trials import Searching
 from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
@@ -223,7 +223,7 @@ def stored_method(plan: Plan) -> tuple[str, Controller, Settings]:
         UsageError: there is no such controller any more, or it has not this option any more.
     """
     controller = stored_controller(plan.controller, plan.settings.objective, plan.controller_options)
-    search = plan.extra(EXTRA, Search)
+    search = plan.search
     if search is not None:
         controller = Searching(plan.settings.objective, controller, search)
     return plan.controller, controller, plan.settings

@@ -30,7 +30,7 @@ class Seen:
 
     Args:
         configuration: the values of its knobs.
-        value: the objective; None where it was not measured.
+        value: the objective; None where it, or the reading of a limit, was not measured.
         broken: whether a limit was broken.
         duration_s: its length, in seconds.
     """
@@ -50,7 +50,8 @@ class Seen:
             objective: what counts.
         """
         held = {name: window.configuration[name] for name in names if name in window.configuration}
-        value = window.readings.get(objective.metric)
+        known = objective.cost(window) is not None
+        value = window.readings[objective.metric] if known else None
         return Seen(held, value, bool(objective.broken(window)), window.duration_s)
 
 
@@ -100,7 +101,6 @@ def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
     before, after = (sum(one.broken for one in side) * 2 > len(side) for side in sides)
     if after and not before:
         return Claim(Verdict.WORSE, "it breaks a limit that the start configuration keeps")
-    # Whole turns by their places, because a turn counts when both of its windows were measured.
     pairs = [(s.value, c.value) for s, c in zip(*sides, strict=True)]
     logs = [math.log(better(c, s, objective)) for s, c in pairs if s is not None and c is not None and min(s, c) > 0]
     if len(logs) < _ENOUGH:
@@ -108,14 +108,13 @@ def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
         return Claim(Verdict.UNMEASURED, f"{known} are too few to say anything", turns=len(logs))
     mean, half = statistics.fmean(logs), _half(logs)
     gain, low, high = (math.exp(min(_MOST, one)) for one in (mean, mean - half, mean + half))
-    said = (
-        f"measured again in {len(logs)} turns it is {gain:.3g} times as good as the start ({low:.3g} to {high:.3g})"
-    )
+    times = f"{gain:.3g} times as good as the start (95 % interval {low:.3g} to {high:.3g})"
+    said = f"measured again in {len(logs)} turns it is {times}"
     mended = before and not after
     if mended:
         said = f"it keeps a limit that the start configuration breaks; {said}"
     verdict = Verdict.OPEN
-    if mended or low > 1:
+    if mended or (low > 1 and not after):
         verdict = Verdict.BETTER
     elif high < 1:
         verdict = Verdict.WORSE

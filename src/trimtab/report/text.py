@@ -73,6 +73,7 @@ def changes(made: Mapping[str, int], before: Configuration, knobs: Sequence[Knob
     return ", ".join(
         f"{name} {setting(name, before.get(name), knobs)} -> {setting(name, value, knobs)}"
         for name, value in made.items()
+        if before.get(name) != value
     )
 
 
