@@ -22,40 +22,30 @@ def tables(track: Track) -> list[Table]:
     if state is None or search is None or not state.trials:
         return []
     objective = track.run.plan.settings.objective
-    return [_winner(state), _turns(state, objective), _users(state, search, objective)]
+    return [_winner(state), _turns(state, search, objective), _users(state, search, objective)]
 
 
 def _winner(state: SearchState[Any]) -> Table:
     """What the winner sets otherwise than the start."""
     rows = [
-        (
-            knob.name,
-            setting(knob.name, state.start.get(knob.name), state.knobs),
-            setting(knob.name, value, state.knobs),
-        )
-        for knob in state.knobs
-        if (value := state.winner.get(knob.name)) != state.start.get(knob.name)
+        (name, *(setting(name, one.get(name), state.knobs) for one in (state.start, state.winner)))
+        for name in (knob.name for knob in state.knobs)
+        if state.winner.get(name) != state.start.get(name)
     ]
     return Table("The winner of the search", ("knob", "start", "winner"), rows if state.winner else [])
 
 
-def _turns(state: SearchState[Any], objective: Objective) -> Table:
+def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:
     """Start and winner, measured in turn."""
-    order = candidates_turns(len(state.turns) // 2)
-    pairs = [list[Seen](), list[Seen]()]
-    for one, of_winner in zip(state.turns, order, strict=False):
+    pairs, name = (list[Seen](), list[Seen]()), objective.metric
+    for one, of_winner in zip(state.turns, candidates_turns(search.remeasure), strict=False):
         pairs[of_winner].append(one)
     rows = [
-        (
-            str(i + 1),
-            *(shown(objective.metric, one.value) for one in (start, winner)),
-            _times(start, winner, objective),
-        )
-        for i, (start, winner) in enumerate(zip(*pairs, strict=True))
+        (str(i + 1), shown(name, start.value), shown(name, winner.value), _times(start, winner, objective))
+        for i, (start, winner) in enumerate(zip(*pairs, strict=False))
     ]
     if state.claim is not None:
         rows.append(("all", "", "", _interval(state.claim)))
-    name = objective.metric
     head = ("turn", f"{name}, start", f"{name}, winner", "times better")
     return Table("Measured again in turn", head, rows if state.turns else [])
 
@@ -86,11 +76,7 @@ def _users(state: SearchState[Any], search: Search, objective: Objective) -> Tab
         ("lost", f"{seconds(lost_s)} of the start's work, {lost_s / whole_s:.1%} of the time of the trials"),
         ("gained", f"{seconds(gained_s)}, {gained_s / whole_s:.1%}"),
         ("trials worse than 0.9 of the start", f"{worse} of {len(state.trials)}"),
-        *(
-            []
-            if search.budget_s is None
-            else [("could be lost", f"{seconds(search.budget_s)} ({search.budget:.1%})")]
-        ),
+        *([] if most_s is None else [("could be lost", f"{seconds(most_s)}, the budget of harm")]),
     )
     return Table("What users lost and gained while it searched", (), rows)
 
