@@ -151,11 +151,13 @@ class Searching:
         if state.ended:
             return self._measured(state, seen, trial)
         inner, move = self.inner.step(state.inner, trial)
+        before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
         best = dict(move.incumbent or self._best(state) or state.start)
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
         figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
+        figures["trial_lost_s"] = max(0.0, lost_s - before_s)
         if not (why := self._why_stop(state, move, lost_s + state.lost_s)):
             return state, replace(move, reason=said, evidence={**move.evidence, **figures}, incumbent=best)
         if self.experiments or not self.search.remeasure:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli._progress import Drawing, Row, what
+from trimtab.cli._search_view import search_line
 from trimtab.core.knob import Knob
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
@@ -60,7 +61,7 @@ class LiveView:
         self._course, self._drawing = course, drawing
         self._windows: deque[Window] = deque(maxlen=_KEPT)
         self._said: deque[RenderableType] = deque(maxlen=_SAID)
-        self._reason, self._drawn = "", list[str]()
+        self._reason, self._searched, self._drawn = "", "", list[str]()
         self._busy = self._resized = False
         self._live = self._new()
 
@@ -91,6 +92,7 @@ class LiveView:
             self._drawn = self._drawing(event.window) if self._drawing is not None else []
         elif isinstance(event, MoveDone):
             self._reason = what(event, self._knobs)
+            self._searched = search_line(event, self._settings.objective) or self._searched
             if self._remarkable(event.state):
                 self._say(event.window.start_s + event.window.duration_s, self._reason)
         else:
@@ -144,7 +146,8 @@ class LiveView:
         below: list[RenderableType] = [self._progress()]
         if self._reason:
             below.insert(0, _text(self._reason))
-        below[-1:-1] = [_text(line) for line in (*self._referee(), *self._drawn)]
+        searched = [self._searched] if self._searched else []
+        below[-1:-1] = [_text(line) for line in (*searched, *self._referee(), *self._drawn)]
         options = self._console.options
         used = len(self._console.render_lines(Group(*below), options, pad=False))
         room = max(_LEAST_ROWS, self._console.size.height - used - 4)  # the two header lines, a gap, the cursor's own

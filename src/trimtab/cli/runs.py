@@ -112,7 +112,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     names = [knob.name for knob in plan.knobs] or sorted(plan.initial)
     rows = rows_of(names, plan.settings.objective, plan.knobs, plan.guarantee)
     decides = any(isinstance(event, MoveDone) for event in events)
-    lines = Lines(rows, decides, knobs=plan.knobs, limits=plan.settings.objective.limits)
+    lines = Lines(rows, decides, knobs=plan.knobs, objective=plan.settings.objective)
     if as_json:
         print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(plan)}))
     else:

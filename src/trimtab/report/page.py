@@ -53,12 +53,11 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
         title or f"{plan.plant}: {about}",
         judged.headline,
         drawn(shown),
-        [verdicts],
+        [verdicts, *(table for t in shown for table in search.tables(t))],
         any(t.simulated for t in found),
         good=judged.improved,
         basis=judged.basis,
         after=[
-            *(table for t in shown for table in search.tables(t)),
             *(_changes(t) for t in shown),
             _means(groups, counted(objective)),
             _unmeasured(found),
