@@ -203,7 +203,7 @@ class Searching:
     def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
         """The end, with what is to be in force."""
         wanted = self.final(state) or state.winner
-        return replace(Move.end(wanted, why, **figures), known=not self.experiments)
+        return replace(Move.end(wanted, why), evidence=figures, known=not self.experiments)
 
     def _why_stop(self, state: SearchState[Any], move: Move, lost_s: float) -> str:
         """Why the search ends here; empty where it goes on."""
