@@ -14,7 +14,7 @@ from trimtab.report.track import Track
 from trimtab.report.verdict import judge_run
 
 MANY = 6
-"""Of more knobs than these, the end is said by what differs from the start."""
+"""Of more knobs than these only those are said that may be moved, and of the end only what differs."""
 
 
 def summary(track: Track) -> list[str]:
@@ -43,12 +43,13 @@ def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] =
     Args:
         track: the run.
         windows: the windows.
-        before: those with which they are compared: of many knobs only what differs is said.
+        before: those with which they are compared; none where it is these that others are compared with.
     """
     metric = track.run.plan.settings.objective.metric
     now, then = windows[-1].configuration, before[-1].configuration if before else {}
     if len(now) > MANY:
-        now = {name: value for name, value in now.items() if then.get(name) != value}
+        moved = {knob.name for knob in track.run.plan.knobs}
+        now = {name: value for name, value in now.items() if name in moved and then.get(name) != value}
     said = f"{settings(now, track.run.plan.knobs) or 'as at the start'}: {metric}"
     values = [w.readings[metric] for w in windows if metric in w.readings]
     if not values:

@@ -24,6 +24,7 @@ from trimtab import cli, codec
 from trimtab.cli._plant import attached, stored_method, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of
 from trimtab.cli._run import tell_end
+from trimtab.core import in_words
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -184,7 +185,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
             print(f"run {run.id}: nothing is left to undo")
             return 0
         plant.undo_leftover()
-        now = ", ".join(f"{name} {value}" for name, value in plant.configuration().items())
+        now = in_words(plant.configuration(), plant.knobs())
     store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
     print(f"run {run.id}: undone; in force now: {now}")
     return 0
