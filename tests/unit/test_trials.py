@@ -28,6 +28,13 @@ START = 10
 
 
 @dataclasses.dataclass(frozen=True)
+class Place:
+    """How many of a list were tried."""
+
+    done: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Listed:
     """Tries these numbers of workers, one after the other, and then the last one again."""
 
@@ -35,13 +42,14 @@ class Listed:
     objective: Objective = OBJECTIVE
     ends: bool = False
 
-    def start(self, knobs: tuple[Knob, ...], seed: int) -> int:
-        return 0
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> Place:
+        return Place()
 
-    def step(self, state: int, trial: Trial) -> tuple[int, Move]:
-        if self.ends and state >= len(self.values):
+    def step(self, state: Place, trial: Trial) -> tuple[Place, Move]:
+        if self.ends and state.done >= len(self.values):
             return state, Move.end({"workers": self.values[-1]}, "nothing more is to be had")
-        return state + 1, Move({"workers": self.values[min(state, len(self.values) - 1)]}, "the next one")
+        now = self.values[min(state.done, len(self.values) - 1)]
+        return Place(state.done + 1), Move({"workers": now}, "the next one")
 
 
 class Noisy(MemoryPlant):
