@@ -62,6 +62,7 @@ class LiveView:
         self._windows: deque[Window] = deque(maxlen=_KEPT)
         self._said: deque[RenderableType] = deque(maxlen=_SAID)
         self._reason, self._searched, self._drawn = "", "", list[str]()
+        self._trials: tuple[float, float] | None = None
         self._busy = self._resized = False
         self._live = self._new()
 
@@ -93,6 +94,8 @@ class LiveView:
         elif isinstance(event, MoveDone):
             self._reason = what(event, self._knobs)
             self._searched = search_line(event, self._settings.objective) or self._searched
+            figures = event.proposed.evidence
+            self._trials = (figures["trial"], figures["trials"]) if "trials" in figures else self._trials
             if self._remarkable(event.state):
                 self._say(event.window.start_s + event.window.duration_s, self._reason)
         else:
@@ -158,15 +161,22 @@ class LiveView:
         last, settings = self._windows[-1], self._settings
         elapsed_s = last.start_s + last.duration_s
         at = f"{format_duration(round(elapsed_s))}, window {last.index + 1}"
+        if self._trials is not None:
+            made, trials = self._trials
+            return self._bar(trials, made, f"{at}, trial {made:.0f} of {trials:.0f}")
         if settings.duration_s == float("inf"):
             return Text(at, style="dim")
         total = f"{format_duration(round(settings.duration_s))}, window {last.index + 1} of about "
         text = f"{format_duration(round(elapsed_s))} of {total}{round(settings.duration_s / settings.window_s)}"
+        return self._bar(settings.duration_s, min(elapsed_s, settings.duration_s), text)
+
+    def _bar(self, total: float, done: float, text: str) -> RenderableType:
+        """A bar with a text behind it; the text alone where there is no room."""
         width = min(40, self._console.size.width - len(text) - 1)
         if width < 8:
             return Text(text, style="dim")
         line = Table.grid(padding=(0, 1, 0, 0))
-        line.add_row(ProgressBar(settings.duration_s, min(elapsed_s, settings.duration_s), width), Text(text, "dim"))
+        line.add_row(ProgressBar(total, done, width), Text(text, "dim"))
         return line
 
     def _referee(self) -> list[str]:

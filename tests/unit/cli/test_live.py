@@ -322,4 +322,5 @@ def test_a_search_over_many_knobs_fits_and_says_what_a_trial_came_to_and_cost(wi
     said = " ".join(" ".join(last).split())
     assert "client page rate 405 Hz ± 6%; incumbent 410 Hz; it lost 400 ms of the start's work" in said
     assert "and 18 more: the next one" in said
+    assert "1m, window 6, trial 6 of 30" in said
     assert "cache.some_long_name_of_a_knob_0" in said

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Said, Trimtab
+from trimtab.clock import SystemClock
+from trimtab.plants.stack import description
+from trimtab.plants.stack.tiers import attached
 from trimtab.store import Store
 
 TIER = '''"""The plant in memory as a tier: all of them live by one clock."""
@@ -39,7 +42,9 @@ def add_arguments(parser):
     parser.add_argument("--quiet", action="store_true", help="says nothing")
 
 def from_arguments(args, clock):
-    return Shop(" ".join(args.note))
+    made = Shop(" ".join(args.note))
+    made.pid = args.pid
+    return made
 
 PLANT = Shop
 '''
@@ -229,6 +234,15 @@ def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_c
     found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
     wrong = next(one for one in found if one["subject"] == "tier db")
     assert not wrong["usable"] and "pid must be text or a number" in wrong["detail"]
+
+
+def test_of_a_stored_run_a_server_that_was_started_anew_is_found_without_its_process_id(tune: Tune) -> None:
+    gone, here = 2**22 + 1, os.getpid()
+    said = description.parse(FILE.replace("quiet = true", f"pid = {gone}"), "the file")
+    assert attached(said, "db", Path("/"), SystemClock(), 0).pid == gone
+    assert attached(said, "db", Path("/"), SystemClock(), 0, stored=True).pid is None
+    still = description.parse(FILE.replace("quiet = true", f"pid = {here}"), "the file")
+    assert attached(still, "db", Path("/"), SystemClock(), 0, stored=True).pid == here
 
 
 def test_observing_a_stack_moves_nothing_and_shows_its_knobs_by_tier(

@@ -55,7 +55,7 @@ class Tiers(Stack):
             with _in(description.name):
                 own = None if description.clients is None else clients.traffic(description.clients, base, seed)
             for tier in description.tiers:
-                parts.append(attached(description, tier, base, clock, seed))
+                parts.append(attached(description, tier, base, clock, seed, stored))
             strange = [part for part in parts if part.clock is not parts[0].clock]
             if strange:
                 raise UsageError(f"{description.name}: tiers of simulated time and of this machine's do not mix")
@@ -74,8 +74,16 @@ class Tiers(Stack):
         return max(super().warm_up(), 0.0 if self._traffic is None else self._traffic.start())
 
 
-def attached(description: Description, tier: str, base: Path, clock: Clock, seed: int) -> Plant:
+def attached(description: Description, tier: str, base: Path, clock: Clock, seed: int, stored: bool = False) -> Plant:
     """The plant of one tier, which knows what it is called.
+
+    Args:
+        description: what the file says.
+        tier: the tier's name.
+        base: the directory from which relative paths start.
+        clock: for the waits of the plant.
+        seed: source of randomness, where the plant has some.
+        stored: True for a run that was: a server that was started anew since is found without its process id.
 
     Raises:
         UsageError: its table is wrong, or its server cannot be used from here.
@@ -83,6 +91,8 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
     where = f"[tiers.{tier}]"
     given = dict(description.tiers[tier])
     name = given.pop("plant", None)
+    if stored and isinstance(pid := given.get("pid"), int) and not Path(f"/proc/{pid}").exists():
+        del given["pid"]
     with _in(description.name):
         if not isinstance(name, str) or name == _WHOLE:
             there = ", ".join(one for one in discovery.names(ROOM) if one != _WHOLE)
