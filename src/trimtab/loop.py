@@ -315,6 +315,6 @@ class Loop:
 
 def _finished(made: Decision, state: MoveState) -> str:
     """How to say that a search has finished."""
-    best = ", ".join(f"{name} {value}" for name, value in (made.proposed.incumbent or {}).items())
+    best = in_words(made.proposed.incumbent or {}, made.standing.knobs)
     left = "" if made.ends else f", which was {state}"
     return f"the search has finished with {best or 'what is in force'}{left}: {made.proposed.reason}"

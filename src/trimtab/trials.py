@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from trimtab import codec
-from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window, in_words
+from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread
 
 S = TypeVar("S")
@@ -153,7 +153,7 @@ class Searching:
         inner, move = self.inner.step(state.inner, trial)
         before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
-        best = dict(move.incumbent or self._best(state) or state.start)
+        best = {**state.start, **(move.incumbent or self._best(state) or {})}
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
         figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
@@ -192,18 +192,19 @@ class Searching:
         return state, self._end(state, f"{none}{claim.why}", {})
 
     def _turn(self, state: SearchState[Any], window: Window, why: str, figures: Mapping[str, float]) -> Move:
-        """The configuration that is to be measured next; both were in force before, so no guard has a say."""
+        """The configuration that is to be measured next; where it was in force before no guard has a say."""
         order, done = candidates_turns(self.search.remeasure), len(state.turns)
         wanted = state.winner if order[done] else state.start
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
         which = "the winner" if order[done] else "the start"
         reason = f"{which} is next, {done + 1} of {len(order)}: {why}"
-        return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=True)
+        return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=_known(state, wanted))
 
     def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
         """The end, with what is to be in force."""
         wanted = self.final(state) or state.winner
-        return replace(Move.end(wanted, why), evidence=figures, known=not self.experiments)
+        known = not self.experiments and _known(state, wanted)
+        return replace(Move.end(wanted, why), evidence=figures, known=known)
 
     def _why_stop(self, state: SearchState[Any], move: Move, lost_s: float) -> str:
         """Why the search ends here; empty where it goes on."""
@@ -216,12 +217,13 @@ class Searching:
         return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
-        """The configuration with the best mean among those that break no limit; None where none was measured."""
+        """The configuration with the best mean of those that break no limit, the start among equals; None for none."""
         means = {key: values for key, values in _by_configuration(state.trials, kept=True).items() if values}
         if not means:
             return None
-        best = min if self.objective.minimize else max
-        return dict(best((statistics.fmean(values), key) for key, values in means.items())[1])
+        sign = 1 if self.objective.minimize else -1
+        ranked = [(sign * statistics.fmean(values), dict(key) != state.start, key) for key, values in means.items()]
+        return dict(min(ranked)[2])
 
     def _figures(
         self, state: SearchState[Any], best: Configuration, lost_s: float, gained_s: float
@@ -233,6 +235,11 @@ class Searching:
         noise = spread(state.trials)
         found |= {"incumbent": statistics.fmean(values)} if values else {}
         return found | ({"spread_ratio": noise} if noise is not None else {})
+
+
+def _known(state: SearchState[Any], wanted: Configuration) -> bool:
+    """Whether a configuration was in force in this run."""
+    return wanted == state.start or any(one.configuration == wanted for one in state.trials)
 
 
 def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
@@ -256,12 +263,6 @@ def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
 def inner(controller: Any) -> Any:
     """The method of a search, or the controller itself."""
     return controller.inner if isinstance(controller, Searching) else controller
-
-
-def winner_in_words(state: SearchState[Any]) -> str:
-    """What the winner has set otherwise than the start."""
-    changed = {name: value for name, value in state.winner.items() if state.start.get(name) != value}
-    return in_words(changed, state.knobs)
 
 
 def _by_configuration(seen: Sequence[Seen], kept: bool = False) -> dict[Key, list[float]]:

@@ -52,6 +52,17 @@ class Listed:
         return Place(state.done + 1), Move({"workers": now}, "the next one")
 
 
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """Ends at once with a configuration that it has never seen."""
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> Place:
+        return Place()
+
+    def step(self, state: Place, trial: Trial) -> tuple[Place, Move]:
+        return state, Move.end({"workers": 90}, "it must be good")
+
+
 class Noisy(MemoryPlant):
     """The plant with a response time that differs a little from window to window."""
 
@@ -171,6 +182,14 @@ def test_the_turns_reach_both_configurations_though_a_guard_bounds_each_step() -
     run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)
     run.go()
     assert workers(run) == [10, 13, 19, 28, 28, 10, 10, 28]
+
+
+def test_a_winner_that_no_trial_had_passes_the_guards_and_is_not_claimed_before_it_was_there() -> None:
+    method = Searching(OBJECTIVE, Guess(), Search(9, 2, None, 10.0))
+    run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)
+    run.go()
+    assert workers(run) == [10, 15, 22, 33, 10], "three windows on the way, and then it is given up"
+    assert state_of(run).claim is not None and run.plant.restored == 1
 
 
 def test_a_winner_that_cannot_be_brought_into_force_again_is_not_claimed() -> None:

@@ -104,10 +104,21 @@ def execute(
     with _shown(args, writer.run_id, plant, job, stop, course, store) as tell:
         loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
         outcome = loop.run()
-    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
-    if killed is not None and outcome.restored and plant.lasting:
+    if killed is not None and plant.lasting and _start_again(plant, killed, outcome, job):
+        plant.restore()
         plant.undo_leftover()
+        outcome = replace(outcome, restored=True)
+        store.finish(writer.run_id, outcome)
+    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     return RunResult(store, writer.run_id, outcome, lasting and not outcome.restored)
+
+
+def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -> bool:
+    """Whether a run that was gone on with has ended in the configuration from before its first part."""
+    if outcome.restored:
+        return True
+    searched = isinstance(job.controller, trials.Searching) and outcome.status in (Status.DONE, Status.STOPPED)
+    return searched and dict(plant.configuration()) == dict(killed.plan.initial)
 
 
 def past_of(store: Store, run: Run, job: RunRequest) -> Past:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: dict[str, Any] | None = None
 
 
-class Description(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Description:
     """What a file says.
 
     Args:
