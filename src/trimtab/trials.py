@@ -217,7 +217,7 @@ class Searching:
         return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
-        """The configuration with the best mean of those that break no limit, the start among equals; None for none."""
+        """The configuration with the best mean of those that break no limit, the start among equals; None without."""
         means = {key: values for key, values in _by_configuration(state.trials, kept=True).items() if values}
         if not means:
             return None

@@ -181,7 +181,8 @@ def test_a_killed_search_goes_on_with_its_trials_and_leaves_nothing_when_nothing
 def test_an_operators_edit_in_one_tier_stands_that_knob_down_and_the_others_go_on(bed: Bed, path: Path) -> None:
     config = bed.web.config
     with _private_nginx.left_as_found(bed.web):
-        process = subprocess.Popen([*tune(bed, path, "--trials", 20), "--json"], stdout=subprocess.PIPE, text=True)
+        words = tune(bed, path, "--trials", 20, "--trial-length", "1s", "--json")
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             lines = map(json.loads, process.stdout)

@@ -115,6 +115,7 @@ class Knob:
         role: what it is for.
         label: which of several knobs of one role: the class of clients or the pool it is of; may be empty.
         shares: name of the knob that the values of all knobs of this role together stay below; empty when none does.
+        tier: the tier of a stack that it is of; empty where there are none.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Knob:
     role: Role = Role.OTHER
     label: str = ""
     shares: str = ""
+    tier: str = ""
 
     def validated(self, value: float) -> int:
         """`value` as a member of the domain.

@@ -65,6 +65,7 @@ class Stack(Plant):
                 knob,
                 name=self._names[part].get(knob.name, knob.name),
                 shares=self._names[part].get(knob.shares, knob.shares),
+                tier=part.tier,
             )
             for part in self.parts
             for knob in part.knobs()
