@@ -71,8 +71,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         file = tmp_path_factory.mktemp("stack") / "stack.toml"
         file.write_text(FILE.format(web=web.pid, app=app.testbed.pid, port=web.testbed.port))
         deadline = time.monotonic() + PATIENCE_S
-        while not _answers(web):
-            assert time.monotonic() < deadline, "nginx does not pass pages on"
+        while not _answers(web) or web.processes() != _private_nginx.CPUS:
+            assert time.monotonic() < deadline, "nginx does not pass pages on, or its old processes stay"
             time.sleep(0.1)
         yield Bed(web, app, file)
 
