@@ -182,7 +182,9 @@ class Searching:
         claim = None
         if state.misses > _MISSES:
             fate = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
-            claim = Claim(Verdict.UNMEASURED, f"it could not be brought into force to be measured again: {fate}")
+            claim = Claim(
+                Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {fate}"
+            )
         elif len(state.turns) == len(order):
             claim = claimed(state.turns, self.objective)
         if claim is None:

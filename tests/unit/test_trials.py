@@ -105,7 +105,7 @@ def test_after_its_trials_the_best_is_measured_in_turn_with_the_start_and_stays(
     claim = state_of(run).claim
     assert claim is not None and claim.verdict is Verdict.BETTER
     assert claim.gain == pytest.approx(10.0, rel=0.05)
-    assert "the winner of 4 trials, measured again in 3 turns" in summary(tracks(run.store, [1])[0])[3]
+    assert "Response time: measured again in 3 turns, the winner is" in summary(tracks(run.store, [1])[0])[3]
 
 
 def test_the_claim_is_of_the_turns_and_never_of_the_best_trial() -> None:

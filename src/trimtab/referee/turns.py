@@ -100,7 +100,7 @@ def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
     sides = [[one for one, is_candidate in zip(seen, order, strict=True) if is_candidate is c] for c in (False, True)]
     before, after = (sum(one.broken for one in side) * 2 > len(side) for side in sides)
     if after and not before:
-        return Claim(Verdict.WORSE, "it breaks a limit that the start configuration keeps")
+        return Claim(Verdict.WORSE, "the winner breaks a limit that the start configuration keeps")
     pairs = [(s.value, c.value) for s, c in zip(*sides, strict=True)]
     logs = [math.log(better(c, s, objective)) for s, c in pairs if s is not None and c is not None and min(s, c) > 0]
     if len(logs) < _ENOUGH:
@@ -109,10 +109,10 @@ def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
     mean, half = statistics.fmean(logs), _half(logs)
     gain, low, high = (math.exp(min(_MOST, one)) for one in (mean, mean - half, mean + half))
     times = f"{gain:.3g} times as good as the start (95 % interval {low:.3g} to {high:.3g})"
-    said = f"measured again in {len(logs)} turns it is {times}"
+    said = f"measured again in {len(logs)} turns, the winner is {times}"
     mended = before and not after
     if mended:
-        said = f"it keeps a limit that the start configuration breaks; {said}"
+        said = f"{said}, and keeps a limit that the start breaks"
     verdict = Verdict.OPEN
     if mended or (low > 1 and not after):
         verdict = Verdict.BETTER

@@ -119,7 +119,7 @@ def _searched(track: Track, state: SearchState[Any]) -> Judged:
         return Judged(claim.verdict, f"{claim.why[:1].upper()}{claim.why[1:]}", _TURNS, before=start or before)
     gain = Estimate(claim.gain, claim.low, claim.high, claim.turns)
     if claim.verdict is Verdict.BETTER:
-        text = f"{words(objective.metric).capitalize()}: the winner of {state.made} trials, {claim.why}"
+        text = f"{words(objective.metric).capitalize()}: {claim.why}"
     else:
         text = f"{claim.why[:1].upper()}{claim.why[1:]}"
     return Judged(claim.verdict, text, _TURNS, gain, start, winner if claim.verdict is Verdict.BETTER else ())

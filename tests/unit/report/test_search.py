@@ -30,7 +30,7 @@ def test_the_page_has_the_winner_the_turns_and_what_users_lost_and_gained() -> N
     assert lost["trials"] == "4 of 4; ended because all 4 trials are made"
     assert lost["could be lost"] == "20 s, the budget of harm"
     text = page.render(run.store, [1])
-    assert PATH in text and "the winner of 4 trials, measured again in 3 turns" in text
+    assert PATH in text and "measured again in 3 turns, the winner is" in text
 
 
 def test_a_search_that_was_stopped_in_its_turns_pairs_those_that_were_made() -> None:
