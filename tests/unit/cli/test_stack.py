@@ -228,7 +228,7 @@ def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_c
     said = trimtab("doctor", file)
     assert said.code == 0, said.err
     assert "yes  tier web: shop, 2 knobs" in said.out
-    assert "yes  tier web workers: 10 workers now, 1..100 by 1 possible, by live" in said.out
+    assert "yes  tier web workers: 10 workers now, 1..100 by 1 possible (live)" in said.out
     assert "yes  tier web note: hello there" in said.out
     file.write_text(FILE.replace("quiet = true", "pid = [1]"))
     found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
