@@ -64,8 +64,11 @@ def decode(text: str | bytes, kind: type[T]) -> T:
 
 
 def state_of(part: Any) -> Any:
-    """The kind of the state of a controller, a guard or a judge: what its `start` is declared to return."""
-    return get_type_hints(type(part).start).get("return", Any)
+    """The kind of the state of a controller, a guard or a judge: what its `start` is declared to return.
+
+    One that stands around another says it by `state_type`.
+    """
+    return getattr(part, "state_type", None) or get_type_hints(type(part).start).get("return", Any)
 
 
 def _plain(value: Any) -> Any:

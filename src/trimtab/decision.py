@@ -112,8 +112,9 @@ class Decider:
         """The move that follows from one more window.
 
         A configuration that the judge puts back was measured good, so it passes no guard; any other move passes the
-        guards first, so that what the judge allows is what will be applied. A search that has finished wants its
-        incumbent, and ends when that is in force and not on trial.
+        guards first, so that what the judge allows is what will be applied; one to a configuration that is known from
+        this run they only see. A search that has finished wants its incumbent, and ends when that is in force and not
+        on trial.
 
         Args:
             standing: what is remembered.
@@ -130,6 +131,8 @@ class Decider:
         if proposed.finished:
             proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))
         guard_states, move = review_all(self.oversight.guards, standing.guard_states, window, proposed)
+        if proposed.known:
+            move = proposed
         ends = move.finished and not proposed.changes and (judgement is None or judgement.final)
         if back:
             said = in_words(back, judge_state.knobs)

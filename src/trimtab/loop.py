@@ -109,6 +109,8 @@ class Loop:
         """Runs until the duration is over, the run is stopped, the plant ends or changes keep failing."""
         self._observer = Observer(self._plant, self._stop, self._settings.seed, self._elapsed_s)
         try:
+            if (wait_s := self._plant.warm_up()) > 0:
+                self._observer.wait(self._observer.now_s() + wait_s)
             status, detail = self._cycle()
         except PlantGone as error:
             self._note(NoteKind.GONE, str(error))
@@ -274,13 +276,18 @@ class Loop:
     def _put_back(self) -> bool:
         """Puts back what nothing shows to be better; True when the configuration from before the run is in force."""
         judge = self._oversight.judge
-        if judge is None or not self._touched or not self._standing.knobs:
+        if not self._touched or not self._standing.knobs:
             return False
-        back = judge.final(self._standing.judge_state)
+        final = getattr(self._decider.controller, "final", None)
+        back = {} if final is None else final(self._standing.state)
+        if not back and judge is not None:
+            back = judge.final(self._standing.judge_state)
         if not back:
             return False
         said = in_words(back, self._standing.knobs)
-        self._note(NoteKind.RESTORE, f"nothing shows that the last setting is better than {said}, which comes back")
+        if any(self._configuration.get(name) != value for name, value in back.items()):
+            text = f"nothing shows that the last setting is better than {said}, which comes back"
+            self._note(NoteKind.RESTORE, text)
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
             for knob in self._standing.knobs
@@ -308,6 +315,6 @@ class Loop:
 
 def _finished(made: Decision, state: MoveState) -> str:
     """How to say that a search has finished."""
-    best = ", ".join(f"{name} {value}" for name, value in (made.proposed.incumbent or {}).items())
+    best = in_words(made.proposed.incumbent or {}, made.standing.knobs)
     left = "" if made.ends else f", which was {state}"
     return f"the search has finished with {best or 'what is in force'}{left}: {made.proposed.reason}"

@@ -85,7 +85,9 @@ class _Deriving:
 
     def __init__(self, part: Plant, plant: Plant) -> None:
         self.part = part
-        self.source = _Source(part.name, part, (one.name for one in part.metrics if part.node == plant.node))
+        self.source = _Source(
+            part.tier or part.name, part, (one.name for one in part.metrics if part.node == plant.node)
+        )
         others = {sensor for leaf in _leaves(plant) if leaf is not part for sensor in leaf.sensors()}
         shared = [sensor for sensor in plant.sensors() if sensor not in others and sensor.node == part.node]
         self.heard = {(one.node, one.source): {metric.name for metric in one.metrics} for one in shared}

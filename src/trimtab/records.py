@@ -16,6 +16,8 @@ from trimtab.errors import StoreError
 from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee
 from trimtab.settings import Settings
+from trimtab.trials import EXTRA as SEARCH
+from trimtab.trials import Search
 
 T = TypeVar("T")
 GUARANTEE = "guarantee"
@@ -67,6 +69,11 @@ class Plan:
     def guarantee(self) -> DelayGuarantee | None:
         """What it guarantees to classes of clients; None when it tunes."""
         return self.extra(GUARANTEE, DelayGuarantee)
+
+    @property
+    def search(self) -> Search | None:
+        """How it searches by trials; None when it does not."""
+        return self.extra(SEARCH, Search)
 
     def extra(self, name: str, kind: type[T]) -> T | None:
         """One of the extras; None where this run has none of that name.

@@ -42,12 +42,15 @@ class Run:
         approve: Callable[[Move], bool] = lambda move: False,
         judge: Judge | None = None,
         controller: Controller | None = None,
+        extras: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.plant, self.events, self.stop = plant, list[Event](), Stop()
         self.store = Store(None)
         chosen = Settings(**{"window_s": 10.0, "duration_s": 100.0, "settle_s": 0.0} | settings)
-        plan = Plan((), "", (Subject("memory"),), knobs, "climber", {}, chosen, dict(plant.values))
+        plan = Plan(
+            (), "", (Subject("memory"),), knobs, "climber", {}, chosen, dict(plant.values), extras=extras or {}
+        )
         self.recorder = self.store.begin(plan)
         self.loop = Loop(
             plant,

@@ -13,13 +13,16 @@ LATEST = 10
 
 
 def cost_lines(knobs: Sequence[Knob], moves: Sequence[StoredMove]) -> list[str]:
-    """One line for each knob.
+    """One line for each knob, or for all that cost the same.
 
     Args:
         knobs: those that may be moved.
         moves: what the run has moved so far.
     """
-    return [f"cost:  {knob.name}: {_cost(knob, moves)}" for knob in knobs]
+    alike: dict[str, list[str]] = {}
+    for knob in knobs:
+        alike.setdefault(_cost(knob, moves), []).append(knob.name)
+    return [f"cost:  {', '.join(names)}: {cost}" for cost, names in alike.items()]
 
 
 def measured_costs(run: Run, moves: Sequence[StoredMove]) -> list[str]:

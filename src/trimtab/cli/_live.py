@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli._progress import Drawing, Row, what
+from trimtab.cli._search_view import search_line
 from trimtab.core.knob import Knob
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
@@ -60,7 +61,8 @@ class LiveView:
         self._course, self._drawing = course, drawing
         self._windows: deque[Window] = deque(maxlen=_KEPT)
         self._said: deque[RenderableType] = deque(maxlen=_SAID)
-        self._reason, self._drawn = "", list[str]()
+        self._reason, self._searched, self._drawn = "", "", list[str]()
+        self._trials: tuple[float, float] | None = None
         self._busy = self._resized = False
         self._live = self._new()
 
@@ -91,6 +93,9 @@ class LiveView:
             self._drawn = self._drawing(event.window) if self._drawing is not None else []
         elif isinstance(event, MoveDone):
             self._reason = what(event, self._knobs)
+            self._searched = search_line(event, self._settings.objective) or self._searched
+            figures = event.proposed.evidence
+            self._trials = (figures["trial"], figures["trials"]) if "trials" in figures else self._trials
             if self._remarkable(event.state):
                 self._say(event.window.start_s + event.window.duration_s, self._reason)
         else:
@@ -144,7 +149,8 @@ class LiveView:
         below: list[RenderableType] = [self._progress()]
         if self._reason:
             below.insert(0, _text(self._reason))
-        below[-1:-1] = [_text(line) for line in (*self._referee(), *self._drawn)]
+        searched = [self._searched] if self._searched else []
+        below[-1:-1] = [_text(line) for line in (*searched, *self._referee(), *self._drawn)]
         options = self._console.options
         used = len(self._console.render_lines(Group(*below), options, pad=False))
         room = max(_LEAST_ROWS, self._console.size.height - used - 4)  # the two header lines, a gap, the cursor's own
@@ -155,15 +161,22 @@ class LiveView:
         last, settings = self._windows[-1], self._settings
         elapsed_s = last.start_s + last.duration_s
         at = f"{format_duration(round(elapsed_s))}, window {last.index + 1}"
+        if self._trials is not None:
+            made, trials = self._trials
+            return self._bar(trials, made, f"{at}, trial {made:.0f} of {trials:.0f}")
         if settings.duration_s == float("inf"):
             return Text(at, style="dim")
         total = f"{format_duration(round(settings.duration_s))}, window {last.index + 1} of about "
         text = f"{format_duration(round(elapsed_s))} of {total}{round(settings.duration_s / settings.window_s)}"
+        return self._bar(settings.duration_s, min(elapsed_s, settings.duration_s), text)
+
+    def _bar(self, total: float, done: float, text: str) -> RenderableType:
+        """A bar with a text behind it; the text alone where there is no room."""
         width = min(40, self._console.size.width - len(text) - 1)
         if width < 8:
             return Text(text, style="dim")
         line = Table.grid(padding=(0, 1, 0, 0))
-        line.add_row(ProgressBar(settings.duration_s, min(elapsed_s, settings.duration_s), width), Text(text, "dim"))
+        line.add_row(ProgressBar(total, done, width), Text(text, "dim"))
         return line
 
     def _referee(self) -> list[str]:

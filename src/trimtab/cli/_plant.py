@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fnmatch
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from trimtab.metrics import metric
 from trimtab.options import options_of, values
 from trimtab.records import Plan
 from trimtab.settings import Settings
+from trimtab.trials import Searching
 from trimtab.units import parse_quantity
 
 PLANTS = "trimtab.plants"
@@ -28,14 +30,18 @@ CONTROLLERS = "trimtab.controllers"
 _LIMIT = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=)\s*([^<>=\s]+)\s*")
 
 
-def defaults_of(plant: str | None) -> PlantDefaults:
-    """How a plant is tuned; as usual where none is named yet.
+def defaults_of(args: argparse.Namespace) -> PlantDefaults:
+    """How the plant that is named is tuned; as usual where none is.
 
     Raises:
-        UsageError: there is no such plant.
+        UsageError: there is no such plant, or what says how it is tuned is wrong.
     """
     usual = PlantDefaults()
-    found: PlantDefaults = usual if plant is None else getattr(discovery.load(PLANTS, plant), "DEFAULTS", usual)
+    if args.plant is None:
+        return usual
+    module = discovery.load(PLANTS, args.plant)
+    said = getattr(module, "defaults", None)
+    found: PlantDefaults = getattr(module, "DEFAULTS", usual) if said is None else said(args)
     return found
 
 
@@ -59,6 +65,8 @@ def refine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         UsageError: there is no such plant.
     """
     if args.plant is not None:
+        # A plant that is named leaves the next word to its own arguments.
+        next(one for one in parser._actions if one.dest == "plant").nargs = None
         group = parser.add_argument_group(f"options of {args.plant}")
         discovery.load(PLANTS, args.plant).add_arguments(group)
 
@@ -84,17 +92,25 @@ def attached(args: argparse.Namespace) -> Iterator[Plant]:
 def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> tuple[Knob, ...]:
     """The knobs to move: those wanted, else the first of each of these roles, else the plant's first.
 
+    Args:
+        plant: whose knobs they are.
+        wanted: names, or patterns such as `web.*`, in the order in which the knobs are to be moved.
+        roles: what they are for where none is wanted.
+
     Raises:
         UsageError: it has no such knob, or none at all.
     """
     there = {knob.name: knob for knob in plant.knobs()}
     if not there:
         raise UsageError(f"{plant.name} has no knob that can be moved here: see 'trimtab doctor'")
-    for name in wanted:
-        if name not in there:
-            raise UsageError(f"unknown knob {name!r}: {plant.name} has {', '.join(there)}")
+    found: dict[str, Knob] = {}
+    for pattern in wanted:
+        matching = fnmatch.filter(there, pattern)
+        if not matching:
+            raise UsageError(f"unknown knob {pattern!r}: {plant.name} has {', '.join(there)}")
+        found |= {name: there[name] for name in matching}
     if wanted:
-        return tuple(there[name] for name in dict.fromkeys(wanted))
+        return tuple(found.values())
     usual = tuple(knob for role in roles if (knob := of_role(there.values(), role)) is not None)
     return usual or (next(iter(there.values())),)
 
@@ -120,9 +136,12 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
     Raises:
         UsageError: there is no such metric, or a limit is not one.
     """
-    name = args.maximize or args.minimize or defaults_of(args.plant).minimize
+    usual = defaults_of(args)
+    own = args.maximize or args.minimize
+    name, least = own or usual.maximize or usual.minimize, args.maximize is None
     metric(name)
-    return Objective(name, args.maximize is None, tuple(map(_limit, args.subject_to)))
+    limits = tuple(map(_limit, (*usual.subject_to, *args.subject_to)))
+    return Objective(name, least if own else not usual.maximize, limits)
 
 
 def require_measured(plant: Plant, objective: Objective) -> None:
@@ -198,12 +217,15 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
 
 
 def stored_method(plan: Plan) -> tuple[str, Controller, Settings]:
-    """Registered name of the controller of a stored run, the controller, and how the run went.
+    """Registered name of the controller of a stored run, the controller with its search, and how the run went.
 
     Raises:
         UsageError: there is no such controller any more, or it has not this option any more.
     """
     controller = stored_controller(plan.controller, plan.settings.objective, plan.controller_options)
+    search = plan.search
+    if search is not None:
+        controller = Searching(plan.settings.objective, controller, search)
     return plan.controller, controller, plan.settings
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from trimtab.core import Knob, Limit, Objective, Role, of_class
+from trimtab.cli._search_view import search_line
+from trimtab.core import Knob, Objective, Role, of_class
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
@@ -26,6 +27,8 @@ from trimtab.trust import printable
 
 SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
 OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
+MOST_CHANGES = 6
+"""As many changes of a move are said on the terminal; the report has all."""
 _INDENT = 16
 
 Drawing = Callable[[Window], list[str]]
@@ -93,7 +96,8 @@ def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
         return event.move.reason
     word = "" if event.state is MoveState.APPLIED else f" {event.state}"
     failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
-    return f"{changes(event.move.changes, event.window.configuration, knobs)}{word}: {failed or event.move.reason}"
+    made = changes(event.move.changes, event.window.configuration, knobs, MOST_CHANGES)
+    return f"{made}{word}: {failed or event.move.reason}"
 
 
 @contextlib.contextmanager
@@ -179,7 +183,7 @@ def showing(
         with LiveView(rows, settings, knobs, course, drawing) as view:
             yield quietly(view, stop)
         return
-    lines = Lines(rows, decides, knobs=knobs, drawing=drawing, limits=settings.objective.limits)
+    lines = Lines(rows, decides, knobs=knobs, drawing=drawing, objective=settings.objective)
     with reader_may_go(stop):
         lines.header()
     yield quietly(lines, stop)
@@ -196,7 +200,7 @@ class Lines:
         out: where to.
         knobs: what is known of the knobs.
         drawing: what the plant's own view adds below a window.
-        limits: what the objective is subject to; said where one is broken.
+        objective: what counts; a limit of it is said where it is broken.
     """
 
     def __init__(
@@ -206,10 +210,10 @@ class Lines:
         out: TextIO | None = None,
         knobs: Sequence[Knob] = (),
         drawing: Drawing | None = None,
-        limits: Sequence[Limit] = (),
+        objective: Objective | None = None,
     ) -> None:
         self._rows, self._decides, self._knobs, self._drawing = tuple(rows), decides, knobs, drawing
-        self._limits = tuple(limits)
+        self._objective = objective
         self._out = out or sys.stdout
         self._pending: Window | None = None
 
@@ -228,7 +232,10 @@ class Lines:
             if self._pending is None:
                 say(f"{'':>{_INDENT}}{what(event, self._knobs)}", self._out, _INDENT)
             else:
-                self._window(event.window, "; ".join([*self._broken(event.window), what(event, self._knobs)]))
+                said = [*self._broken(event.window), what(event, self._knobs)]
+                if self._objective is not None and (searched := search_line(event, self._objective)):
+                    said.append(searched)
+                self._window(event.window, "; ".join(said))
                 self._pending = None
         else:
             self._note(event)
@@ -252,7 +259,7 @@ class Lines:
 
     def _broken(self, window: Window) -> list[str]:
         """The limits that a window breaks; of one that was cut short its reason says it."""
-        limits = () if window.aborted else self._limits
+        limits = () if window.aborted or self._objective is None else self._objective.limits
         return [f"{limit} is broken" for limit in limits if (limit.margin(window) or 0.0) < 0]
 
     def _window(self, window: Window, said: str) -> None:

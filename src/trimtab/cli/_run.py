@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from trimtab import codec
+from trimtab import codec, trials
 from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
@@ -103,10 +104,21 @@ def execute(
     with _shown(args, writer.run_id, plant, job, stop, course, store) as tell:
         loop = Loop(plant, job.knobs, job.controller, oversight, writer, settings, stop, tell, approve, past)
         outcome = loop.run()
-    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
-    if killed is not None and outcome.restored and plant.lasting:
+    if killed is not None and plant.lasting and _start_again(plant, killed, outcome, job):
+        plant.restore()
         plant.undo_leftover()
+        outcome = replace(outcome, restored=True)
+        store.finish(writer.run_id, outcome)
+    lasting = plant.lasting and any(m.configuration for m in store.moves(writer.run_id))
     return RunResult(store, writer.run_id, outcome, lasting and not outcome.restored)
+
+
+def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -> bool:
+    """Whether a run that was gone on with has ended in the configuration from before its first part."""
+    if outcome.restored:
+        return True
+    searched = isinstance(job.controller, trials.Searching) and outcome.status in (Status.DONE, Status.STOPPED)
+    return searched and dict(plant.configuration()) == dict(killed.plan.initial)
 
 
 def past_of(store: Store, run: Run, job: RunRequest) -> Past:
@@ -197,21 +209,30 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
         subjects=plant.subjects,
         knobs=job.knobs,
         controller=job.name,
-        controller_options=options_in_force(job.controller),
+        controller_options=options_in_force(trials.inner(job.controller)),
         settings=job.settings,
         initial=dict(plant.configuration()),
         host={**facts(), **job.facts},
         label=args.label,
         group=args.group,
-        extras={} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)},
+        extras={**plant.extras, **_extras(job)},
     )
+
+
+def _extras(job: RunRequest) -> dict[str, Any]:
+    """What only some runs have: a guarantee, a search."""
+    found = {} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)}
+    if isinstance(job.controller, trials.Searching):
+        found[trials.EXTRA] = codec.builtins(job.controller.search)
+    return found
 
 
 def _warn_of_leftovers(store: Store, plant: Plant) -> None:
     """Says what earlier runs on this plant left behind, on standard error."""
     if not plant.lasting:
         return
-    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == plant.name]
+    name = "+".join(subject.plant for subject in plant.subjects)
+    killed = [run.id for run in store.runs() if run.unfinished and run.plan.plant == name]
     if killed:
         last = killed[-1]
         print(f"note: run {last} was killed before its end; 'trimtab runs undo {last}' undoes it", file=sys.stderr)

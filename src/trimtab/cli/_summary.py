@@ -13,6 +13,9 @@ from trimtab.report.text import settings, shown
 from trimtab.report.track import Track
 from trimtab.report.verdict import judge_run
 
+MANY = 6
+"""Of more knobs than these only those are said that may be moved, and of the end only what differs."""
+
 
 def summary(track: Track) -> list[str]:
     """The last lines of a run."""
@@ -29,15 +32,25 @@ def summary(track: Track) -> list[str]:
         judged = judge_run(track)
         for name, stretch in (("start: ", judged.before), ("end:   ", judged.after)):
             if stretch:
-                lines.append(f"{name}{_stretch(track, stretch)}")
+                lines.append(f"{name}{_stretch(track, stretch, judged.before if name.startswith('end') else ())}")
     limits = run.plan.settings.objective.limits
     return [*lines, f"so:    {judged.headline}", *(f"limit: {kept(limit, windows)}" for limit in limits)]
 
 
-def _stretch(track: Track, windows: Sequence[Window]) -> str:
-    """The last configuration of some windows, and the objective's median and range in them."""
+def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] = ()) -> str:
+    """The last configuration of some windows, and the objective's median and range in them.
+
+    Args:
+        track: the run.
+        windows: the windows.
+        before: those with which they are compared; none where it is these that others are compared with.
+    """
     metric = track.run.plan.settings.objective.metric
-    said = f"{settings(windows[-1].configuration, track.run.plan.knobs)}: {metric}"
+    now, then = windows[-1].configuration, before[-1].configuration if before else {}
+    if len(now) > MANY:
+        moved = {knob.name for knob in track.run.plan.knobs}
+        now = {name: value for name, value in now.items() if name in moved and then.get(name) != value}
+    said = f"{settings(now, track.run.plan.knobs) or 'as at the start'}: {metric}"
     values = [w.readings[metric] for w in windows if metric in w.readings]
     if not values:
         return f"{said} not measured"

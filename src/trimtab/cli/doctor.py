@@ -1,6 +1,7 @@
 """Say which servers, knobs and sensors can be used here, and what would enable the others.
 
-It begins with the installation: whether others could change what runs as this user.
+It begins with the installation: whether others could change what runs as this user. Of a stack's FILE it says, tier
+by tier, which knobs can be moved, and what would enable the rest.
 Looks and changes nothing. Exit code 0, whatever it finds.
 
 example: trimtab doctor
@@ -12,23 +13,33 @@ import argparse
 import inspect
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 from trimtab import discovery, installation
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
+from trimtab.plants import stack
 
 ROOMS = ("trimtab.plants", "trimtab.sensors", "trimtab.testbed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb."""
+    parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help="a stack's file, such as stack.toml")
     parser.add_argument("--json", action="store_true", help="one line of JSON per finding")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints whether the installation can be trusted, and what every member that can probe by itself has found."""
+    """Prints whether the installation can be trusted, and what every member that can probe by itself has found.
+
+    Raises:
+        UsageError: the stack's file cannot be read, or something in it is wrong.
+    """
     found = [("trimtab", "installation", finding) for finding in installation.probe()]
-    found += [(room, name, f) for room in ROOMS for name in discovery.names(room) for f in _findings(room, name)]
+    if args.file is None:
+        found += [(room, name, f) for room in ROOMS for name in discovery.names(room) for f in _findings(room, name)]
+    else:
+        found += [(ROOMS[0], "stack", finding) for finding in stack.examined(args.file)]
     for room, name, finding in found:
         if args.json:
             print(json.dumps({"room": room.rpartition(".")[2], "member": name, **asdict(finding)}))

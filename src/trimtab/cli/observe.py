@@ -59,8 +59,18 @@ def run(args: argparse.Namespace) -> int:
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, objective)
         store = Store(args.store)
-        initial = dict(plant.configuration())
-        plan = Plan(args.command, os.getcwd(), plant.subjects, (), "static", {}, settings, initial, facts())
+        plan = Plan(
+            args.command,
+            os.getcwd(),
+            plant.subjects,
+            (),
+            "static",
+            {},
+            settings,
+            dict(plant.configuration()),
+            facts(),
+            extras=plant.extras,
+        )
         # What is kept in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
         with _shown(args, plan, plant, stop) as tell:

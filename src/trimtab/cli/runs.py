@@ -24,6 +24,7 @@ from trimtab import cli, codec
 from trimtab.cli._plant import attached, stored_method, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of
 from trimtab.cli._run import tell_end
+from trimtab.core import in_words
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -112,7 +113,7 @@ def _show(store: Store, run: Run, as_json: bool) -> int:
     names = [knob.name for knob in plan.knobs] or sorted(plan.initial)
     rows = rows_of(names, plan.settings.objective, plan.knobs, plan.guarantee)
     decides = any(isinstance(event, MoveDone) for event in events)
-    lines = Lines(rows, decides, knobs=plan.knobs, limits=plan.settings.objective.limits)
+    lines = Lines(rows, decides, knobs=plan.knobs, objective=plan.settings.objective)
     if as_json:
         print(codec.encode({"type": "run", "run": run.id, "status": run.status, **codec.builtins(plan)}))
     else:
@@ -184,7 +185,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
             print(f"run {run.id}: nothing is left to undo")
             return 0
         plant.undo_leftover()
-        now = ", ".join(f"{name} {value}" for name, value in plant.configuration().items())
+        now = in_words(plant.configuration(), plant.knobs())
     store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
     print(f"run {run.id}: undone; in force now: {now}")
     return 0
@@ -202,6 +203,7 @@ def _command(run: Run) -> tuple[ModuleType, argparse.Namespace]:
     for name, value in vars(args).items():
         if isinstance(value, Path):
             setattr(args, name, Path(run.plan.directory) / value)
+    args.extras = run.plan.extras
     return verb, args
 
 

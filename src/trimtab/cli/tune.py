@@ -10,6 +10,7 @@ example: trimtab tune apache --window 10s --duration 10m --report tuned.html
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from trimtab import discovery
@@ -28,11 +29,13 @@ from trimtab.cli._plant import (
     writable,
 )
 from trimtab.cli._run import RunRequest, execute, finish
+from trimtab.cli._search import USUAL_DURATION, add_search, chosen_search, searching
 from trimtab.cli._stop import stopping
 from trimtab.core.plant import PlantDefaults
 from trimtab.errors import UsageError
 from trimtab.records import Run
 from trimtab.settings import Mode, Settings
+from trimtab.trials import Search
 from trimtab.units import parse_duration_s
 
 __all__ = ["add_arguments", "refine", "run"]
@@ -56,11 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--knob",
         action="append",
         default=[],
-        metavar="NAME",
-        help="a knob to move; may be repeated (default: the limit of workers, and of Apache the keep-alive time)",
+        metavar="PATTERN",
+        help="a knob to move, or a pattern such as 'web.*'; may be repeated (default: the limit of workers, of "
+        "Apache the keep-alive time too, of a stack what its file says, else all)",
     )
-    parser.add_argument("--window", help=f"length of a window (default {usual.window}{own})")
-    parser.add_argument("--duration", default="10m", help="length of the run (default 10m)")
+    parser.add_argument(
+        "--window", "--trial-length", help=f"length of a window, or of a trial (default {usual.window}{own})"
+    )
+    parser.add_argument(
+        "--duration", help=f"length of the run, of a search about (default {USUAL_DURATION}; excludes --trials)"
+    )
+    add_search(parser)
     parser.add_argument("--settle", help="wait after a change (default: a second, at most half a window)")
     parser.add_argument(
         "--mode",
@@ -96,17 +105,21 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
     """Starts a run, or goes on with one that was killed, as its plan says."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
+    usual = defaults_of(args)
+    search = None
     if killed is None:
-        settings, wanted = _settings(args), args.knob
-        name = args.controller or defaults_of(args.plant).controller
+        search = chosen_search(args, usual)
+        settings, wanted = _settings(args, usual, search), args.knob or usual.knobs
+        name = args.controller or usual.controller
         controller = chosen_controller(name, settings.objective, args.option)
+        controller = searching(controller, search, name, args.remeasure is not None)
     else:
         name, controller, settings = stored_method(killed.plan)
         wanted = [knob.name for knob in killed.plan.knobs]
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         require_measured(plant, settings.objective)
-        knobs = chosen_knobs(plant, wanted, defaults_of(args.plant).roles)
+        knobs = chosen_knobs(plant, wanted, usual.roles)
         controller.start(knobs, settings.seed)
         if settings.mode in (Mode.APPROVE, Mode.AUTONOMOUS):
             plant.check_permissions()
@@ -115,15 +128,20 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
     return finish(args, ended, stop)
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | None) -> Settings:
     """How the run goes.
+
+    Args:
+        args: the command line.
+        usual: how its plant is tuned where it says nothing.
+        search: its search, which ends by its trials; None where it has none.
 
     Raises:
         UsageError: a duration or a metric is wrong, or the window is longer than the duration.
     """
     return Settings(
-        window_s=parse_duration_s(args.window or defaults_of(args.plant).window),
-        duration_s=parse_duration_s(args.duration),
+        window_s=parse_duration_s(args.window or usual.window),
+        duration_s=math.inf if search is not None else parse_duration_s(args.duration or USUAL_DURATION),
         objective=chosen_objective(args),
         mode=Mode(args.mode),
         settle_s=None if args.settle is None else parse_duration_s(args.settle),

@@ -6,7 +6,8 @@ randomness only from the seed that `start` is given, so every run can be replaye
 
 Its state is a record too, stored with every window: the annotation of `start` says which, and `trimtab.codec` has to
 bring it back as it was. One that can go on without a knob has `withdraw(state, knob)`, which gives the state without
-the knob of that name, or raises UsageError where nothing is left to move; any other starts again with the rest.
+the knob of that name, or raises UsageError where nothing is left to move; any other starts again with the rest. One
+that knows what has to be in force at the end of a run has `final(state)`, which gives it; empty for what is.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Identity:
 
     Args:
         node: the machine; empty for the one that trimtab runs on.
-        plant: the plant's registered name.
+        plant: the plant's registered name, or the tier that it is.
         name: the knob's name within that plant.
     """
 
@@ -101,8 +101,8 @@ class Identity:
     name: str
 
     def __str__(self) -> str:
-        """The name of the knob where several plants are one, such as `web2:nginx/workers`."""
-        return f"{self.node + ':' if self.node else ''}{self.plant}/{self.name}"
+        """The name of the knob where several plants are one, such as `web2:nginx.workers`."""
+        return f"{self.node + ':' if self.node else ''}{self.plant}.{self.name}"
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class Knob:
         role: what it is for.
         label: which of several knobs of one role: the class of clients or the pool it is of; may be empty.
         shares: name of the knob that the values of all knobs of this role together stay below; empty when none does.
+        tier: the tier of a stack that it is of; empty where there are none.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Knob:
     role: Role = Role.OTHER
     label: str = ""
     shares: str = ""
+    tier: str = ""
 
     def validated(self, value: float) -> int:
         """`value` as a member of the domain.

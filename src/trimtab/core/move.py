@@ -21,6 +21,8 @@ class Move:
             where they change nothing about that, or the controller cannot say.
         finished: True when the search has finished: the incumbent is brought into force, and the run ends.
         incumbent: the configuration of its knobs that the controller stands behind so far; None where it names none.
+        known: True where the changes lead to a configuration that was in force in this run, so that no guard has a
+            say: a bounded step would end at one that nobody has measured.
     """
 
     changes: Mapping[str, int]
@@ -31,6 +33,7 @@ class Move:
     capacity: float = 1.0
     finished: bool = False
     incumbent: Mapping[str, int] | None = None
+    known: bool = False
 
     @staticmethod
     def hold(reason: str, phase: str = "hold", **evidence: float) -> Move:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from trimtab.core.knob import Knob, Role
@@ -134,6 +135,10 @@ class PlantDefaults:
         window: length of a window, as a user writes it.
         roles: the knobs that are moved, by what they are for; the plant's first where it has none of them.
         on_exit: what is left in force at the end of a run, "keep" or "restore".
+        maximize: the metric to make greatest, in place of `minimize`; empty for none.
+        subject_to: limits that come first, as a user writes them.
+        knobs: patterns of the knobs that are moved, in place of `roles`; none where roles say it.
+        searched: True where knobs are many, so that it is tuned by trials whose winner is measured again.
     """
 
     controller: str = "trim"
@@ -141,6 +146,10 @@ class PlantDefaults:
     window: str = "10s"
     roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
     on_exit: str = "keep"
+    maximize: str = ""
+    subject_to: tuple[str, ...] = ()
+    knobs: tuple[str, ...] = ()
+    searched: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,9 +183,13 @@ class Plant(ABC):
         parts: the plants that it is made of; none where it is one by itself.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
+        tier: what it is called in a user's stack; empty elsewhere.
+        extras: what the plan of a run keeps of it, by which `from_arguments` finds it again as `args.extras`.
     """
 
     name: str = ""
+    tier: str = ""
+    extras: Mapping[str, Any] = MappingProxyType({})
     parts: tuple[Plant, ...] = ()
     lasting: bool = True
     metrics: tuple[Metric, ...] = ()
@@ -236,6 +249,10 @@ class Plant(ABC):
             UsageError: it could not; the message says what is needed.
         """
         return
+
+    def warm_up(self) -> float:
+        """Begins what goes along with a run, such as clients of its own; the seconds until it is worth measuring."""
+        return 0.0
 
     def lease(self, timeout_s: float) -> None:
         """Says that a controller is in charge for that many seconds; only some plants ask who is."""

@@ -10,6 +10,9 @@ The guards of a run that tunes a server, in the order in which a move passes the
 5. `feasibility` only lowers, and comes last, so that nothing after it can ask for more memory again; its
    lowering is not limited to a step, because what does not fit has to go at once.
 
+In a stack of tiers those that go by a server's own workers and memory, `not_binding` and `feasibility`, stand there
+once for each tier, and go by what was measured in it.
+
 The operator's own edits are found by the plant and obeyed by the loop.
 """
 
@@ -19,6 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.core import Guard, Knob, Move, Objective, Role, Window
+from trimtab.guard._tier import OfTier
 from trimtab.guard.domain import Domain
 from trimtab.guard.early_abort import EarlyAbort
 from trimtab.guard.feasibility import Feasibility
@@ -26,15 +30,20 @@ from trimtab.guard.largest_step import LargestStep
 from trimtab.guard.not_binding import NotBinding
 
 
-def standard(objective: Objective, judged: bool = False) -> tuple[Guard, ...]:
+def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = ()) -> tuple[Guard, ...]:
     """The guards of a run that tunes a server, in their order.
 
     Args:
         objective: what the run strives for.
         judged: whether a referee judges each change, which does what early abort does, and better.
+        tiers: the tiers of a stack; none where it is no stack.
     """
+
+    def of_each(guard: Guard) -> tuple[Guard, ...]:
+        return tuple(OfTier(guard, tier) for tier in tiers) or (guard,)
+
     early = () if judged else (EarlyAbort(objective),)
-    return NotBinding(), *early, Domain(), LargestStep(), Feasibility(judged=judged)
+    return *of_each(NotBinding()), *early, Domain(), LargestStep(), *of_each(Feasibility(judged=judged))
 
 
 def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:
@@ -56,7 +65,7 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) 
         return (Domain(),)
     if knobs and all(knob.role is Role.KEEP_ALIVE for knob in knobs):
         return Domain(), LargestStep()
-    return standard(objective, judged)
+    return standard(objective, judged, tuple(dict.fromkeys(knob.tier for knob in knobs if knob.tier)))
 
 
 def review_all(

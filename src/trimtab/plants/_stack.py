@@ -4,8 +4,9 @@ A change is prepared on every plant before it is committed on any, so that what 
 If a commit fails, the plant that failed has put itself back, and those before it are rolled back, the last first.
 What cannot be rolled back is said by name; nothing is passed over in silence.
 
-A knob has the name that its part gives it. Where several parts have one of that name, each is called by its identity:
-`nginx/keep_alive`, `web2:nginx/keep_alive`. Parts hear only their own names.
+The knob of a tier is called by it: `web.keep_alive`. In a stack without tiers a knob has the name that its part gives
+it, and where several parts have one of that name, each is called by its identity: `nginx.keep_alive`,
+`web2:nginx.keep_alive`. Parts hear only their own names.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Stack(Plant):
             raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
         for part in parts if len(parts) > 1 else ():
             for sensor in part.sensors():
-                sensor.plant = sensor.plant or part.name
+                sensor.plant = sensor.plant or _called(part)
         self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
 
     @property
@@ -64,6 +65,7 @@ class Stack(Plant):
                 knob,
                 name=self._names[part].get(knob.name, knob.name),
                 shares=self._names[part].get(knob.shares, knob.shares),
+                tier=part.tier,
             )
             for part in self.parts
             for knob in part.knobs()
@@ -90,7 +92,7 @@ class Stack(Plant):
         """
         found: dict[str, int] = {}
         for part in self.parts:
-            with self._called(part):
+            with self._names_edits(part):
                 found |= self._outer(part, part.configuration())
         return found
 
@@ -106,6 +108,10 @@ class Stack(Plant):
         """
         for part in self.parts:
             part.check_permissions()
+
+    def warm_up(self) -> float:
+        """Begins what goes along with a run in every part; the seconds until all of it is worth measuring."""
+        return max(part.warm_up() for part in self.parts)
 
     def lease(self, timeout_s: float) -> None:
         """Says to every part that a controller is in charge."""
@@ -125,7 +131,7 @@ class Stack(Plant):
         try:
             for part in self.parts:
                 if own := self._inner(part, wanted):
-                    with self._called(part):
+                    with self._names_edits(part):
                         prepared.append((part, part.prepare(own)))
         except BaseException:
             _take_back(prepared)
@@ -147,7 +153,7 @@ class Stack(Plant):
                 notes += part.commit(one).notes
             except (ApplyRefused, ApplyFailed, OperatorEdit, PlantGone) as error:
                 left = _take_back(pairs)
-                said = "; ".join([f"{part.name}: {error}", *left])
+                said = "; ".join([f"{_called(part)}: {error}", *left])
                 if isinstance(error, PlantGone):
                     raise PlantGone(said) from error
                 if isinstance(error, OperatorEdit):
@@ -177,7 +183,7 @@ class Stack(Plant):
             try:
                 part.restore()
             except TrimtabError as error:
-                left.append(f"{part.name}: {error}")
+                left.append(f"{_called(part)}: {error}")
         if left:
             raise ApplyFailed("; ".join(left))
 
@@ -210,7 +216,7 @@ class Stack(Plant):
         return {self._names[part].get(name, name): value for name, value in values.items()}
 
     @contextlib.contextmanager
-    def _called(self, part: Plant) -> Iterator[None]:
+    def _names_edits(self, part: Plant) -> Iterator[None]:
         """Says which knob of this stack the operator has edited."""
         try:
             yield
@@ -218,12 +224,20 @@ class Stack(Plant):
             raise OperatorEdit(self._names[part].get(error.knob, error.knob), str(error)) from error
 
 
+def _called(part: Plant) -> str:
+    """What a part is called: its tier, else its plant."""
+    return part.tier or part.name
+
+
 def _named(parts: Sequence[Plant]) -> dict[Plant, dict[str, str]]:
     """For each part the name that each of its knobs has in the stack, by its own name."""
     own = {part: [knob.name for knob in part.knobs()] for part in parts}
     shared = Counter(name for names in own.values() for name in names)
     return {
-        part: {name: str(Identity(part.node, part.name, name)) if shared[name] > 1 else name for name in names}
+        part: {
+            name: str(Identity(part.node, _called(part), name)) if part.tier or shared[name] > 1 else name
+            for name in names
+        }
         for part, names in own.items()
     }
 
@@ -237,5 +251,5 @@ def _take_back(prepared: list[tuple[Plant, Prepared]]) -> list[str]:
         except PlantGone:
             continue  # nothing of it is in force any more
         except TrimtabError as error:
-            left.append(f"{part.name} could not be put back: {error}")
+            left.append(f"{_called(part)} could not be put back: {error}")
     return left

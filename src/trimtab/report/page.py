@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from trimtab.core.trial import MoveState
 from trimtab.metrics import known
 from trimtab.metrics import metric as metric_of
-from trimtab.report import class_verdict
+from trimtab.report import class_verdict, search
 from trimtab.report.figures import SATURATED, drawn
 from trimtab.report.sheet import Table, sheet
 from trimtab.report.text import changes, counted, plain
@@ -53,7 +53,7 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
         title or f"{plan.plant}: {about}",
         judged.headline,
         drawn(shown),
-        [verdicts],
+        [verdicts, *(table for t in shown for table in search.tables(t))],
         any(t.simulated for t in found),
         good=judged.improved,
         basis=judged.basis,

@@ -68,12 +68,24 @@ def settings(configuration: Configuration, knobs: Sequence[Knob] = ()) -> str:
     return ", ".join(f"{name} {setting(name, value, knobs)}" for name, value in configuration.items())
 
 
-def changes(made: Mapping[str, int], before: Configuration, knobs: Sequence[Knob] = ()) -> str:
-    """What a move changes, from what to what."""
-    return ", ".join(
+def changes(
+    made: Mapping[str, int], before: Configuration, knobs: Sequence[Knob] = (), most: int | None = None
+) -> str:
+    """What a move changes, from what to what.
+
+    Args:
+        made: knob to new value.
+        before: what was in force.
+        knobs: what is known of them.
+        most: how many are said, and how many there are more; None for all.
+    """
+    said = [
         f"{name} {setting(name, before.get(name), knobs)} -> {setting(name, value, knobs)}"
         for name, value in made.items()
-    )
+        if before.get(name) != value
+    ]
+    more = [] if most is None or len(said) <= most else [f"and {len(said) - most} more"]
+    return ", ".join([*said[:most], *more])
 
 
 def counted(objective: Objective) -> tuple[str, ...]:

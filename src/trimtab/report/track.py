@@ -10,13 +10,14 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from trimtab import discovery
+from trimtab import codec, discovery
 from trimtab.core import Knob, Window
 from trimtab.core.trial import MoveState
 from trimtab.events import Event, Note
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.referee import Course, of_run
 from trimtab.store import Store
+from trimtab.trials import SearchState
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Track:
     moves: tuple[StoredMove, ...]
     notes: tuple[Note, ...]
     events: tuple[Event, ...] = ()
+    search: SearchState[Any] | None = None
 
     @property
     def label(self) -> str:
@@ -149,6 +151,15 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
             tuple(store.moves(i)),
             tuple(store.notes(i)),
             tuple(store.events(i)),
+            _search(store, i),
         )
         for i in run_ids
     ]
+
+
+def _search(store: Store, run_id: int) -> SearchState[Any] | None:
+    """Where the search of a run stands; None where it has none, or has not begun."""
+    past = store.past(run_id) if store.run(run_id).plan.search is not None else None
+    if past is None or not past[0].standing.knobs:
+        return None
+    return codec.convert(past[0].standing.state, SearchState[Any])

@@ -13,6 +13,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trimtab.core import Objective, Verdict, Window
 from trimtab.referee import Course
@@ -22,11 +23,13 @@ from trimtab.referee.measure import measured
 from trimtab.referee.rule import LEAST, SAME
 from trimtab.report.text import plain, setting, shown, words
 from trimtab.report.track import Estimate, Track, course_of, estimate, ratio
+from trimtab.trials import MEASURE, SearchState
 
 WORTHWHILE = 1.05
 """A ratio of whole runs below this is no improvement, whatever its interval."""
 _LIVE = "windows before the first change against the second half of the run, at equal load by the referee's estimate"
 _TRIALS = "every change was a trial, judged by the referee at equal load; what was not found better was taken back"
+_TURNS = "start and winner of the search measured again in turn; the interval is 95 %, over turns"
 _REPEATS = "second half of every run; intervals are 95 %, over repeats"
 
 
@@ -80,6 +83,8 @@ def judge_run(track: Track) -> Judged:
     """What one run shows: its end against its start."""
     if not track.applied():
         return Judged(Verdict.SAME, "Nothing was changed", before=track.windows)
+    if track.search is not None and (search := track.run.plan.search) is not None and search.remeasure:
+        return _restored(track, _searched(track, track.search))
     course = course_of(track.run.plan, track.run.plan.knobs)
     for event in track.events:
         course.tell(event)
@@ -87,10 +92,37 @@ def judge_run(track: Track) -> Judged:
     broken = objective_broken(track, found.after)
     if broken:
         found = Judged(Verdict.WORSE, f"No improvement is claimed: {broken} is broken at the end", found.basis)
-    if track.run.restored:
-        again = "the configuration from before the run is in force again"
-        found = replace(found, headline=f"{found.headline}; {again}")
-    return found
+    return _restored(track, found)
+
+
+def _restored(track: Track, found: Judged) -> Judged:
+    """What a run shows, and that the configuration from before it is in force again where that is so."""
+    if not track.run.restored:
+        return found
+    again = "the configuration from before the run is in force again"
+    return replace(found, headline=f"{found.headline}; {again}")
+
+
+def _searched(track: Track, state: SearchState[Any]) -> Judged:
+    """A search: start and winner measured in turn at its end, never the best of its trials."""
+    claim, objective = state.claim, track.run.plan.settings.objective
+    before = track.untouched()
+    if claim is None:
+        text = "The search ended before its winner was measured again, so no improvement is claimed"
+        return Judged(Verdict.UNMEASURED, text, _TURNS, before=before)
+    again = {move.index + 1 for move in track.moves if move.move.phase == MEASURE}
+    start, winner = (
+        tuple(w for w in track.windows if w.index in again and w.configuration.items() >= wanted.items())
+        for wanted in (state.start, state.winner)
+    )
+    if claim.gain is None:
+        return Judged(claim.verdict, f"{claim.why[:1].upper()}{claim.why[1:]}", _TURNS, before=start or before)
+    gain = Estimate(claim.gain, claim.low, claim.high, claim.turns)
+    if claim.verdict is Verdict.BETTER:
+        text = f"{words(objective.metric).capitalize()}: {claim.why}"
+    else:
+        text = f"{claim.why[:1].upper()}{claim.why[1:]}"
+    return Judged(claim.verdict, text, _TURNS, gain, start, winner if claim.verdict is Verdict.BETTER else ())
 
 
 def objective_broken(track: Track, after: Sequence[Window]) -> str:

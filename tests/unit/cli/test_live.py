@@ -299,3 +299,28 @@ def test_a_run_on_a_real_terminal_fits_it_and_ends_in_plain_text(
         "so",
         "cost",
     ]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (110, 40)])
+def test_a_search_over_many_knobs_fits_and_says_what_a_trial_came_to_and_cost(width: int, height: int) -> None:
+    moved = [knob(f"{('cache', 'web', 'app', 'db')[n % 4]}.some_long_name_of_a_knob_{n}") for n in range(24)]
+    objective = Objective("client_page_rate_hz", minimize=False)
+    events: list[Event] = []
+    for window in windows(6, moved, lambda i: {"client_page_rate_hz": 400.0 + i}):
+        figures = {"trial": window.index + 1.0, "trials": 30.0, "lost_s": 3.2, "trial_lost_s": 0.4}
+        figures |= {"incumbent": 410.0, "spread_ratio": 0.03} if window.index else {}
+        changes = {one.name: (window.configuration[one.name] + 1) % 3 for one in moved}
+        move = Move(changes, "the next one", figures)
+        events += [WindowDone(window), MoveDone(window, move, move, MoveState.APPLIED)]
+    console, out = terminal(width, height)
+    settings = Settings(10.0, float("inf"), objective)
+    with LiveView(rows_of([k.name for k in moved], objective, moved), settings, moved, console=console) as view:
+        for event in events:
+            view(event)
+    last = frame(visible(out))
+    assert len(last) <= height and max(map(len, last)) <= width
+    said = " ".join(" ".join(last).split())
+    assert "client page rate 405 Hz ± 6%; incumbent 410 Hz; it lost 400 ms of the start's work" in said
+    assert "and 18 more: the next one" in said
+    assert "1m, window 6, trial 6 of 30" in said
+    assert "cache.some_long_name_of_a_knob_0" in said

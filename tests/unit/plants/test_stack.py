@@ -123,24 +123,24 @@ def named(name: str, node: str = "") -> MemoryPlant:
 def test_knobs_of_one_name_are_called_by_plant_and_name_and_each_change_reaches_its_own() -> None:
     web, pool = named("web"), named("pool")
     stack = Stack(web, pool)
-    assert [knob.name for knob in stack.knobs()] == ["web/workers", "web/timeout", "pool/workers", "pool/timeout"]
-    assert stack.apply({"pool/workers": 7}).configuration == {
-        "web/workers": 10,
-        "web/timeout": 100,
-        "pool/workers": 7,
-        "pool/timeout": 100,
+    assert [knob.name for knob in stack.knobs()] == ["web.workers", "web.timeout", "pool.workers", "pool.timeout"]
+    assert stack.apply({"pool.workers": 7}).configuration == {
+        "web.workers": 10,
+        "web.timeout": 100,
+        "pool.workers": 7,
+        "pool.timeout": 100,
     }
     assert (web.applied, pool.applied) == ([], [{"workers": 7}])
-    with pytest.raises(ApplyRefused, match="unknown knob 'workers': there are web/workers"):
+    with pytest.raises(ApplyRefused, match=r"unknown knob 'workers': there are web\.workers"):
         stack.apply({"workers": 5})
 
 
 def test_like_plants_on_two_nodes_have_knobs_of_their_own() -> None:
     stack = Stack(named("web"), named("web", "web2"))
-    assert [knob.name for knob in stack.knobs()][::2] == ["web/workers", "web2:web/workers"]
-    stack.apply({"web2:web/workers": 9, "web/workers": 8})
+    assert [knob.name for knob in stack.knobs()][::2] == ["web.workers", "web2:web.workers"]
+    stack.apply({"web2:web.workers": 9, "web.workers": 8})
     assert [part.configuration()["workers"] for part in stack.parts] == [8, 9]
-    stack.rollback(stack.prepare({"web2:web/workers": 9}))
+    stack.rollback(stack.prepare({"web2:web.workers": 9}))
 
 
 def test_two_parts_of_one_name_on_one_node_are_refused() -> None:
@@ -156,7 +156,7 @@ def test_an_operators_edit_names_the_knob_as_the_stack_calls_it_and_rules_hear_t
     pool.configuration_error = OperatorEdit("workers", "is 7 now")
     with pytest.raises(OperatorEdit) as caught:
         stack.configuration()
-    assert caught.value.knob == "pool/workers"
+    assert caught.value.knob == "pool.workers"
 
 
 def readings_of(plant: Plant) -> Window:

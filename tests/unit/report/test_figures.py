@@ -58,7 +58,7 @@ def test_each_has_a_place_of_its_own() -> None:
 def test_none_is_drawn_of_runs_without_what_it_needs(name: str) -> None:
     one = ALL[name]
     bare = tracks(store := Store(None), [run_of(store, (knob("some"),), {})])
-    needs_nothing = not (one.readings or one.any_of or one.role or one.guarantee)
+    needs_nothing = not (one.readings or one.any_of or one.role or one.guarantee or one.search)
     assert one.drawable(bare) == needs_nothing == (name == "trajectories")
 
 

@@ -54,6 +54,7 @@ class Picture:
         role: what a knob of every run must be for; None for anything.
         guarantee: True where it is of runs with one and the same guarantee to classes, False where of all others;
             None for both.
+        search: True where every run must be a search by trials.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Picture:
     any_of: tuple[str, ...] = ()
     role: Role | None = None
     guarantee: bool | None = None
+    search: bool = False
 
     def drawable(self, tracks: Sequence[Track]) -> bool:
         """Whether these runs have what it needs."""
@@ -75,6 +77,7 @@ class Picture:
             and (not self.any_of or bool(seen & set(self.any_of)))
             and (self.role is None or all(self.role in {k.role for k in t.run.plan.knobs} for t in tracks))
             and self.guarantee in (None, one)
+            and (not self.search or all(t.search is not None for t in tracks))
         )
 
 

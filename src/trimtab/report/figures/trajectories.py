@@ -68,6 +68,6 @@ PICTURE = Picture(
     "What was set, and what came of it",
     "Dotted lines mark changes. On a logarithmic scale equal distances are equal factors.",
     trajectories,
-    0,
+    1,
     guarantee=False,
 )

@@ -1,0 +1,92 @@
+"""What the page says of a search by trials: start and winner in turn, and what users lost and gained meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trimtab.core import Objective
+from trimtab.referee.turns import Claim, Seen, better, candidates_turns
+from trimtab.report.sheet import Table
+from trimtab.report.text import plain, seconds, setting, shown
+from trimtab.report.track import Track
+from trimtab.trials import Search, SearchState, harm
+
+
+def tables(track: Track) -> list[Table]:
+    """The tables of a run's search, from its evidence; none where it has none.
+
+    Which knobs matter belongs here too: `state.trials` is the evidence, window by window.
+    """
+    state, search = track.search, track.run.plan.search
+    if state is None or search is None or not state.trials:
+        return []
+    objective = track.run.plan.settings.objective
+    return [_winner(state), _turns(state, search, objective), _users(state, search, objective)]
+
+
+def _winner(state: SearchState[Any]) -> Table:
+    """What the winner sets otherwise than the start."""
+    rows = [
+        (name, *(setting(name, one.get(name), state.knobs) for one in (state.start, state.winner)))
+        for name in (knob.name for knob in state.knobs)
+        if state.winner.get(name) != state.start.get(name)
+    ]
+    return Table("The winner of the search", ("knob", "start", "winner"), rows if state.winner else [])
+
+
+def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:
+    """Start and winner, measured in turn."""
+    pairs, name = (list[Seen](), list[Seen]()), objective.metric
+    for one, of_winner in zip(state.turns, candidates_turns(search.remeasure), strict=False):
+        pairs[of_winner].append(one)
+    rows = [
+        (str(i + 1), shown(name, start.value), shown(name, winner.value), _times(start, winner, objective))
+        for i, (start, winner) in enumerate(zip(*pairs, strict=False))
+    ]
+    if state.claim is not None:
+        rows.append(("all", "", "", _interval(state.claim)))
+    head = ("turn", f"{name}, start", f"{name}, winner", "times better")
+    return Table("Measured again in turn", head, rows if state.turns else [])
+
+
+def _times(start: Seen, winner: Seen, objective: Objective) -> str:
+    """How many times better the winner was in one turn."""
+    if not start.value or not winner.value:
+        return "-"
+    return plain(better(winner.value, start.value, objective))
+
+
+def _interval(claim: Claim) -> str:
+    """What all turns show together."""
+    if claim.gain is None or claim.low is None or claim.high is None:
+        return str(claim.verdict)
+    return f"{plain(claim.gain)} ({plain(claim.low)} to {plain(claim.high)}): {claim.verdict}"
+
+
+def _users(state: SearchState[Any], search: Search, objective: Objective) -> Table:
+    """What users lost and gained while it searched, in the work of the start configuration."""
+    lost_s, gained_s = harm(state, objective)
+    lost_s += state.lost_s
+    whole_s = sum(one.duration_s for one in state.trials) or 1.0
+    worse = sum(_worse(one, state, objective) for one in state.trials)
+    most_s = search.budget_s
+    rows: Sequence[tuple[str, str]] = (
+        ("trials", f"{state.made} of {search.trials}; ended because {state.ended or 'the run was stopped'}"),
+        ("lost", f"{seconds(lost_s)} of the start's work, {lost_s / whole_s:.1%} of the time of the trials"),
+        ("gained", f"{seconds(gained_s)}, {gained_s / whole_s:.1%}"),
+        ("trials worse than 0.9 of the start", f"{worse} of {len(state.trials)}"),
+        *([] if most_s is None else [("could be lost", f"{seconds(most_s)}, the budget of harm")]),
+    )
+    return Table("What users lost and gained while it searched", (), rows)
+
+
+def _worse(one: Seen, state: SearchState[Any], objective: Objective) -> bool:
+    """Whether a trial was worse than the start by more than a tenth."""
+    alone = SearchState(state.knobs, 0, None, state.start, (*_at_start(state), one))
+    return one.configuration != state.start and harm(alone, objective)[0] > 0.1 * one.duration_s
+
+
+def _at_start(state: SearchState[Any]) -> tuple[Seen, ...]:
+    """The trials at the start configuration."""
+    return tuple(one for one in state.trials if one.configuration == state.start)

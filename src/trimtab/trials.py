@@ -1,0 +1,276 @@
+"""A search by trials: any controller, stopped after so many windows, its winner measured again before it stays.
+
+It stands around a controller as a guard stands behind it: the method proposes, window by window, and knows nothing of
+it. What it promises: the search ends after its trials, or when the method says so, or when clients have lost more
+than the budget of harm; then the incumbent is measured in turn with the start configuration, and stays only if these
+windows show that it is better. Else, and when the run is stopped before, the start configuration comes back.
+
+    loss of a trial = max(0, 1 - v / v_0), 1 where it was not measured or broke a limit that the start keeps  (H1)
+    lost            = sum over the trials of loss times length, in seconds of the start's work               (H2)
+
+with v how good a trial was and v_0 the mean of the windows at the start configuration. Gains do not pay for losses:
+they are others' pages. The incumbent is what the method names; of one that names none, the configuration with the
+best mean.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from trimtab import codec
+from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
+from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread
+
+S = TypeVar("S")
+Key = tuple[tuple[str, int], ...]
+EXTRA = "search"
+"""Under which a run's plan keeps its search."""
+MEASURE = "measure again"
+_MISSES = 2
+"""Windows in which a configuration that is to be measured again may fail to come into force."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a search goes.
+
+    Args:
+        trials: windows that the method is given.
+        remeasure: how often start and winner are measured in turn at the end; 0 to believe the method.
+        budget: the share of the start's work in all trials that may be lost; None for no bound.
+        trial_s: length of a trial, in seconds.
+    """
+
+    trials: int
+    remeasure: int
+    budget: float | None
+    trial_s: float
+
+    @property
+    def budget_s(self) -> float | None:
+        """The work that may be lost, in seconds of the start's; None for no bound."""
+        return None if self.budget is None else self.budget * self.trials * self.trial_s
+
+
+@dataclass(frozen=True)
+class SearchState(Generic[S]):
+    """What is remembered.
+
+    Args:
+        knobs: those that are moved.
+        seed: source of the method's randomness.
+        inner: the method's state.
+        start: the configuration in the first window.
+        trials: the windows of the search.
+        forgotten: trials made before a knob was left to the operator, which are counted and not believed.
+        lost_s: work lost in these, in seconds of the start's.
+        winner: what is measured again; empty while the search goes on.
+        turns: the windows of the re-measurement.
+        misses: windows in a row in which the wanted configuration was not in force.
+        claim: what they show; None before the end.
+        ended: why the search ended; empty before.
+    """
+
+    knobs: tuple[Knob, ...]
+    seed: int
+    inner: S
+    start: Mapping[str, int] = field(default_factory=dict)
+    trials: tuple[Seen, ...] = ()
+    forgotten: int = 0
+    lost_s: float = 0.0
+    winner: Mapping[str, int] = field(default_factory=dict)
+    turns: tuple[Seen, ...] = ()
+    misses: int = 0
+    claim: Claim | None = None
+    ended: str = ""
+
+    @property
+    def made(self) -> int:
+        """Trials made so far."""
+        return self.forgotten + len(self.trials)
+
+
+@dataclass(frozen=True)
+class Searching:
+    """A controller that searches by trials.
+
+    Args:
+        objective: what is made best.
+        inner: the method.
+        search: how the search goes.
+    """
+
+    objective: Objective
+    inner: Controller
+    search: Search
+
+    @property
+    def experiments(self) -> bool:
+        """Whether a referee judges each change of the method."""
+        return bool(getattr(self.inner, "experiments", False))
+
+    @property
+    def state_type(self) -> Any:
+        """The kind of its state, by that of the method."""
+        return SearchState[codec.state_of(self.inner)]  # type: ignore[misc]
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> SearchState[Any]:
+        """The state before the first window.
+
+        Raises:
+            UsageError: the method cannot move these knobs.
+        """
+        return SearchState(knobs, seed, self.inner.start(knobs, seed))
+
+    def withdraw(self, state: SearchState[Any], knob: str) -> SearchState[Any]:
+        """The state without a knob: the search starts again with the others, and what is spent stays spent.
+
+        Raises:
+            UsageError: the method cannot go on with the others.
+        """
+        rest = tuple(one for one in state.knobs if one.name != knob)
+        own = getattr(self.inner, "withdraw", None)
+        inner = self.inner.start(rest, state.seed) if own is None else own(state.inner, knob)
+        begun = SearchState(rest, state.seed, inner, {k: v for k, v in state.start.items() if k != knob})
+        return replace(begun, forgotten=state.made, lost_s=state.lost_s + harm(state, self.objective)[0])
+
+    def final(self, state: SearchState[Any]) -> Configuration:
+        """What has to be in force at the end of a run: the start, unless the winner was found better."""
+        proven = state.claim is not None and state.claim.verdict is Verdict.BETTER
+        believed = state.ended and not self.search.remeasure
+        return {} if proven or believed or self.experiments else state.start
+
+    def step(self, state: SearchState[Any], trial: Trial) -> tuple[SearchState[Any], Move]:
+        """The method's move, the next configuration to be measured again, or the end."""
+        seen = Seen.of(trial.window, [knob.name for knob in state.knobs], self.objective)
+        if not state.start:
+            state = replace(state, start=seen.configuration)
+        if state.ended:
+            return self._measured(state, seen, trial)
+        inner, move = self.inner.step(state.inner, trial)
+        before_s = harm(state, self.objective)[0]
+        state = replace(state, inner=inner, trials=(*state.trials, seen))
+        best = {**state.start, **(move.incumbent or self._best(state) or {})}
+        lost_s, gained_s = harm(state, self.objective)
+        said = f"trial {state.made} of {self.search.trials}: {move.reason}"
+        figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
+        figures["trial_lost_s"] = max(0.0, lost_s - before_s)
+        if not (why := self._why_stop(state, move, lost_s + state.lost_s)):
+            return state, replace(move, reason=said, evidence={**move.evidence, **figures}, incumbent=best)
+        if self.experiments or not self.search.remeasure:
+            state = replace(state, ended=why, winner=seen.configuration if self.experiments else best)
+            return state, self._end(state, f"trial {state.made} of {self.search.trials}: {why}", figures)
+        if best == state.start:
+            nothing = Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
+            state = replace(state, ended=why, winner=best, claim=nothing)
+            return state, self._end(state, f"{why}; {nothing.why}", figures)
+        state = replace(state, ended=why, winner=best)
+        return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
+
+    def _measured(self, state: SearchState[Any], seen: Seen, trial: Trial) -> tuple[SearchState[Any], Move]:
+        """One more window of the re-measurement, and what follows."""
+        if state.claim is not None or not self.search.remeasure or self.experiments:
+            return state, self._end(state, state.claim.why if state.claim else state.ended, {})
+        order = candidates_turns(self.search.remeasure)
+        if seen.configuration == (state.winner if order[len(state.turns)] else state.start):
+            state = replace(state, turns=(*state.turns, seen), misses=0)
+        else:
+            state = replace(state, misses=state.misses + 1)
+        claim = None
+        if state.misses > _MISSES:
+            fate = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
+            claim = Claim(
+                Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {fate}"
+            )
+        elif len(state.turns) == len(order):
+            claim = claimed(state.turns, self.objective)
+        if claim is None:
+            return state, self._turn(state, trial.window, "measured in turn with the start configuration", {})
+        none = "" if claim.verdict is Verdict.BETTER else "no improvement: "
+        state = replace(state, claim=replace(claim, why=f"{none}{claim.why}"))
+        return state, self._end(state, f"{none}{claim.why}", {})
+
+    def _turn(self, state: SearchState[Any], window: Window, why: str, figures: Mapping[str, float]) -> Move:
+        """The configuration that is to be measured next; where it was in force before no guard has a say."""
+        order, done = candidates_turns(self.search.remeasure), len(state.turns)
+        wanted = state.winner if order[done] else state.start
+        changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
+        which = "the winner" if order[done] else "the start"
+        reason = f"{which} is next, {done + 1} of {len(order)}: {why}"
+        return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=_known(state, wanted))
+
+    def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
+        """The end, with what is to be in force."""
+        wanted = self.final(state) or state.winner
+        known = not self.experiments and _known(state, wanted)
+        return replace(Move.end(wanted, why), evidence=figures, known=known)
+
+    def _why_stop(self, state: SearchState[Any], move: Move, lost_s: float) -> str:
+        """Why the search ends here; empty where it goes on."""
+        if move.finished:
+            return f"the search has ended: {move.reason}"
+        most_s = self.search.budget_s
+        if most_s is not None and lost_s > most_s:
+            work = f"{lost_s:.3g} s of the start's work are lost, {most_s:.3g} s may be"
+            return f"the budget of harm is spent: {work}"
+        return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
+
+    def _best(self, state: SearchState[Any]) -> Configuration | None:
+        """The configuration with the best mean of those that break no limit, the start among equals; None without."""
+        means = {key: values for key, values in _by_configuration(state.trials, kept=True).items() if values}
+        if not means:
+            return None
+        sign = 1 if self.objective.minimize else -1
+        ranked = [(sign * statistics.fmean(values), dict(key) != state.start, key) for key, values in means.items()]
+        return dict(min(ranked)[2])
+
+    def _figures(
+        self, state: SearchState[Any], best: Configuration, lost_s: float, gained_s: float
+    ) -> dict[str, float]:
+        """What the terminal says of the search so far, by name."""
+        found = {"trial": float(state.made), "trials": float(self.search.trials)}
+        found |= {"lost_s": lost_s, "gained_s": gained_s}
+        values = _by_configuration(state.trials).get(tuple(sorted(best.items())))
+        noise = spread(state.trials)
+        found |= {"incumbent": statistics.fmean(values)} if values else {}
+        return found | ({"spread_ratio": noise} if noise is not None else {})
+
+
+def _known(state: SearchState[Any], wanted: Configuration) -> bool:
+    """Whether a configuration was in force in this run."""
+    return wanted == state.start or any(one.configuration == wanted for one in state.trials)
+
+
+def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
+    """What clients lost and what they gained in the trials, in seconds of the start's work: Eq. (H1) and (H2)."""
+    start = [one for one in state.trials if one.configuration == state.start]
+    known = [one.value for one in start if one.value is not None and one.value > 0]
+    if not known:
+        return 0.0, 0.0
+    usual, kept = statistics.fmean(known), 2 * sum(one.broken for one in start) <= len(start)
+    lost_s = gained_s = 0.0
+    for one in state.trials:
+        if one.configuration == state.start:
+            continue
+        measured = one.value is not None and one.value > 0 and not (one.broken and kept)
+        times = better(one.value, usual, objective) if measured and one.value else 0.0
+        lost_s += max(0.0, 1 - times) * one.duration_s
+        gained_s += max(0.0, times - 1) * one.duration_s
+    return lost_s, gained_s
+
+
+def inner(controller: Any) -> Any:
+    """The method of a search, or the controller itself."""
+    return controller.inner if isinstance(controller, Searching) else controller
+
+
+def _by_configuration(seen: Sequence[Seen], kept: bool = False) -> dict[Key, list[float]]:
+    """The values that each configuration came out with; of those windows that break no limit where it is `kept`."""
+    found: dict[Key, list[float]] = {}
+    for one in seen:
+        if one.value is not None and not (kept and one.broken):
+            found.setdefault(tuple(sorted(one.configuration.items())), []).append(one.value)
+    return found

@@ -1,0 +1,256 @@
+"""`trimtab tune stack FILE`: what the file may say, which knobs it moves, how a search is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Said, Trimtab
+from trimtab.clock import SystemClock
+from trimtab.plants.stack import description
+from trimtab.plants.stack.tiers import attached
+from trimtab.store import Store
+
+TIER = '''"""The plant in memory as a tier: all of them live by one clock."""
+from tests._memory_plant import FakeClock, FakeSensor, MemoryPlant
+
+CLOCK = FakeClock()
+
+class Shop(MemoryPlant):
+    name = "shop"
+
+    def __init__(self, note):
+        super().__init__()
+        self.clock, self.note = CLOCK, note
+        self._sensors = (FakeSensor(self.readings, gives="response_time_s request_rate_hz"),)
+
+    @property
+    def notes(self):
+        return (self.note,) if self.note else ()
+
+    def objection(self, configuration):
+        return "a timeout of 101 is refused" if configuration.get("timeout") == 101 else ""
+
+def add_arguments(parser):
+    parser.add_argument("--pid", type=int, help="process id")
+    parser.add_argument("--note", action="append", default=[], help="a note")
+    parser.add_argument("--quiet", action="store_true", help="says nothing")
+
+def from_arguments(args, clock):
+    made = Shop(" ".join(args.note))
+    made.pid = args.pid
+    return made
+
+PLANT = Shop
+'''
+FILE = """
+[tiers.web]
+plant = "shop"
+note = ["hello", "there"]
+[tiers.db]
+plant = "shop"
+quiet = true
+[objective]
+minimize = "response_time_s"
+subject-to = ["request_rate_hz>=1"]
+"""
+SEARCH = ("--controller", "nelder_mead", "--window", "2s")
+
+Tune = Callable[..., Said]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "stack.toml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def tune(trimtab: Trimtab, tmp_path: Path, file: Path) -> Iterator[Tune]:
+    """Tunes the stack with a file of this text, and with these words."""
+    (tmp_path / "plants" / "shop.py").write_text(TIER)
+
+    def run(text: str = FILE, *words: object) -> Said:
+        file.write_text(text)
+        return trimtab("tune", "stack", file, *SEARCH, *(words or ("--trials", 4, "--remeasure", 2)))
+
+    yield run
+    sys.modules.pop("trimtab.plants.shop", None)
+
+
+def test_two_tiers_are_searched_as_one_and_the_run_can_be_replayed_and_shown(
+    tune: Tune, trimtab: Trimtab, store: Path, file: Path
+) -> None:
+    said = tune()
+    assert said.code == 0, said.err
+    run = Store(store).run(1)
+    assert [knob.name for knob in run.plan.knobs] == ["web.workers", "web.timeout", "db.workers", "db.timeout"]
+    assert (run.plan.plant, run.plan.extras["stack"]) == ("shop+shop", FILE)
+    assert "note" in said.out and "hello there" in said.out
+    file.unlink()
+    assert trimtab("runs", "replay", 1).out == f"run 1: {len(Store(store).moves(1))} moves come out as stored\n"
+    assert "web.workers" in trimtab("runs", "show", 1).out
+
+
+def test_the_file_says_what_counts_and_the_command_line_goes_before_it(tune: Tune, store: Path) -> None:
+    tune()
+    tune(FILE, "--trials", 2, "--maximize", "request_rate_hz", "--subject-to", "response_time_s<=9s")
+    first, second = (Store(store).run(i).plan.settings.objective for i in (1, 2))
+    assert str(first) == "minimize response_time_s subject to request_rate_hz >= 1"
+    assert str(second) == "maximize request_rate_hz subject to request_rate_hz >= 1, response_time_s <= 9s"
+
+
+@pytest.mark.parametrize(
+    ("inside", "words", "moved"),
+    [
+        ("", (), ["web.workers", "web.timeout", "db.workers", "db.timeout"]),
+        ('knobs = ["db.*"]', (), ["db.workers", "db.timeout"]),
+        (
+            'knobs = ["db.*"]',
+            ("--knob", "*.timeout", "--knob", "web.workers"),
+            ["web.timeout", "db.timeout", "web.workers"],
+        ),
+        ("", ("--knob", "db.workers", "--knob", "db.*"), ["db.workers", "db.timeout"]),
+    ],
+)
+def test_patterns_say_which_knobs_are_moved(
+    tune: Tune, store: Path, inside: str, words: tuple[str, ...], moved: list[str]
+) -> None:
+    said = tune(inside + FILE, "--trials", 2, *words)
+    assert said.code == 0, said.err
+    assert [knob.name for knob in Store(store).run(1).plan.knobs] == moved
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[tiers.web", "stack.toml: Expected ']'"),
+        ("", "Object missing required field `tiers`"),
+        ("[tiers]", "it names no tier"),
+        ("[tier.web]\n" + FILE, "unknown field `tier`"),
+        (FILE + "[objektive]\n", "unknown field `objektive`"),
+        (FILE + "maximise = 1\n", "unknown field `maximise` - at `$.objective`"),
+        (FILE + 'maximize = "request_rate_hz"\n', "has minimize and maximize: write one of them"),
+        (FILE.replace("tiers.db", 'tiers."d b"'), "tier 'd b': a name is of small letters"),
+        (FILE.replace('plant = "shop"', 'plant = "shp"'), "[tiers.web]: unknown plant 'shp'"),
+        (FILE.replace('plant = "shop"', "", 1), "[tiers.web] names no server: write plant = ..., one of "),
+        (FILE.replace('"shop"', '"stack"'), "[tiers.web] names no server"),
+        (FILE.replace("quiet", "quite"), "[tiers.db] has no key 'quite': there are pid, note, quiet"),
+        (FILE.replace("quiet = true", "quiet = 1"), "[tiers.db]: quiet must be true or false, not 1"),
+        (FILE.replace("quiet = true", 'pid = "x"'), "[tiers.db]: argument --pid: invalid int value: 'x'"),
+        (FILE.replace("quiet = true", "pid = [1]"), "[tiers.db]: pid must be text or a number, not [1]"),
+        (FILE.replace("quiet = true", "pid = true"), "[tiers.db]: pid must be text or a number, not True"),
+        (FILE.replace('"response_time_s"', '"respons_time_s"'), "did you mean response_time_s?"),
+        (
+            FILE.replace('"response_time_s"', '"accept_queue_delay_s"'),
+            "nothing measures accept_queue_delay_s on stack",
+        ),
+        (FILE.replace(">=1", ">1"), "write METRIC<=VALUE or METRIC>=VALUE"),
+        ('knobs = ["wb.*"]' + FILE, "unknown knob 'wb.*': stack has web.workers, web.timeout"),
+        (FILE + "[clients]\n", "[clients] names no workload: write workload = ..., one of "),
+        (FILE + '[clients]\nworkload = "closed"\n', "unknown workload 'closed'"),
+        (FILE + '[clients]\nworkload = "closed-loop"\n', "[clients]: the following arguments are required: --url"),
+        (FILE + '[clients]\nworkload = "closed-loop"\nurl = "ftp://x"\n', "is not a URL of the form http://"),
+        (
+            FILE + '[clients]\nworkload = "closed-loop"\nurl = "http://127.0.0.1:1/"\n',
+            "cannot connect to 127.0.0.1:1",
+        ),
+        (FILE + '[clients]\nworkload = "closed-loop"\nusers = 3\n', "[clients] has no key 'users': there are url"),
+        (FILE.replace('"shop"\nquiet = true', '"simulated"'), "simulated time and of this machine's do not mix"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_one_line_and_nothing_is_done(
+    tune: Tune, store: Path, text: str, message: str
+) -> None:
+    said = tune(text)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said.err
+    assert message in said.err
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--trials", 1), "--trials 1 is too few"),
+        (("--trials", 4, "--duration", "1m"), "--trials and --duration exclude each other"),
+        (("--trials", 4, "--remeasure", 1), "--remeasure 1 is not allowed: it must be 0, or at least 2"),
+        (("--trials", 4, "--budget-of-harm", "0"), "--budget-of-harm 0 is not allowed"),
+        (("--trials", 4, "--budget-of-harm", "120%"), "--budget-of-harm 120% is not allowed"),
+        (("--trials", 4, "--budget-of-harm", "5s"), "--budget-of-harm: '5s' is not a value in ratio"),
+        (("--trials", 4, "--mode", "advise"), "a search by trials has to make its changes"),
+        (("--duration", "20s"), "duration 20s is too short for a search: 10 windows of 2 s are measured again"),
+        (
+            ("--trials", 4, "--controller", "trim", "--remeasure", 3),
+            "--remeasure 3: trim judges each change by itself",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_search_is_one_line_and_nothing_is_done(
+    tune: Tune, store: Path, words: tuple[object, ...], message: str
+) -> None:
+    said = tune(FILE, *words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said.err
+    assert message in said.err
+    assert not store.exists()
+
+
+def test_a_duration_is_as_many_trials_as_fit_beside_the_turns(tune: Tune, store: Path) -> None:
+    tune(FILE, "--duration", "1m", "--settle", "1s", "--remeasure", 3, "--budget-of-harm", "5%")
+    search = Store(store).run(1).plan.search
+    assert search is not None
+    assert (search.trials, search.remeasure, search.budget, search.trial_s) == (14, 3, 0.05, 2.0)
+
+
+def test_the_file_may_stand_behind_options(trimtab: Trimtab, tune: Tune, file: Path) -> None:
+    assert trimtab("tune", "stack", *SEARCH, file, "--trials", 2).code == 0
+    assert "arguments are required: FILE" in trimtab("tune", "stack", *SEARCH).err
+
+
+def test_a_file_that_others_can_write_is_not_believed(tune: Tune, trimtab: Trimtab, file: Path) -> None:
+    file.chmod(0o666)
+    for words in (("tune", "stack", file), ("observe", "stack", file), ("doctor", file)):
+        said = trimtab(*words)
+        assert (said.code, said.err.count("\n")) == (2, 1), said
+        assert "can be written by everybody" in said.err
+    assert trimtab("doctor", os.devnull).code == 2
+    assert "No such file" in trimtab("doctor", "/no/such/stack.toml").err
+
+
+def test_the_doctor_says_of_each_tier_which_knobs_can_be_moved_and_why_another_cannot(
+    tune: Tune, trimtab: Trimtab, file: Path
+) -> None:
+    said = trimtab("doctor", file)
+    assert said.code == 0, said.err
+    assert "yes  tier web: shop, 2 knobs" in said.out
+    assert "yes  tier web workers: 10 workers now, 1..100 by 1 possible (live)" in said.out
+    assert "yes  tier web note: hello there" in said.out
+    file.write_text(FILE.replace("quiet = true", "pid = [1]"))
+    found = [json.loads(line) for line in trimtab("doctor", file, "--json").out.splitlines()]
+    wrong = next(one for one in found if one["subject"] == "tier db")
+    assert not wrong["usable"] and "pid must be text or a number" in wrong["detail"]
+
+
+def test_of_a_stored_run_a_server_that_was_started_anew_is_found_without_its_process_id(tune: Tune) -> None:
+    gone, here = 2**22 + 1, os.getpid()
+    said = description.parse(FILE.replace("quiet = true", f"pid = {gone}"), "the file")
+    assert attached(said, "db", Path("/"), SystemClock(), 0).pid == gone
+    assert attached(said, "db", Path("/"), SystemClock(), 0, stored=True).pid is None
+    still = description.parse(FILE.replace("quiet = true", f"pid = {here}"), "the file")
+    assert attached(still, "db", Path("/"), SystemClock(), 0, stored=True).pid == here
+
+
+def test_observing_a_stack_moves_nothing_and_shows_its_knobs_by_tier(
+    tune: Tune, trimtab: Trimtab, file: Path
+) -> None:
+    said = trimtab("observe", "stack", file, "--window", "2s", "--duration", "4s", "--json")
+    assert said.code == 0, said.err
+    windows = [json.loads(line) for line in said.out.splitlines()]
+    assert set(windows[0]["configuration"]) == {"web.workers", "web.timeout", "db.workers", "db.timeout"}
+    sources = {one["source"] for one in windows[0]["measured"]}
+    assert {"web/fake", "db/fake"} <= sources

@@ -1,0 +1,50 @@
+"""The page of a search: its winner, the turns, what users lost and gained, and its path."""
+
+from __future__ import annotations
+
+from tests.unit.test_loop import Run
+from tests.unit.test_trials import search
+from trimtab.referee.turns import candidates_turns
+from trimtab.report import page
+from trimtab.report.figures import drawn
+from trimtab.report.search import tables
+from trimtab.report.sheet import Table
+from trimtab.report.track import tracks
+
+PATH = "The path of the search"
+
+
+def table(run: Run, title: str) -> Table:
+    return next(one for one in tables(tracks(run.store, [1])[0]) if one.title.startswith(title))
+
+
+def test_the_page_has_the_winner_the_turns_and_what_users_lost_and_gained() -> None:
+    run, _ = search((20, 1, 40), budget=0.5)
+    run.go()
+    assert table(run, "The winner").rows == [("workers", "10", "40")]
+    turns = table(run, "Measured again").rows
+    assert [row[0] for row in turns] == ["1", "2", "3", "all"]
+    assert turns[-1][-1].endswith("): better")
+    lost = {row[0]: row[1] for row in table(run, "What users").rows}
+    assert lost["trials worse than 0.9 of the start"] == "1 of 4"
+    assert lost["trials"] == "4 of 4; ended because all 4 trials are made"
+    assert lost["could be lost"] == "20 s, the budget of harm"
+    text = page.render(run.store, [1])
+    assert PATH in text and "measured again in 3 turns, the winner is" in text
+
+
+def test_a_search_that_was_stopped_in_its_turns_pairs_those_that_were_made() -> None:
+    run, plant = search((40, 30), remeasure=2)
+    plant.fake_clock.at.append((55.0, lambda: setattr(run.stop, "reason", "SIGINT")))
+    run.go()
+    assert candidates_turns(2) == (True, False, False, True)
+    assert [row[0] for row in table(run, "Measured again").rows] == ["1"]
+    assert "no improvement is claimed" in page.render(run.store, [1])
+
+
+def test_a_run_that_is_no_search_has_none_of_it() -> None:
+    run = Run(search((20,))[1])
+    run.go()
+    track = tracks(run.store, [1])[0]
+    assert tables(track) == []
+    assert PATH not in [one.title for one in drawn([track])]
