@@ -1,4 +1,4 @@
-"""The simplex of Nelder and Mead (1965), a window an evaluation. A peer for the lab; it promises nothing.
+"""The simplex of Nelder and Mead (1965), a window an evaluation.
 
 Equations, with the vertices in order of cost, x_n the worst and c the centroid of the others:
 
@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.controllers._peer import point_of, values_at
 from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.search.space import point_of, values_at
 
 Point = tuple[float, ...]
 EDGE = 0.15
@@ -34,7 +33,7 @@ class NelderMeadState:
     """What the search remembers.
 
     Args:
-        knobs: those it moves, the worker limit first.
+        knobs: those it moves.
         simplex: costs and vertices, the best first once there are all.
         pending: points to be measured that make the simplex whole.
         asked: the point that the window is of; None before the first.
@@ -61,7 +60,6 @@ class NelderMead:
 
     objective: Objective
     patience: int = 6
-    peer: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> NelderMeadState:
         """The state before the first window; the seed is not used."""
@@ -77,12 +75,16 @@ class NelderMead:
             return replace(state, silent=state.silent + 1), Move.hold(f"nelder_mead: {missing}")
         found = None if missing else self.objective.cost(window)
         cost = math.inf if found is None else found
-        at = state.asked or point_of(state.knobs, [window.configuration[k.name] for k in state.knobs])
+        at = state.asked or point_of(state.knobs, window.configuration)
         if state.asked is None:
             state = replace(state, pending=_corners(at))
         state, said = _told(replace(state, silent=0), cost, at)
         assert state.asked is not None
-        return state, Move(values_at(state.knobs, state.asked), f"nelder_mead: {said}", phase="trial")
+        best = None
+        if state.simplex:
+            best = values_at(state.knobs, min(state.simplex)[1])
+        reason = f"nelder_mead: {said}"
+        return state, Move(values_at(state.knobs, state.asked), reason, phase="trial", incumbent=best)
 
 
 def _corners(at: Point) -> tuple[Point, ...]:

@@ -1,106 +1,60 @@
-"""Optuna's TPE over windows: each window is a trial. A peer for the lab; it promises nothing.
+"""Optuna's TPE over windows: each window is a trial.
 
 Equations (Bergstra et al. 2011, as in optuna.samplers.TPESampler): of the points drawn from the density l of the best
-trials the one with the greatest l / g is next, g being the density of the others. After `trials` the best one stays.
+trials the one with the greatest l / g is next, g being the density of the others.
 
 | symbol | here | unit | shape |
 |---|---|---|---|
-| x | a point of the unit cube, equal steps being equal factors of a setting | 1 | one for each knob |
-| y | the objective of the window, less is better | its own | scalar |
+| x | a point of the unit cube (`trimtab.search.space`) | 1 | one for each knob |
+| y | logarithm of the objective of the window, less is better | 1 | scalar |
 
-Departures: a window in which nothing was measured for `patience` times is a trial that failed. The study is built
-anew from the trials at each step, so that a step is pure.
+Departures: the first trial is what is in force; a window in which nothing was measured for `patience` times is a
+trial that failed. The study is built anew from the trials at each step, so that a step is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+import math
+from dataclasses import dataclass
 
-from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.controllers._peer import point_of, values_at
-from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.controllers._ask import AskAndTell, AskState
 from trimtab.errors import UsageError
+from trimtab.search.space import point_of, values_at
 
 
 @dataclass(frozen=True)
-class TpeState:
-    """What the search remembers.
+class Tpe(AskAndTell):
+    """The search; see `AskAndTell` for the options."""
 
-    Args:
-        knobs: those it moves, the worker limit first.
-        seed: source of its randomness.
-        trials: points and their costs; None where one failed.
-        silent: windows in a row in which nothing was measured.
-    """
-
-    knobs: tuple[Knob, ...]
-    seed: int
-    trials: tuple[tuple[tuple[float, ...], float | None], ...] = ()
-    silent: int = 0
-
-
-@dataclass(frozen=True)
-class Tpe:
-    """The search.
-
-    Args:
-        objective: what is minimised.
-        trials: windows after which the best setting stays.
-        patience: windows in which nothing was measured after which a trial has failed.
-    """
-
-    objective: Objective
-    trials: int = 40
-    patience: int = 6
-    peer: ClassVar[bool] = True
-
-    def start(self, knobs: tuple[Knob, ...], seed: int) -> TpeState:
-        """The state before the first window.
+    def require(self) -> None:
+        """Finds the package, and keeps it from writing a line for each window.
 
         Raises:
-            UsageError: optuna is not installed.
+            UsageError: it is not installed.
         """
-        integer_knob(knobs, "tpe")
         try:
             import optuna
 
-            optuna.logging.set_verbosity(optuna.logging.WARNING)  # else a line for each window
+            optuna.logging.set_verbosity(optuna.logging.WARNING)
         except ImportError:
             raise UsageError("tpe needs the package optuna, which is not installed") from None
-        return TpeState(knobs, seed)
 
-    def step(self, state: TpeState, trial: Trial) -> tuple[TpeState, Move]:
-        """The next point, or the best one when all trials were made."""
-        window = trial.window
-        missing = next((m for k in state.knobs if (m := unjudged(self.objective, window, k, 1))), "")
-        known = all(k.name in window.configuration for k in state.knobs)
-        if missing and (not known or state.silent + 1 < self.patience):
-            return replace(state, silent=state.silent + 1), Move.hold(f"tpe: {missing}")
-        if len(state.trials) >= self.trials:
-            return state, Move(self._best(state), "tpe: the best of all trials stays")
-        at = point_of(state.knobs, [window.configuration[k.name] for k in state.knobs])
-        cost = None if missing else self.objective.cost(window)
-        state = replace(state, trials=(*state.trials, (at, cost)), silent=0)
-        return state, Move(self._next(state), f"tpe: trial {len(state.trials)} of {self.trials}", phase="trial")
-
-    def _best(self, state: TpeState) -> Mapping[str, int]:
-        costs = [(cost, at) for at, cost in state.trials if cost is not None]
-        return values_at(state.knobs, min(costs)[1]) if costs else {}
-
-    def _next(self, state: TpeState) -> Mapping[str, int]:
+    def asked(self, state: AskState) -> dict[str, int]:
+        """What the sampler asks for next."""
         import optuna
 
         unit: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0.0, 1.0)
-        space = {k.name: unit for k in state.knobs}
-        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=state.seed + len(state.trials)))
-        for at, cost in state.trials:
-            params = dict(zip(space, (min(1.0, max(0.0, x)) for x in at), strict=True))
-            kind = optuna.trial.TrialState.FAIL if cost is None else optuna.trial.TrialState.COMPLETE
+        names = [knob.name for knob in state.knobs]
+        space = dict.fromkeys(names, unit)
+        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=state.seed + len(state.told)))
+        for one in state.told:
+            at = point_of(state.knobs, dict(zip(names, one.values, strict=True)))
+            failed = one.cost is None or not math.isfinite(one.cost)
+            kind = optuna.trial.TrialState.FAIL if failed else optuna.trial.TrialState.COMPLETE
+            params, cost = dict(zip(names, at, strict=True)), None if failed else one.cost
             study.add_trial(optuna.trial.create_trial(state=kind, params=params, distributions=space, value=cost))
         asked = study.ask(space).params
-        return values_at(state.knobs, [asked[name] for name in space])
+        return values_at(state.knobs, [asked[name] for name in names])
 
 
 CONTROLLER = Tpe
