@@ -17,6 +17,8 @@ from trimtab.plants.squid.held import hindrances
 from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.program import Program
 
+_RELOAD_PATIENCE_S = 5.0
+
 
 class Attached:
     """A running Squid.
@@ -49,7 +51,8 @@ class Attached:
         self.loaded = self.read()
         self.in_force: Mapping[str, int] = knobs.values(self.loaded)
         self._worker = master.worker()
-        self._sockets = master.ports()
+        # Somebody's reload may be under way, in which it listens nowhere for a moment.
+        self._sockets = master.awaited(clock, _RELOAD_PATIENCE_S, master.ports)
         self.listeners = tuple(sorted(set(self._sockets.values())))
         self.manager_url, memory = manager.find(self.listeners, clock, manager_url)
         self.pending = self._changed_since_start() or self._disagreeing(memory)
