@@ -20,8 +20,11 @@ from pathlib import Path
 from trimtab import own
 from trimtab.errors import PlantError, UsageError
 from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed.registry import Registry
 
 _ACCOUNT = "mysql"
+_START_PATIENCE_S = 90.0
+"""It writes a redo log of 96 MiB before it listens, and may first have to recover what was kept."""
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
 """What Debian's 50-server.cnf sets beside places and addresses."""
 _OF_2004 = (
@@ -81,6 +84,11 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
 
     program_name = "mariadb"
     _program = _install = ""
+
+    def __init__(
+        self, spec: MariadbSpec, registry: Registry | None = None, start_patience_s: float = _START_PATIENCE_S
+    ) -> None:
+        super().__init__(spec, registry, start_patience_s)
 
     @property
     def words(self) -> tuple[str, ...]:
