@@ -45,6 +45,7 @@ from trimtab.controllers import _trim_causes as causes
 from trimtab.controllers._knob import integer_knob
 from trimtab.core import Knob, Move, Objective, Role, Trial, Verdict, Window, of_role
 from trimtab.core.memory import MemoryLine, not_above
+from trimtab.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,14 @@ class Trim:
     experiments: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> State:
-        """The state before the first window; see `Controller.start`. Nothing in it is random."""
-        knob = integer_knob(knobs, "trim")
+        """The state before the first window; nothing in it is random.
+
+        Raises:
+            UsageError: none of these knobs is a limit of workers.
+        """
+        knob = of_role(knobs, Role.WORKER_LIMIT)
+        if knob is None:
+            raise UsageError("trim moves a limit of workers, and none of these knobs is one: choose a --controller")
         keep_alive = of_role(knobs, Role.KEEP_ALIVE)
         return State(knob, None if keep_alive == knob else keep_alive)
 

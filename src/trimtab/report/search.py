@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,19 +11,23 @@ from trimtab.referee.turns import Claim, Seen, better, candidates_turns
 from trimtab.report.sheet import Table
 from trimtab.report.text import plain, seconds, setting, shown
 from trimtab.report.track import Track
+from trimtab.search.evidence import Told
+from trimtab.search.relevance import relevance
 from trimtab.trials import Search, SearchState, harm
 
 
 def tables(track: Track) -> list[Table]:
-    """The tables of a run's search, from its evidence; none where it has none.
-
-    Which knobs matter belongs here too: `state.trials` is the evidence, window by window.
-    """
+    """The tables of a run's search, from its evidence; none where it has none."""
     state, search = track.search, track.run.plan.search
     if state is None or search is None or not state.trials:
         return []
     objective = track.run.plan.settings.objective
-    return [_winner(state), _turns(state, search, objective), _users(state, search, objective)]
+    return [
+        _winner(state),
+        _turns(state, search, objective),
+        _knobs(state, objective),
+        _users(state, search, objective),
+    ]
 
 
 def _winner(state: SearchState[Any]) -> Table:
@@ -33,6 +38,27 @@ def _winner(state: SearchState[Any]) -> Table:
         if state.winner.get(name) != state.start.get(name)
     ]
     return Table("The winner of the search", ("knob", "start", "winner"), rows if state.winner else [])
+
+
+def _knobs(state: SearchState[Any], objective: Objective) -> Table:
+    """Which knobs matter, as far as the trials tell."""
+    sign = 1 if objective.minimize else -1
+    told = [
+        Told(tuple(one.configuration[knob.name] for knob in state.knobs), sign * math.log(one.value))
+        for one in state.trials
+        if one.value is not None and one.value > 0 and len(one.configuration) == len(state.knobs)
+    ]
+    rows = [
+        (
+            one.knob,
+            *(setting(one.knob, value, state.knobs) for value in (one.least, one.most)),
+            f"{plain(1 / one.ratio)} ({plain(1 / one.high)} to {plain(1 / one.low)})",
+            "yes" if one.found else "not told apart",
+        )
+        for one in relevance(state.knobs, told)
+    ]
+    head = ("knob", "from", "to", "times better (95 % for all knobs together)", "matters")
+    return Table("Which knobs matter, over the range that was tried", head, rows)
 
 
 def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:

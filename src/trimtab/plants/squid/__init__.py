@@ -13,7 +13,7 @@ from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 
-DEFAULTS = PlantDefaults("fuzzy", minimize="request_time_s", window="30s", roles=(Role.CACHE,))
+DEFAULTS = PlantDefaults("trust_region", minimize="request_time_s", window="30s", roles=(Role.CACHE,), searched=True)
 """A cache has no workers to count, so it is climbed; and it takes its time to fill."""
 PLANT = Squid
 

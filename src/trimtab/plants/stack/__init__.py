@@ -15,7 +15,7 @@ from trimtab.plants.stack.tiers import Tiers
 
 __all__ = ["DEFAULTS", "PLANT", "Tiers", "add_arguments", "defaults", "examined", "from_arguments", "testbed"]
 
-DEFAULTS = PlantDefaults(controller="nelder_mead", window="30s", searched=True)
+DEFAULTS = PlantDefaults(controller="trust_region", window="30s", searched=True)
 PLANT = Tiers
 
 
