@@ -145,6 +145,7 @@ pub fn population(class: &str) -> Population {
         schedule: Vec::new(),
         source: None,
         round_trip_s: 0.0,
+        graph: None,
     }
 }
 
@@ -169,6 +170,7 @@ pub fn start(target: SocketAddr, populations: Vec<Population>) -> Start {
         interval_s: 0.1,
         seed: 1,
         allow_remote: false,
+        measured: None,
     }
 }
 
