@@ -8,17 +8,31 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from urllib.request import urlopen
 
-PAGES = (
-    "admin_confirm admin_request best_sellers buy_confirm buy_request customer_registration home new_products "
-    "order_display order_inquiry product_detail search_request search_results shopping_cart"
-).split()
-NEW = ("first_name last_name street_1 street_2 city state zip country phone email birth_date data").split()
-CARD = "card_type card_number card_name card_expiry shipping".split()
+PAGES = {
+    *(
+        "admin_confirm",
+        "admin_request",
+        "best_sellers",
+        "buy_confirm",
+        "buy_request",
+        "customer_registration",
+        "home",
+    ),
+    *("new_products", "order_display", "order_inquiry", "product_detail", "search_request", "search_results"),
+    "shopping_cart",
+}
+ADDRESS = ["street_1", "street_2", "city", "state", "zip", "country"]
+NEW = ["first_name", "last_name", *ADDRESS, "phone", "email", "birth_date", "data"]
+CARD = ["card_type", "card_number", "card_name", "card_expiry", "shipping"]
 FIELDS: dict[tuple[str, str], list[list[str]]] = {
     ("home", "GET"): [[], ["customer"]],
     ("new_products", "GET"): [["subject"]],
@@ -27,7 +41,7 @@ FIELDS: dict[tuple[str, str], list[list[str]]] = {
     ("product_detail", "GET"): [["item"]],
     ("shopping_cart", "GET"): [[], ["add"]],
     ("buy_request", "POST"): [["returning", "username", "password"], ["returning", *NEW]],
-    ("buy_confirm", "POST"): [CARD, [*CARD, "street_1", "street_2", "city", "state", "zip", "country"]],
+    ("buy_confirm", "POST"): [CARD, [*CARD, *ADDRESS]],
     ("order_display", "POST"): [["username", "password"]],
     ("admin_request", "GET"): [["item"]],
     ("admin_confirm", "POST"): [["item", "cost", "image", "thumbnail"]],
@@ -107,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP/1.1 with pages, images and what was noted."""
 
     protocol_version = "HTTP/1.1"
+    # Head and body in one segment: else the second waits for the first one's acknowledgement.
+    wbufsize = -1
     shop = Shop()
 
     def do_GET(self) -> None:
@@ -156,10 +172,49 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
+class SmallShop:
+    """The shop in its own process; a context manager."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def noted(self) -> list[dict[str, Any]]:
+        """Every request: method, page, fields in order, cookies."""
+        found: list[dict[str, Any]] = json.loads(self._ask("/noted"))
+        return found
+
+    def refuse(self, page: str) -> None:
+        """From now on a page fails."""
+        self._ask(f"/fail?page={page}")
+
+    def _ask(self, path: str) -> bytes:
+        with urlopen(self.url + path, timeout=20) as answer:
+            body: bytes = answer.read()
+            return body
+
+    def __enter__(self) -> SmallShop:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
 if __name__ == "__main__":
     server = Server(("127.0.0.1", 0), Handler)
     print(server.server_port, flush=True)
-    import threading
-
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()

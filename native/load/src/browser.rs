@@ -57,6 +57,11 @@ impl State {
         found.map_or(&[], Vec::as_slice)
     }
 
+    /// Takes the markers of the page that has come.
+    pub fn take_marked(&mut self, marked: Vec<Vec<Box<str>>>) {
+        self.marked = marked;
+    }
+
     /// Obeys a Set-Cookie header; domain and path are not looked at, for a browser knows one site.
     fn set_cookie(&mut self, header: &[u8]) {
         let mut parts = header.split(|&b| b == b';').map(<[u8]>::trim_ascii);
@@ -223,7 +228,7 @@ impl Browser {
             || page.marked[0]
                 .first()
                 .is_some_and(|name| **name == *site.pages[self.page].name);
-        self.state.marked = page.marked;
+        self.state.take_marked(page.marked);
         right
     }
 

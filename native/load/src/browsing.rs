@@ -133,7 +133,7 @@ impl<'a> Engine<'a> {
         if failed.is_some() {
             return self.page_lost(id, failed, now_ns);
         }
-        if let (301 | 302 | 303, Some(location)) = (status, &kept.location) {
+        if let (301..=303, Some(location)) = (status, &kept.location) {
             let path = std::str::from_utf8(location)
                 .ok()
                 .and_then(|link| page::local_path(link, &browser.path, &crowd.host));

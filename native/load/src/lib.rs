@@ -28,6 +28,8 @@ mod traffic;
 mod users;
 
 #[cfg(test)]
+mod browsing_tests;
+#[cfg(test)]
 mod engine_tests;
 #[cfg(test)]
 mod scripted;

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
-from trimtab.workloads._distribution import Constant, Distribution
+from trimtab.workloads._distribution import Distribution
 
 
 @dataclass(frozen=True)
@@ -349,8 +349,8 @@ class Page:
     Args:
         name: its name.
         asks: how it is asked for; the last one has no conditions.
-        thresholds: where one goes from here: a draw of 1 to the last threshold goes to the first page, in the order of
-            the pages, whose threshold is at least the draw; 0 is never.
+        thresholds: where one goes from here: a draw of 1 to the last threshold goes to the first page, in the order
+            of the pages, whose threshold is at least the draw; 0 is never.
     """
 
     name: str
@@ -375,7 +375,7 @@ class Graph:
 
     pages: tuple[Page, ...]
     start: str
-    session_s: Distribution = Constant(900.0)
+    session_s: Distribution
     first_click_s: tuple[float, float] = (0.0, 0.0)
     memories: tuple[Memory, ...] = ()
     name_marker: str | None = None
@@ -417,7 +417,8 @@ def stationary(thresholds: Sequence[Sequence[int]]) -> NDArray[np.float64]:
 
 def _chances(row: Sequence[int]) -> NDArray[np.float64]:
     reached = np.maximum.accumulate(np.array(row, dtype=float))
-    return np.diff(reached, prepend=0.0) / reached[-1]
+    chances: NDArray[np.float64] = np.diff(reached, prepend=0.0) / reached[-1]
+    return chances
 
 
 def _wire(value: Any) -> Any:

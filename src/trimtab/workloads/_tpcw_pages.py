@@ -1,7 +1,7 @@
 """How TPC-W's browsers ask a bookstore for its fourteen pages; the pages carry what the next request needs.
 
-The shop marks the page's name (`data-page`), the item of every link to a product (`data-item`) and each line of the cart
-(`data-line`, `data-quantity`); it knows a customer by the cookie `customer`.
+The shop marks the page's name (`data-page`), the item of every link to a product (`data-item`) and each line of the
+cart (`data-line`, `data-quantity`); it knows a customer by the cookie `customer`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run of TPC-W's browsers has shown: WIPS, each interaction against its limit, and whether the run is valid."""
+"""What a run of TPC-W's browsers has shown: WIPS, each interaction against its limit, whether the run is valid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from trimtab.load_reports import Browsing, Interaction, Summary
 from trimtab.workloads._phases import Phases
 
-# A mean think time is outside its range when it is so by this many standard errors: the law's own mean is its lower end.
+# A mean think time is outside its range when it is so by this many standard errors: the law's mean is its lower end.
 _SIGMAS = 4.0
 
 
@@ -75,7 +75,8 @@ class TpcwResult:
     def table(self) -> str:
         """The figures for a person."""
         lines = [
-            f"{self.metric} {self.wips:.2f} ({self.mix} mix, {self.browsers} browsers, {self.measured_s:.1f} s measured)",
+            f"{self.metric} {self.wips:.2f} ({self.mix} mix, {self.browsers} browsers, "
+            f"{self.measured_s:.1f} s measured)",
             f"  {'':<24}{'count':>8}{'share':>9}{'mix':>9}{'mean':>10}{'p90':>10}{'limit':>8}  errors",
         ]
         for one in self.interactions:

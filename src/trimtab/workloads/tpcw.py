@@ -1,6 +1,6 @@
-"""TPC-W's emulated browsers, on a bookstore that marks its pages: the load of chung2004 (Section III, Table 1).
+"""TPC-W's emulated browsers, on a bookstore that marks its pages: the load of Chung and Hollingsworth 2004 (Table 1).
 
-A closed population of browsers: click, fetch the page and its images, think, move on by the mix's table of thresholds.
+A closed population of browsers: click, fetch the page and its images, think, move on by the mix's thresholds.
 Everything that the specification fixes stands in `tpcw.toml`, with its sources.
 
     think time        min(-7 s ln u, 70 s) / time_scale                          clause 5.3.2.1
@@ -17,8 +17,8 @@ Everything that the specification fixes stands in `tpcw.toml`, with its sources.
 | ramp-up, interval | ramp_up_s, measure_s, ramp_down_s | s        | scalar | 600, 1800, 300    |
 
 Departures from the specification
-- `time_scale` divides every time of the user, think time, session and the parts of the run, and nothing of the server's,
-  its cache times and limits. With a scale other than 1 the figures are no TPC-W result, and their report says so.
+- `time_scale` divides every time of the user, think time, session and the parts of the run, and nothing of the
+  server's, its cache times and limits. With a scale other than 1 the figures are no TPC-W result, and their report says so.
 - Nothing is audited, no TLS and no payment gateway.
 - A page that fails (a status from 400, another page than was asked for, no answer) is counted as failed and not as an
   interaction. Its browser thinks, and begins anew at Home within the same session, with its cookies. A page of which
