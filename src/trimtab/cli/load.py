@@ -58,7 +58,18 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
         if len(users) == len(members):
             option.add_to(everywhere)
         else:
-            option.add_to(groups[users[0]], f"(also {', '.join(users[1:])}) " if users[1:] else "")
+            _add(option, users, groups[users[0]])
+
+
+def _add(option: Option, users: list[str], group: argparse._ActionsContainer) -> None:
+    """Adds an option of some workloads; where it is not the same in each, its help says what it is in which."""
+    meanings = {name: next(o for o in _options(name) if o.flag == option.flag) for name in users}
+    first, *others = meanings.values()
+    if all((one.help, one.default) == (first.help, first.default) for one in others):
+        note = f"(also {', '.join(users[1:])}) " if others else ""
+    else:
+        note = "".join(f"(in {n}: {o.help.removesuffix('.')}) " for n, o in zip(users[1:], others, strict=True))
+    first.add_to(group, note)
 
 
 _FILE_HELP = (

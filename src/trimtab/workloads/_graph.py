@@ -7,14 +7,10 @@ where an attribute such as `data-item="7"` marks it. Nothing here knows a partic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.workloads._distribution import Distribution
@@ -396,29 +392,6 @@ class Graph:
         """This graph as the native programs read it."""
         wire: dict[str, Any] = _wire(self)
         return wire
-
-    def shares(self) -> NDArray[np.float64]:
-        """The share of each page in an endless walk, in the order of the pages: the stationary distribution."""
-        return stationary([page.thresholds for page in self.pages])
-
-
-def stationary(thresholds: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """The share of each page in an endless walk by thresholds.
-
-    Args:
-        thresholds: a row for each page.
-    """
-    steps = np.array([_chances(row) for row in thresholds])
-    # pi P = pi and sum(pi) = 1, as one overdetermined system.
-    system = np.vstack([steps.T - np.eye(len(steps)), np.ones(len(steps))])
-    shares: NDArray[np.float64] = np.linalg.lstsq(system, np.eye(len(steps) + 1)[-1], rcond=None)[0]
-    return shares
-
-
-def _chances(row: Sequence[int]) -> NDArray[np.float64]:
-    reached = np.maximum.accumulate(np.array(row, dtype=float))
-    chances: NDArray[np.float64] = np.diff(reached, prepend=0.0) / reached[-1]
-    return chances
 
 
 def _wire(value: Any) -> Any:

@@ -18,7 +18,8 @@ Everything that the specification fixes stands in `tpcw.toml`, with its sources.
 
 Departures from the specification
 - `time_scale` divides every time of the user, think time, session and the parts of the run, and nothing of the
-  server's, its cache times and limits. With a scale other than 1 the figures are no TPC-W result, and their report says so.
+  server's, its cache times and limits. With a scale other than 1 the figures are no TPC-W result; their report says
+  so.
 - Nothing is audited, no TLS and no payment gateway.
 - A page that fails (a status from 400, another page than was asked for, no answer) is counted as failed and not as an
   interaction. Its browser thinks, and begins anew at Home within the same session, with its cookies. A page of which
