@@ -160,9 +160,18 @@ impl Plan {
         let site = population.graph.as_ref().map(Site::new).transpose();
         let site = site.map_err(|e| format!("graph: {e}"))?;
         let names = &mut self.page_names[class];
-        let pages_at = names.len();
-        if let Some(site) = &site {
-            names.extend(site.pages.iter().map(|page| page.name.clone()));
+        let own: Vec<String> = site
+            .iter()
+            .flat_map(|site| &site.pages)
+            .map(|page| page.name.clone())
+            .collect();
+        // Populations of one class that walk the same site are counted together.
+        let there = names
+            .chunks(own.len().max(1))
+            .position(|known| known == own);
+        let pages_at = there.map_or(names.len(), |chunk| chunk * own.len());
+        if there.is_none() {
+            names.extend(own);
         }
         Ok(Crowd {
             class,
