@@ -40,8 +40,12 @@ def favour(pid: int) -> None:
 
 
 @contextmanager
-def responder(core: int) -> Iterator[tuple[int, str]]:
+def responder(core: int, reply: Path | None = None) -> Iterator[tuple[int, str]]:
     """The server that answers at once (native/load/examples/responder.rs), pinned to a core.
+
+    Args:
+        core: that core.
+        reply: a file that holds the whole reply; None for a small one.
 
     Yields:
         its process id, and its address and port.
@@ -50,7 +54,10 @@ def responder(core: int) -> Iterator[tuple[int, str]]:
     subprocess.run(build, cwd=ROOT / "native", check=True)
     binary = ROOT / "native" / "target" / "release" / "examples" / "responder"
     process = subprocess.Popen(
-        [*favoured(core), str(binary)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*favoured(core), str(binary), *([str(reply)] if reply else [])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None

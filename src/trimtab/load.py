@@ -44,6 +44,7 @@ class LoadRun:
         host: value of the Host header; the target where it is not given.
         allow_remote: permit a target outside 127.0.0.0/8 and ::1.
         cpu: the core to which the generator is pinned; None leaves it free.
+        measured: from when until when, in seconds since its start, the summary of a graph's pages speaks; None: all.
 
     Raises:
         UsageError: no populations, a time that is not positive, or no such core.
@@ -62,6 +63,7 @@ class LoadRun:
         host: str | None = None,
         allow_remote: bool = False,
         cpu: int | None = None,
+        measured: tuple[float, float] | None = None,
     ) -> None:
         required(bool(populations), "populations", "()", "at least one")
         for name, value in (("duration", duration_s), ("interval", interval_s)):
@@ -87,6 +89,7 @@ class LoadRun:
                     "interval_s": interval_s,
                     "seed": seed,
                     "allow_remote": allow_remote,
+                    "measured": measured and {"from_s": measured[0], "until_s": measured[1]},
                 }
             )
         except BaseException:

@@ -31,7 +31,41 @@ class Latency(_Report, frozen=True):
     histogram: str | None
 
 
-class Class(_Report, frozen=True, rename={"class_name": "class"}):
+class Interaction(_Report, frozen=True):
+    """What browsers did with one page.
+
+    Args:
+        page: its name.
+        time: from the click to the last byte of the page and its images; those that failed are not in it.
+        p90_s: 90th percentile of it.
+        errors: interactions that failed, by kind: as of requests.
+    """
+
+    page: str
+    time: Latency
+    p90_s: float | None
+    errors: dict[str, int]
+
+
+class Browsing(_Report, frozen=True):
+    """What browsers did in an interval, or in the measured part of the run.
+
+    Args:
+        duration_s: length of it.
+        interactions: by page, in the order of the graph.
+        think: think times drawn.
+        session: lengths of the sessions that ended.
+        cache_hits: images that the browsers' caches had.
+    """
+
+    duration_s: float
+    interactions: tuple[Interaction, ...]
+    think: Latency
+    session: Latency
+    cache_hits: int
+
+
+class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "class"}):
     """What one class did in an interval or in the whole run.
 
     Args:
@@ -47,10 +81,12 @@ class Class(_Report, frozen=True, rename={"class_name": "class"}):
         request_actual: request time from the actual send.
         connect: time to connect.
         first_byte: time from the actual send to the reply's first byte.
-        errors: failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, local.
+        errors: failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, wrong_page,
+            local.
         resent: requests sent again because the server had closed the idle connection; not errors.
         outstanding: requests due and without a reply at the end: censored.
         unsent: requests due and not yet sent at the end: censored.
+        browsing: what its browsers did; only of classes that walk a graph.
     """
 
     class_name: str
@@ -69,6 +105,7 @@ class Class(_Report, frozen=True, rename={"class_name": "class"}):
     resent: int
     outstanding: int
     unsent: int
+    browsing: Browsing | None = None
 
 
 class Interval(_Report, frozen=True, tag="interval"):

@@ -3,6 +3,7 @@
 use crate::follower::{may_be_http, Follower};
 use crate::http::Reply;
 use crate::http1::{State, Tracker};
+use crate::page::{local_path, read};
 use crate::pieces::Pieces;
 use crate::tls::Records;
 
@@ -107,4 +108,25 @@ pub fn reply(bytes: &[u8]) {
         assert_eq!(whole.closes(), cut.closes());
         assert_eq!(whole.end_of_stream(), cut.end_of_stream());
     }
+}
+
+/// A page gives no more than it has, and nothing that it names makes a request of two lines.
+pub fn page(bytes: &[u8]) {
+    let markers = ["data-page".to_owned(), "data-item".to_owned()];
+    let found = read(bytes, &markers);
+    let taken: usize = found.marked.iter().flatten().map(|value| value.len()).sum();
+    assert!(taken <= bytes.len());
+    for link in &found.images {
+        assert!(link.len() <= bytes.len());
+        if let Some(path) = local_path(link, "/shop/home?x", "test") {
+            assert!(path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic()));
+        }
+    }
+    let (mut plain, mut keeping) = (Reply::default(), Reply::keeping(true));
+    assert_eq!(plain.feed(bytes).ok(), keeping.feed(bytes).ok());
+    assert_eq!(
+        (plain.status(), plain.body_bytes()),
+        (keeping.status(), keeping.body_bytes())
+    );
+    assert!(keeping.into_kept().body.len() as u64 <= plain.body_bytes());
 }

@@ -24,6 +24,9 @@ mod http;
 #[path = "../../shim/src/http1.rs"]
 #[allow(dead_code)]
 mod http1;
+#[path = "../../load/src/page.rs"]
+#[allow(dead_code)]
+mod page;
 #[path = "../../shim/src/tls.rs"]
 #[allow(dead_code)]
 mod tls;
@@ -55,4 +58,5 @@ pub const TARGETS: &[Target] = &[
     target("http1", exchanges::http1, 20_000),
     target("tls", exchanges::tls, 20_000),
     target("reply", exchanges::reply, 20_000),
+    target("page", exchanges::page, 20_000),
 ];

@@ -1,7 +1,7 @@
 //! A server that answers every request at once with a small body: the counterpart for measuring the load generator.
 //!
 //! It writes its address on standard output, serves any number of connections from one thread, and ends with its
-//! standard input. Usage: `cargo run --release --example responder`.
+//! standard input. Usage: `cargo run --release --example responder [REPLY]`, with a file that holds the whole reply.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -18,6 +18,10 @@ const DESCRIPTORS: u64 = 1_048_576;
 
 fn main() -> anyhow::Result<()> {
     raise_descriptors();
+    let reply = match std::env::args().nth(1) {
+        Some(path) => std::fs::read(path)?,
+        None => REPLY.to_vec(),
+    };
     let listener = net::socket_with(
         AddressFamily::INET,
         SocketType::STREAM,
@@ -56,7 +60,10 @@ fn main() -> anyhow::Result<()> {
                 LISTENER => accept(&listener, &poll, &mut clients, &mut free)?,
                 slot => {
                     let slot = slot as usize;
-                    if clients[slot].as_ref().is_some_and(|client| !answer(client)) {
+                    if clients[slot]
+                        .as_ref()
+                        .is_some_and(|client| !answer(client, &reply))
+                    {
                         clients[slot] = None;
                         free.push(slot);
                     }
@@ -90,11 +97,11 @@ fn accept(
 }
 
 /// Answers one request, which the generator sends in one piece; false when the client has gone.
-fn answer(client: &OwnedFd) -> bool {
+fn answer(client: &OwnedFd, reply: &[u8]) -> bool {
     let mut buffer = [0; 4096];
     match rustix::io::read(client, &mut buffer[..]) {
         Ok(0) => false,
-        Ok(_) => net::send(client, REPLY, net::SendFlags::NOSIGNAL).is_ok(),
+        Ok(_) => net::send(client, reply, net::SendFlags::NOSIGNAL).is_ok(),
         Err(error) => error == Errno::AGAIN,
     }
 }

@@ -77,7 +77,6 @@ impl<T> Arena<T> {
     }
 
     /// Every entry, in no order.
-    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|(_, entry)| entry.as_ref())
     }

@@ -14,8 +14,10 @@ use trimtab_wire::workload::Arrivals;
 use crate::alarm::Alarm;
 use crate::arena::{Arena, Id};
 use crate::arrivals::Stream;
+use crate::browser::Browser;
 use crate::clock::Clock;
 use crate::connection::Link;
+use crate::journal::Journal;
 use crate::meter::Meter;
 use crate::plan::{ns, Plan};
 use crate::session::Session;
@@ -48,6 +50,7 @@ pub struct Engine<'a> {
     alarm: Alarm,
     pub(crate) timers: Timers,
     pub(crate) sessions: Arena<Session>,
+    pub(crate) browsers: Arena<Browser>,
     pub(crate) links: Arena<Link>,
     pub(crate) tallies: Vec<Tally>,
     pub(crate) users: Vec<Users>,
@@ -92,12 +95,9 @@ impl<'a> Engine<'a> {
             alarm,
             timers: Timers::default(),
             sessions: Arena::default(),
+            browsers: Arena::default(),
             links: Arena::default(),
-            tallies: plan
-                .classes
-                .iter()
-                .map(|name| Tally::new(name))
-                .collect::<anyhow::Result<_>>()?,
+            tallies: tallies(plan)?,
             users: plan.crowds.iter().map(|_| Users::default()).collect(),
             buffer: vec![0; BUFFER_BYTES],
             local_error: None,
@@ -265,7 +265,7 @@ impl<'a> Engine<'a> {
             .tallies
             .iter_mut()
             .zip(overdue)
-            .map(|(tally, overdue)| tally.interval(overdue))
+            .map(|(tally, overdue)| tally.interval(overdue, now_ns))
             .collect();
         let lateness = self.lateness.figures();
         self.lateness_total.drain(&mut self.lateness);
@@ -275,9 +275,18 @@ impl<'a> Engine<'a> {
             at_s: now_ns as f64 * 1e-9,
             duration_s,
             classes,
-            active_sessions: self.sessions.len() as u64,
+            active_sessions: self.active_sessions(),
             lateness,
         }
+    }
+
+    fn active_sessions(&self) -> u64 {
+        let lanes: usize = self
+            .browsers
+            .iter()
+            .map(|browser| browser.lanes.len())
+            .sum();
+        (self.sessions.len() - lanes + self.browsers.len()) as u64
     }
 
     /// Requests by class that should have begun and have not: the generator is behind.
@@ -323,7 +332,7 @@ impl<'a> Engine<'a> {
             .tallies
             .iter_mut()
             .zip(overdue)
-            .map(|(tally, overdue)| tally.summary(overdue));
+            .map(|(tally, overdue)| tally.summary(overdue, now_ns));
         let report = Report::Summary {
             duration_s: now_ns as f64 * 1e-9,
             classes: classes.collect::<anyhow::Result<_>>()?,
@@ -334,6 +343,18 @@ impl<'a> Engine<'a> {
         emit(report);
         Ok(())
     }
+}
+
+fn tallies(plan: &Plan) -> anyhow::Result<Vec<Tally>> {
+    let classes = plan.classes.iter().zip(&plan.page_names);
+    let made = classes.map(|(name, pages)| {
+        let mut tally = Tally::new(name)?;
+        if !pages.is_empty() {
+            tally.journal = Some(Journal::new(pages, plan.measured_ns)?);
+        }
+        Ok(tally)
+    });
+    made.collect()
 }
 
 /// CPU time of this process, user and system, in seconds.

@@ -7,7 +7,6 @@ use rustix::net::sockopt::socket_error;
 use crate::arena::Id;
 use crate::connection::{self, Link, Stage};
 use crate::engine::Engine;
-use crate::http::Reply;
 use crate::session::Phase;
 use crate::tally::Failure;
 
@@ -54,7 +53,7 @@ impl Engine<'_> {
                 opened_ns: now_ns,
                 replies: 0,
                 sent: 0,
-                reply: Reply::default(),
+                reply: session.reply(),
             });
             session.connection = Some(link_id);
             let link = self.links.get(link_id).ok_or(Errno::BADF)?;

@@ -7,6 +7,23 @@ use memchr::memchr;
 /// Longest header section that is accepted, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 
+/// Longest body that is kept, in bytes; what comes after it is read and forgotten.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+
+/// What a browser keeps of a reply; nothing of it is believed.
+#[derive(Debug, Default)]
+pub struct Kept {
+    with_body: bool,
+    /// Values of Set-Cookie, in order.
+    pub cookies: Vec<Box<[u8]>>,
+    /// Value of Location.
+    pub location: Option<Box<[u8]>>,
+    /// Value of Cache-Control.
+    pub cache_control: Option<Box<[u8]>>,
+    /// The body, of a page.
+    pub body: Vec<u8>,
+}
+
 /// What is wrong with a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
@@ -37,6 +54,7 @@ pub struct Reply {
     chunked: bool,
     length: Option<u64>,
     body_bytes: u64,
+    kept: Option<Box<Kept>>,
 }
 
 impl Default for Reply {
@@ -52,11 +70,28 @@ impl Default for Reply {
             chunked: false,
             length: None,
             body_bytes: 0,
+            kept: None,
         }
     }
 }
 
 impl Reply {
+    /// A reply of which a browser keeps what it needs.
+    pub fn keeping(with_body: bool) -> Self {
+        Self {
+            kept: Some(Box::new(Kept {
+                with_body,
+                ..Kept::default()
+            })),
+            ..Self::default()
+        }
+    }
+
+    /// What was kept.
+    pub fn into_kept(self) -> Kept {
+        self.kept.map(|kept| *kept).unwrap_or_default()
+    }
+
     /// Reads on.
     ///
     /// # Returns
@@ -80,6 +115,7 @@ impl Reply {
                 ),
                 State::UntilClose => {
                     self.body_bytes += rest.len() as u64;
+                    self.keep(rest);
                     rest.len()
                 }
                 _ => self.take_line(rest)?,
@@ -127,12 +163,20 @@ impl Reply {
     fn body(&mut self, rest: &[u8], left: u64, more: impl Fn(u64) -> State, then: State) -> usize {
         let taken = left.min(rest.len() as u64);
         self.body_bytes += taken;
+        self.keep(&rest[..taken as usize]);
         self.state = if taken == left {
             then
         } else {
             more(left - taken)
         };
         taken as usize
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.with_body) {
+            let room = MAX_KEPT_BYTES - kept.body.len();
+            kept.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
     }
 
     fn take_line(&mut self, rest: &[u8]) -> Result<usize, Malformed> {
@@ -214,9 +258,23 @@ impl Reply {
                 self.close |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"close"));
                 self.keep_alive |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"keep-alive"));
             }
+            8 | 10 | 13 => self.keep_header(name, value),
             _ => {}
         }
         Ok(())
+    }
+
+    fn keep_header(&mut self, name: &[u8], value: &[u8]) {
+        let Some(kept) = self.kept.as_mut() else {
+            return;
+        };
+        if name.eq_ignore_ascii_case(b"set-cookie") {
+            kept.cookies.push(value.into());
+        } else if name.eq_ignore_ascii_case(b"location") {
+            kept.location = Some(value.into());
+        } else if name.eq_ignore_ascii_case(b"cache-control") {
+            kept.cache_control = Some(value.into());
+        }
     }
 
     fn on_headers_end(&mut self) {
@@ -225,6 +283,7 @@ impl Reply {
             100..=199 => {
                 *self = Self {
                     header_bytes: self.header_bytes,
+                    kept: self.kept.take(),
                     ..Self::default()
                 }
             }

@@ -6,21 +6,29 @@
 mod alarm;
 mod arena;
 mod arrivals;
+mod browser;
+mod browsing;
 mod clock;
 mod connection;
 mod engine;
 mod exchange;
+mod form;
 mod http;
+mod journal;
 mod limits;
 mod meter;
+mod page;
 mod plan;
 mod session;
+mod site;
 mod stops;
 mod tally;
 mod timer;
 mod traffic;
 mod users;
 
+#[cfg(test)]
+mod browsing_tests;
 #[cfg(test)]
 mod engine_tests;
 #[cfg(test)]

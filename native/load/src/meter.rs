@@ -49,9 +49,21 @@ impl Meter {
             self.sum_ns += other.sum_ns;
             self.max_ns = self.max_ns.max(other.max_ns);
         }
-        other.histogram.reset();
-        other.sum_ns = 0;
-        other.max_ns = 0;
+        other.clear();
+    }
+
+    /// Forgets every sample.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.sum_ns = 0;
+        self.max_ns = 0;
+    }
+
+    /// A quantile in seconds; None without samples.
+    pub fn quantile_s(&self, q: f64) -> Option<f64> {
+        // A histogram's bucket may end above the largest sample in it.
+        let value_s = self.histogram.value_at_quantile(q) as f64 * 1e-6;
+        (!self.histogram.is_empty()).then(|| value_s.min(self.max_ns as f64 * 1e-9))
     }
 
     /// The figures, without the histogram; absent without samples.
@@ -60,16 +72,13 @@ impl Meter {
         if count == 0 {
             return Latency::default();
         }
-        let max_s = self.max_ns as f64 * 1e-9;
-        // A histogram's bucket may end above the largest sample in it.
-        let quantile = |q| Some((self.histogram.value_at_quantile(q) as f64 * 1e-6).min(max_s));
         Latency {
             count,
             mean_s: Some(self.sum_ns as f64 * 1e-9 / count as f64),
-            p50_s: quantile(0.50),
-            p95_s: quantile(0.95),
-            p99_s: quantile(0.99),
-            max_s: Some(max_s),
+            p50_s: self.quantile_s(0.50),
+            p95_s: self.quantile_s(0.95),
+            p99_s: self.quantile_s(0.99),
+            max_s: Some(self.max_ns as f64 * 1e-9),
             histogram: None,
         }
     }

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use trimtab_wire::load::Start;
+use trimtab_wire::load::{Span, Start};
 use trimtab_wire::sample::{Mix, Sampler};
 use trimtab_wire::workload::{Arrivals, Connection, Population, Url};
 
 use crate::arrivals::Schedule;
+use crate::site::Site;
 
 /// Longest time that is accepted for anything, in seconds: keeps nanoseconds within 64 bits.
 const LONGEST_S: f64 = 1e8;
@@ -57,6 +58,12 @@ pub struct Crowd {
     pub timeout_ns: u64,
     /// Round trip of the network that is stood in for.
     pub round_trip_ns: u64,
+    /// The site that is walked, in place of pages drawn one by one.
+    pub site: Option<Site>,
+    /// Place of its first page among those of its class.
+    pub pages_at: usize,
+    /// Value of the Host header.
+    pub host: String,
     /// Address to send from.
     pub source: Option<std::net::Ipv4Addr>,
 }
@@ -75,6 +82,10 @@ pub struct Plan {
     pub target: SocketAddr,
     /// Names of the classes, in order of first appearance.
     pub classes: Vec<String>,
+    /// Names of the pages of each class's sites.
+    pub page_names: Vec<Vec<String>>,
+    /// From when until when the pages of sites are measured.
+    pub measured_ns: (u64, u64),
     /// Who sends.
     pub crowds: Vec<Crowd>,
     /// Length of the run.
@@ -106,6 +117,8 @@ impl Plan {
         let mut plan = Self {
             target: start.target,
             classes: Vec::new(),
+            page_names: Vec::new(),
+            measured_ns: measured_ns(start)?,
             crowds: Vec::new(),
             duration_ns: ns(positive_s("duration_s", start.duration_s)?),
             interval_ns: ns(positive_s("interval_s", start.interval_s)?),
@@ -131,17 +144,47 @@ impl Plan {
             .position(|name| *name == population.class)
             .unwrap_or_else(|| {
                 self.classes.push(population.class.clone());
+                self.page_names.push(Vec::new());
                 self.classes.len() - 1
             });
+        // A site's requests are made as they are sent.
+        let unused = [Url {
+            path: "/".to_owned(),
+            weight: 1.0,
+            cpu_s: 0.0,
+        }];
+        let pages = match &population.graph {
+            Some(_) => &unused[..],
+            None => &population.pages,
+        };
+        let site = population.graph.as_ref().map(Site::new).transpose();
+        let site = site.map_err(|e| format!("graph: {e}"))?;
+        let names = &mut self.page_names[class];
+        let own: Vec<String> = site
+            .iter()
+            .flat_map(|site| &site.pages)
+            .map(|page| page.name.clone())
+            .collect();
+        // Populations of one class that walk the same site are counted together.
+        let there = names
+            .chunks(own.len().max(1))
+            .position(|known| known == own);
+        let pages_at = there.map_or(names.len(), |chunk| chunk * own.len());
+        if there.is_none() {
+            names.extend(own);
+        }
         Ok(Crowd {
             class,
+            site,
+            pages_at,
+            host: start.host.clone(),
             arrivals: population.arrivals,
             schedule: Schedule::new(&population.schedule),
             session_pages: sampler("session_pages", &population.session_pages)?,
             burst_requests: sampler("burst_requests", &population.burst_requests)?,
             think_s: sampler("think_s", &population.think_s)?,
             object_gap_s: sampler("object_gap_s", &population.object_gap_s)?,
-            pages: requests(&population.pages).map_err(|e| format!("pages: {e}"))?,
+            pages: requests(pages).map_err(|e| format!("pages: {e}"))?,
             objects: if population.objects.is_empty() {
                 None
             } else {
@@ -160,6 +203,19 @@ pub fn ns(seconds: f64) -> u64 {
     (seconds.min(LONGEST_S) * 1e9).round() as u64
 }
 
+/// The part of the run that is measured.
+fn measured_ns(start: &Start) -> Result<(u64, u64), String> {
+    let Some(Span { from_s, until_s }) = start.measured else {
+        return Ok((0, u64::MAX));
+    };
+    if !(from_s >= 0.0 && from_s < until_s && until_s <= LONGEST_S) {
+        return Err(format!(
+            "measured is {from_s} to {until_s} s, must be at least 0 and rise"
+        ));
+    }
+    Ok((ns(from_s), ns(until_s)))
+}
+
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
@@ -167,6 +223,14 @@ fn is_loopback(address: IpAddr) -> bool {
 fn check(population: &Population, start: &Start) -> Result<(), String> {
     if population.class.is_empty() {
         return Err("class is empty".to_owned());
+    }
+    if population.graph.is_some() {
+        if !population.pages.is_empty() || !population.objects.is_empty() {
+            return Err("it has a graph and pages or objects of its own".to_owned());
+        }
+        if !matches!(population.arrivals, Arrivals::Closed { .. }) {
+            return Err("it has a graph, and its arrivals are not closed".to_owned());
+        }
     }
     match population.arrivals {
         Arrivals::Poisson { rate_hz } | Arrivals::Constant { rate_hz } => {

@@ -1,12 +1,13 @@
 //! For tests: a server that does what a script says, orders with defaults, and runs against it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rustix::net::{send, SendFlags};
+use trimtab_wire::graph::{Ask, Graph, Method, Page};
 use trimtab_wire::load::{Class, Report, Start};
 use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Url};
 
@@ -74,8 +75,8 @@ impl Client {
         }
     }
 
-    /// Reads a request; None when the client has closed, else its path and whether it asks to close.
-    pub fn request(&mut self) -> Option<(String, bool)> {
+    /// Reads a request's head; None when the client has closed.
+    pub fn lines(&mut self) -> Option<Vec<String>> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
@@ -83,10 +84,20 @@ impl Client {
                 return None;
             }
             if line == "\r\n" {
-                break;
+                return Some(lines);
             }
             lines.push(line);
         }
+    }
+
+    /// What follows a head.
+    pub fn body(&mut self) -> &mut impl Read {
+        &mut self.stream
+    }
+
+    /// Reads a request; None when the client has closed, else its path and whether it asks to close.
+    pub fn request(&mut self) -> Option<(String, bool)> {
+        let lines = self.lines()?;
         let path = lines[0].split(' ').nth(1).expect("path").to_owned();
         Some((
             path,
@@ -145,6 +156,7 @@ pub fn population(class: &str) -> Population {
         schedule: Vec::new(),
         source: None,
         round_trip_s: 0.0,
+        graph: None,
     }
 }
 
@@ -159,6 +171,50 @@ pub fn one_session(pages: f64, think_s: f64) -> Population {
     }
 }
 
+/// A page that is asked for by its name, from which one goes to the site's first.
+pub fn page(name: &str) -> Page {
+    Page {
+        name: name.to_owned(),
+        asks: vec![Ask {
+            when: vec![],
+            remember: vec![],
+            method: Method::Get,
+            path: format!("/{name}"),
+            fields: vec![],
+        }],
+        thresholds: vec![],
+    }
+}
+
+/// A site of these pages, which one walks one after the other and round again; nothing random, no waiting.
+pub fn site(mut pages: Vec<Page>) -> Graph {
+    let count = pages.len();
+    for (index, page) in pages.iter_mut().enumerate() {
+        page.thresholds = vec![0; count];
+        page.thresholds[(index + 1) % count] = 9999;
+    }
+    Graph {
+        start: pages[0].name.clone(),
+        pages,
+        name_marker: None,
+        session_s: constant(1e6),
+        first_click_s: [0.0, 0.0],
+        memories: vec![],
+        image_connections: 4,
+    }
+}
+
+/// One browser on a site, which thinks for a second.
+pub fn browser(graph: Graph) -> Population {
+    Population {
+        graph: Some(graph),
+        pages: vec![],
+        objects: vec![],
+        think_s: constant(1.0),
+        ..population("browsers")
+    }
+}
+
 /// A short order.
 pub fn start(target: SocketAddr, populations: Vec<Population>) -> Start {
     Start {
@@ -169,6 +225,7 @@ pub fn start(target: SocketAddr, populations: Vec<Population>) -> Start {
         interval_s: 0.1,
         seed: 1,
         allow_remote: false,
+        measured: None,
     }
 }
 

@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use trimtab_wire::sample::session_rng;
 
 use crate::arena::Id;
+use crate::http::Reply;
 use crate::plan::{ns, Crowd};
 
 /// What a session is doing.
@@ -33,6 +34,27 @@ pub enum Next {
     Over,
 }
 
+/// What a session is that carries one request of a browser at a time.
+#[derive(Debug)]
+pub struct Lane {
+    /// Its browser.
+    pub browser: Id,
+    /// Path of the image that it fetches; None for a page.
+    pub image: Option<String>,
+    request: Vec<u8>,
+}
+
+impl Lane {
+    /// A lane without a request.
+    pub fn new(browser: Id) -> Self {
+        Self {
+            browser,
+            image: None,
+            request: Vec::new(),
+        }
+    }
+}
+
 /// One session in progress.
 #[derive(Debug)]
 pub struct Session {
@@ -54,6 +76,8 @@ pub struct Session {
     url: u32,
     /// Its connection, if it has one.
     pub connection: Option<Id>,
+    /// The browser's request that it carries; None for a user of its own.
+    pub lane: Option<Lane>,
     /// When the page was due.
     pub page_intended_ns: u64,
     /// When the page began.
@@ -85,6 +109,7 @@ impl Session {
             requests_left: 0,
             url: 0,
             connection: None,
+            lane: None,
             page_intended_ns: 0,
             page_actual_ns: 0,
             intended_ns: 0,
@@ -113,6 +138,22 @@ impl Session {
         self.request(crowd, intended_ns, now_ns);
     }
 
+    /// A lane's browser asks for a page or an image.
+    pub fn ask(
+        &mut self,
+        crowd: &Crowd,
+        request: Vec<u8>,
+        image: Option<String>,
+        intended_ns: u64,
+        now_ns: u64,
+    ) {
+        if let Some(lane) = &mut self.lane {
+            (lane.request, lane.image) = (request, image);
+        }
+        self.requests_left = 1;
+        self.request(crowd, intended_ns, now_ns);
+    }
+
     fn request(&mut self, crowd: &Crowd, intended_ns: u64, now_ns: u64) {
         self.requests_left -= 1;
         self.intended_ns = intended_ns;
@@ -136,11 +177,21 @@ impl Session {
     }
 
     /// The bytes of the current request.
-    pub fn request_bytes<'a>(&self, crowd: &'a Crowd) -> &'a [u8] {
-        if self.object {
+    pub fn request_bytes<'a>(&'a self, crowd: &'a Crowd) -> &'a [u8] {
+        if let Some(lane) = &self.lane {
+            &lane.request
+        } else if self.object {
             crowd.objects().bytes(self.url)
         } else {
             crowd.pages.bytes(self.url)
+        }
+    }
+
+    /// The reading of the current request's reply.
+    pub fn reply(&self) -> Reply {
+        match &self.lane {
+            Some(lane) => Reply::keeping(lane.image.is_none()),
+            None => Reply::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use trimtab_wire::load::Class;
 
+use crate::journal::Journal;
 use crate::meter::Meter;
 
 /// Why a request failed.
@@ -21,6 +22,8 @@ pub enum Failure {
     Http4xx,
     /// A complete reply with a status of 500 or more.
     Http5xx,
+    /// A complete reply that is not the page that was asked for.
+    WrongPage,
     /// This machine ran out of ports or descriptors.
     Local,
 }
@@ -35,6 +38,7 @@ impl Failure {
             Self::Malformed => "malformed",
             Self::Http4xx => "http_4xx",
             Self::Http5xx => "http_5xx",
+            Self::WrongPage => "wrong_page",
             Self::Local => "local",
         }
     }
@@ -138,6 +142,8 @@ pub struct Tally {
     pub outstanding: u64,
     /// Requests begun and not yet sent.
     pub unsent: u64,
+    /// What its browsers do, if it has any.
+    pub journal: Option<Journal>,
 }
 
 impl Tally {
@@ -152,6 +158,7 @@ impl Tally {
             total: Stretch::new()?,
             outstanding: 0,
             unsent: 0,
+            journal: None,
         })
     }
 
@@ -164,7 +171,7 @@ impl Tally {
     ///
     /// # Arguments
     /// `overdue`: requests that the generator should have begun and has not.
-    pub fn interval(&mut self, overdue: u64) -> Class {
+    pub fn interval(&mut self, overdue: u64, now_ns: u64) -> Class {
         let class = Class {
             page_intended: self.now.page_intended.figures(),
             page_actual: self.now.page_actual.figures(),
@@ -174,6 +181,10 @@ impl Tally {
             first_byte: self.now.first_byte.figures(),
             outstanding: self.outstanding + overdue,
             unsent: self.unsent + overdue,
+            browsing: self
+                .journal
+                .as_mut()
+                .map(|journal| journal.interval(now_ns)),
             ..self.now.counts(&self.name)
         };
         self.total.drain(&mut self.now);
@@ -184,7 +195,7 @@ impl Tally {
     ///
     /// # Errors
     /// A histogram cannot be serialised.
-    pub fn summary(&mut self, overdue: u64) -> anyhow::Result<Class> {
+    pub fn summary(&mut self, overdue: u64, now_ns: u64) -> anyhow::Result<Class> {
         self.total.drain(&mut self.now);
         Ok(Class {
             page_intended: self.total.page_intended.summary()?,
@@ -195,6 +206,11 @@ impl Tally {
             first_byte: self.total.first_byte.summary()?,
             outstanding: self.outstanding + overdue,
             unsent: self.unsent + overdue,
+            browsing: self
+                .journal
+                .as_ref()
+                .map(|journal| journal.summary(now_ns))
+                .transpose()?,
             ..self.total.counts(&self.name)
         })
     }
@@ -208,9 +224,9 @@ mod tests {
     fn what_the_generator_owes_is_outstanding_and_unsent() {
         let mut tally = Tally::new("a").expect("tally");
         (tally.outstanding, tally.unsent) = (5, 2);
-        let interval = tally.interval(10);
+        let interval = tally.interval(10, 0);
         assert_eq!((interval.outstanding, interval.unsent), (15, 12));
-        let summary = tally.summary(3).expect("summary");
+        let summary = tally.summary(3, 0).expect("summary");
         assert_eq!((summary.outstanding, summary.unsent), (8, 5));
     }
 }

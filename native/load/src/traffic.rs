@@ -13,7 +13,7 @@ use crate::timer::Due;
 use crate::users::Users;
 
 /// A closed user whose session failed begins the next one after this pause, so that a dead server is not hammered.
-const PAUSE_NS: u64 = 100_000_000;
+pub(crate) const PAUSE_NS: u64 = 100_000_000;
 
 impl<'a> Engine<'a> {
     /// The user of a closed population begins a session, if still wanted.
@@ -31,6 +31,9 @@ impl<'a> Engine<'a> {
     pub(crate) fn start_session(&mut self, index: u32, number: u64, due_ns: u64, now_ns: u64) {
         let crowd = &self.plan.crowds[index as usize];
         self.tallies[crowd.class].now.sessions += 1;
+        if crowd.site.is_some() {
+            return self.start_browser(index, number, due_ns, now_ns);
+        }
         let id = self
             .sessions
             .insert(Session::new(self.plan.seed, index, number, crowd));
@@ -44,6 +47,11 @@ impl<'a> Engine<'a> {
         };
         match session.phase {
             Phase::Gap => self.fetch(id, due_ns, now_ns),
+            Phase::Thinking if session.lane.is_some() => {
+                if let Some(browser) = session.lane.as_ref().map(|lane| lane.browser) {
+                    self.browser_wakes(browser, due_ns, now_ns);
+                }
+            }
             Phase::Thinking if self.is_unwanted(id) => self.end_session(id, now_ns, false),
             Phase::Thinking => self.click(id, due_ns, now_ns),
             Phase::Unsent => self.go_on(id, now_ns),
@@ -91,7 +99,7 @@ impl<'a> Engine<'a> {
     ///
     /// A reply is with the client as soon as it is here, so the server lives half a round trip behind: what it does is
     /// seen here when the client would see it, a close too, and the times between two of its acts are as they would be.
-    fn dispatch(&mut self, id: Id, now_ns: u64) {
+    pub(crate) fn dispatch(&mut self, id: Id, now_ns: u64) {
         self.arm_deadline(id);
         let Some((session, crowd, _)) = self.parts(id) else {
             return;
@@ -113,10 +121,12 @@ impl<'a> Engine<'a> {
         let Some((session, crowd, _)) = self.parts(id) else {
             return;
         };
+        let reply = session.reply();
         match session.connection {
             Some(link_id) => {
                 if let Some(link) = self.links.get_mut(link_id) {
                     link.stage = Stage::Busy;
+                    link.reply = reply;
                     link.sent = 0;
                     self.send_at(link_id, now_ns);
                 }
@@ -158,6 +168,13 @@ impl<'a> Engine<'a> {
             .actual_ns
             .map_or(0, |sent_ns| now_ns - sent_ns + crowd.round_trip_ns);
         count_reply(session, tally, &reply, now_ns, taken_ns);
+        if session.lane.is_some() {
+            session.phase = Phase::Gap;
+            if closing || crowd.connection == Connection::PerRequest || reply.closes() {
+                self.close(link_id);
+            }
+            return self.browser_hears(id, reply, now_ns);
+        }
         let next = session.replied(crowd);
         if !matches!(next, Next::Object(_)) {
             count_page(session, tally, now_ns);
@@ -189,6 +206,9 @@ impl<'a> Engine<'a> {
         tally.outstanding -= 1;
         if session.phase == Phase::Unsent {
             tally.unsent -= 1;
+        }
+        if session.lane.is_some() {
+            return self.lane_failed(id, kind, now_ns);
         }
         self.end_session(id, now_ns, true);
     }

@@ -88,6 +88,9 @@ impl Clients {
             );
             return Err(named("round_trip_s", error));
         }
+        if population.graph.is_some() {
+            return Err(named("graph", "no sites are simulated".to_owned()));
+        }
         Ok(Self {
             class: 0,
             arrivals: population.arrivals,

@@ -8,6 +8,7 @@ pub mod budgets;
 pub mod delays;
 pub mod ends;
 pub mod gate;
+pub mod graph;
 pub mod handoff;
 pub mod lanes;
 pub mod load;

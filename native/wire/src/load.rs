@@ -26,6 +26,19 @@ pub struct Start {
     /// True lets the target be outside this machine.
     #[serde(default)]
     pub allow_remote: bool,
+    /// The part of the run of which the summary of the pages of a graph speaks; None: the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Span>,
+}
+
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// Seconds since the start of the run.
+    pub from_s: f64,
+    /// Seconds since the start of the run.
+    pub until_s: f64,
 }
 
 /// An order in mid-run.
@@ -84,7 +97,8 @@ pub struct Class {
     pub connect: Latency,
     /// Time from the actual send to the first byte of the reply.
     pub first_byte: Latency,
-    /// Failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, local (out of ports or descriptors).
+    /// Failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, wrong_page (not the
+    /// page that was asked for; such a request is in `requests` too), local (out of ports or descriptors).
     pub errors: std::collections::BTreeMap<String, u64>,
     /// Requests sent again on a new connection because the server had closed the idle one; not errors.
     pub resent: u64,
@@ -92,6 +106,39 @@ pub struct Class {
     pub outstanding: u64,
     /// Those of `outstanding` that are not yet sent (waiting for a connection or the generator): censored.
     pub unsent: u64,
+    /// What its browsers did; only of classes that walk a graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub browsing: Option<Browsing>,
+}
+
+/// What browsers did in an interval, or in the measured part of the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Browsing {
+    /// Length of it.
+    pub duration_s: f64,
+    /// By page, in the order of the graph.
+    pub interactions: Vec<Interaction>,
+    /// Think times drawn.
+    pub think: Latency,
+    /// Lengths of the sessions that ended.
+    pub session: Latency,
+    /// Images that the browsers' caches had.
+    pub cache_hits: u64,
+}
+
+/// What browsers did with one page.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interaction {
+    /// Its name.
+    pub page: String,
+    /// From the click to the last byte of the page and its images; those that failed are not in it.
+    pub time: Latency,
+    /// 90th percentile of it.
+    pub p90_s: Option<f64>,
+    /// Interactions that failed, by kind: as the requests', and `wrong_page`.
+    pub errors: std::collections::BTreeMap<String, u64>,
 }
 
 /// What the program reports.

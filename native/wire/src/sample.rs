@@ -15,6 +15,13 @@ pub enum Sampler {
     Constant(f64),
     /// Exponential with this mean.
     Exponential(f64),
+    /// Exponential with this mean, longer values made the longest.
+    ClippedExponential {
+        /// Mean.
+        mean: f64,
+        /// Longest.
+        most: f64,
+    },
     /// exp(mu + sigma z), with the parameters of the logarithm.
     Lognormal {
         /// Mean of the logarithm.
@@ -74,6 +81,10 @@ impl Sampler {
         Ok(match *distribution {
             Distribution::Constant { value } => Self::Constant(at_least_zero("value", value)?),
             Distribution::Exponential { mean } => Self::Exponential(at_least_zero("mean", mean)?),
+            Distribution::ClippedExponential { mean, most } => Self::ClippedExponential {
+                mean: at_least_zero("mean", mean)?,
+                most: at_least_zero("most", most)?,
+            },
             Distribution::Lognormal { mean, sigma } => {
                 let ratio = at_least_zero("sigma", sigma)? / positive("mean", mean)?;
                 let variance = (ratio * ratio).ln_1p();
@@ -129,6 +140,7 @@ impl Sampler {
         match *self {
             Self::Constant(value) => value,
             Self::Exponential(mean) => mean * exponential(rng),
+            Self::ClippedExponential { mean, most } => (mean * exponential(rng)).min(most),
             Self::Lognormal { mu, sigma } => (mu + sigma * normal(rng)).exp(),
             Self::Gaussian { mean, sigma } => mean + sigma * normal(rng),
             // 1 - u lies in (0, 1]: zero would give infinity.

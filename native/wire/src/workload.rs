@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::graph::Graph;
+
 /// A distribution of a real number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -17,6 +19,13 @@ pub enum Distribution {
     Exponential {
         /// Mean.
         mean: f64,
+    },
+    /// Exponential, with every longer value made the longest: min(X, most).
+    ClippedExponential {
+        /// Mean before that.
+        mean: f64,
+        /// Longest value.
+        most: f64,
     },
     /// Lognormal, by the mean and standard deviation of the value itself (not of its logarithm).
     Lognormal {
@@ -156,6 +165,10 @@ pub struct Population {
     /// new connection one more. 0 is loopback as it is; the simulator takes nothing else.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round_trip_s: f64,
+    /// The site that its users walk, in place of `session_pages`, `burst_requests`, `object_gap_s`, `pages` and
+    /// `objects`; the arrivals are closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Graph>,
 }
 
 /// What does not ask for a network looks as it did before there was one.

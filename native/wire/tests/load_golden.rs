@@ -61,6 +61,7 @@ mod golden {
             resent: 4,
             outstanding: 5,
             unsent: 6,
+            browsing: None,
         }
     }
 

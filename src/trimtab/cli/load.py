@@ -26,8 +26,8 @@ from trimtab.load_reports import Summary
 from trimtab.options import Option, options_of
 from trimtab.target import Target, parse_target
 from trimtab.units import parse_duration_s
-from trimtab.workloads._choice import ROOM, populations_in, workload
-from trimtab.workloads._population import Population
+from trimtab.workloads._choice import ROOM, Workload, populations_in, workload
+from trimtab.workloads._phases import Phases
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workload", metavar="NAME", help="one of " + ", ".join(discovery.names(ROOM)))
     parser.add_argument("--populations", metavar="FILE", type=Path, help=_FILE_HELP)
-    parser.add_argument("--duration", default="60s", help="length of the run (default 60s)")
+    parser.add_argument(
+        "--duration", help="length of the run (default 60s, or the parts of a workload that has some)"
+    )
     parser.add_argument("--interval", default="1s", help="distance of the progress reports (default 1s)")
     parser.add_argument("--seed", type=int, default=1, help="source of all randomness (default 1)")
     parser.add_argument("--cpu", type=int, help="core to which the generator is pinned")
@@ -56,7 +58,18 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
         if len(users) == len(members):
             option.add_to(everywhere)
         else:
-            option.add_to(groups[users[0]], f"(also {', '.join(users[1:])}) " if users[1:] else "")
+            _add(option, users, groups[users[0]])
+
+
+def _add(option: Option, users: list[str], group: argparse._ActionsContainer) -> None:
+    """Adds an option of some workloads; where it is not the same in each, its help says what it is in which."""
+    meanings = {name: next(o for o in _options(name) if o.flag == option.flag) for name in users}
+    first, *others = meanings.values()
+    if all((one.help, one.default) == (first.help, first.default) for one in others):
+        note = f"(also {', '.join(users[1:])}) " if others else ""
+    else:
+        note = "".join(f"(in {n}: {o.help.removesuffix('.')}) " for n, o in zip(users[1:], others, strict=True))
+    first.add_to(group, note)
 
 
 _FILE_HELP = (
@@ -73,8 +86,10 @@ def run(args: argparse.Namespace) -> int:
         TrimtabError: the server cannot be reached or answered nothing.
     """
     target = parse_target(args.url, args.allow_remote)
-    populations = _populations(args, target)
-    duration_s, interval_s = parse_duration_s(args.duration), parse_duration_s(args.interval)
+    chosen = _workload(args, target)
+    populations = chosen.populations() if chosen else populations_in(args.populations)
+    phases = chosen.phases() if chosen else None
+    duration_s, interval_s = _duration_s(args, phases), parse_duration_s(args.interval)
     if not 0 < interval_s <= duration_s:
         raise UsageError(f"interval {args.interval} is not allowed: it must be more than 0 and at most the duration")
     if not 0 <= args.seed < 2**64:
@@ -90,10 +105,16 @@ def run(args: argparse.Namespace) -> int:
         host=target.host,
         allow_remote=args.allow_remote,
         cpu=args.cpu,
+        measured=phases.measured if phases else None,
     ) as load_run:
         summary = _follow(load_run, args.json)
         remarks = load_run.remarks
     print(codec.encode(summary) if args.json else table(summary), flush=True)
+    if chosen and (judged := chosen.judged(summary)):
+        print(
+            codec.encode({"type": args.workload, **codec.builtins(judged)}) if args.json else judged.table(),
+            flush=True,
+        )
     if remarks:
         print(remarks, file=sys.stderr)
     _require_answers(summary)
@@ -111,21 +132,32 @@ def _follow(load_run: LoadRun, as_json: bool) -> Summary:
     return load_run.stop()
 
 
-def _populations(args: argparse.Namespace, target: Target) -> tuple[Population, ...]:
+def _duration_s(args: argparse.Namespace, phases: Phases | None) -> float:
+    if phases is None:
+        return parse_duration_s(args.duration or "60s")
+    if args.duration is not None:
+        raise UsageError(
+            f"--duration {args.duration} is not for {args.workload}: give --ramp-up, --measure and --ramp-down"
+        )
+    return phases.duration_s
+
+
+def _workload(args: argparse.Namespace, target: Target) -> Workload | None:
+    """The workload that was asked for; None where a file has the populations."""
     given: dict[str, Any] = {o.name: getattr(args, o.name) for o in _all_options() if o.name in vars(args)}
     if args.populations is not None:
         if given or args.workload is not None or target.path not in ("", "/"):
             raise UsageError(
                 "--populations brings its own workloads: give it without a path and other workload options"
             )
-        return populations_in(args.populations)
+        return None
     if target.path:
         if "urls" in given and target.path != "/":
             raise UsageError(f"the path {target.path} and --url exclude each other: name every URL with --url")
         given.setdefault("urls", [f"{target.path}=1"])
     if args.workload is None:
         raise UsageError(f"no workload: give --workload, one of {', '.join(discovery.names(ROOM))}, or --populations")
-    return workload(args.workload, given).populations()
+    return workload(args.workload, given)
 
 
 def _require_answers(summary: Summary) -> None:

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from trimtab.discovery import load
 from trimtab.errors import UsageError
+from trimtab.load_reports import Summary
 from trimtab.options import options_of, values
+from trimtab.workloads._phases import Judged, Phases
 from trimtab.workloads._population import Population, required
 
 ROOM = "trimtab.workloads"
@@ -20,6 +22,14 @@ class Workload(Protocol):
 
     def populations(self) -> tuple[Population, ...]:
         """The traffic."""
+        ...
+
+    def phases(self) -> Phases | None:
+        """The parts of a run, where it decides on them."""
+        ...
+
+    def judged(self, summary: Summary) -> Judged | None:
+        """What a run has shown besides its times, where it has a say."""
         ...
 
 

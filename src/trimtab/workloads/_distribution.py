@@ -71,6 +71,26 @@ class Exponential(_Distribution):
 
 
 @dataclass(frozen=True)
+class ClippedExponential(_Distribution):
+    """Exponential, with every longer value made the longest: min(X, most).
+
+    Args:
+        mean: mean before that, more than 0.
+        most: longest value, more than 0.
+    """
+
+    mean: float
+    most: float
+    kind = "clipped_exponential"
+    positive = ("mean", "most")
+
+    @property
+    def mean_value(self) -> float:
+        """The mean."""
+        return -self.mean * math.expm1(-self.most / self.mean)
+
+
+@dataclass(frozen=True)
 class Lognormal(_Distribution):
     """Lognormal, by the moments of the value itself and not of its logarithm.
 
@@ -209,4 +229,14 @@ class BoundedWeibull(_Distribution):
         return self.scale * (sum(quantiles) - (quantiles[0] + quantiles[-1]) / 2) / steps
 
 
-Distribution = Constant | Exponential | Lognormal | Gaussian | Pareto | BoundedPareto | Weibull | BoundedWeibull
+Distribution = (
+    Constant
+    | Exponential
+    | ClippedExponential
+    | Lognormal
+    | Gaussian
+    | Pareto
+    | BoundedPareto
+    | Weibull
+    | BoundedWeibull
+)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from trimtab.errors import UsageError
 from trimtab.workloads._distribution import Constant, Distribution
+from trimtab.workloads._graph import Graph
 
 Wire = dict[str, Any]
 """One message as JSON knows it."""
@@ -51,6 +52,9 @@ class Url:
         required(plain, "path", repr(self.path), "ASCII without spaces, starting with /")
         required(0 < self.weight < math.inf, "weight", f"{self.weight:g} of {self.path}", "more than 0 and finite")
         required(0 <= self.cpu_s < math.inf, "cpu_s", f"{self.cpu_s:g} of {self.path}", "at least 0 and finite")
+
+
+_ROOT = (Url("/"),)
 
 
 def zipf(urls: Sequence[Url], exponent: float) -> tuple[Url, ...]:
@@ -158,6 +162,8 @@ class Population:
         schedule: changes of intensity, in order of time; before the first one the factor is 1.
         source: source address in 127.0.0.0/8; None lets the kernel choose.
         round_trip_s: round trip of the network that the load generator stands in for, in seconds; 0 for none.
+        graph: the site that closed users walk, in place of session_pages, burst_requests, object_gap_s, pages and
+            objects, which then stay as they are by default.
 
     Raises:
         UsageError: a value is outside what is allowed.
@@ -169,13 +175,14 @@ class Population:
     burst_requests: Distribution = _ONE
     think_s: Distribution = _NONE
     object_gap_s: Distribution = _NONE
-    pages: tuple[Url, ...] = (Url("/"),)
+    pages: tuple[Url, ...] = _ROOT
     objects: tuple[Url, ...] = ()
     connection: Connection = Connection.UNTIL_SERVER_CLOSES
     timeout_s: float = 30.0
     schedule: tuple[Step, ...] = ()
     source: str | None = None
     round_trip_s: float = 0.0
+    graph: Graph | None = None
 
     def __post_init__(self) -> None:
         required(bool(self.class_name.strip()), "class", repr(self.class_name), "a name that is not empty")
@@ -185,12 +192,17 @@ class Population:
         required(times == sorted(set(times)), "steps", [f"{at:g} s" for at in times], "in order of time")
         allowed = "at least 0 and finite"
         required(0 <= self.round_trip_s < math.inf, "round trip", f"{self.round_trip_s:g} s", allowed)
+        if self.graph is not None:
+            required(isinstance(self.arrivals, Closed), "arrivals", self.arrivals, "closed where a graph is walked")
+            unused = (self.session_pages, self.burst_requests, self.object_gap_s, self.pages, self.objects)
+            required(unused == (_ONE, _ONE, _NONE, _ROOT, ()), "pages", unused, "left out where a graph is walked")
         if self.source is not None:
             required(_is_loopback(self.source), "source", repr(self.source), "an IPv4 address in 127.0.0.0/8")
 
     def to_wire(self) -> Wire:
         """This population as the native programs read it; a network only where there is to be one."""
         network = {"round_trip_s": self.round_trip_s} if self.round_trip_s else {}
+        graph = {"graph": self.graph.to_wire()} if self.graph else {}
         return {
             "class": self.class_name,
             "arrivals": _tagged(self.arrivals),
@@ -198,13 +210,14 @@ class Population:
             "burst_requests": self.burst_requests.to_wire(),
             "think_s": self.think_s.to_wire(),
             "object_gap_s": self.object_gap_s.to_wire(),
-            "pages": [asdict(url) for url in self.pages],
+            "pages": [] if self.graph else [asdict(url) for url in self.pages],
             "objects": [asdict(url) for url in self.objects],
             "connection": self.connection.value.replace("-", "_"),
             "timeout_s": self.timeout_s,
             "schedule": [asdict(step) for step in self.schedule],
             "source": self.source,
             **network,
+            **graph,
         }
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimtab.errors import UsageError
+from trimtab.load_reports import Summary
 from trimtab.units import parse_duration_s
+from trimtab.workloads._phases import Judged, Phases
 from trimtab.workloads._population import Connection, Step, Url, required, zipf
 
 
@@ -75,6 +77,18 @@ class Traffic:
     def __post_init__(self) -> None:
         required(not self.zipf or len(self.urls) > 1, "zipf", f"{self.zipf:g}", "0 with a single URL")
         zipf(self.urls, self.zipf)
+
+    def phases(self) -> Phases | None:
+        """The parts of a run, where this traffic decides on them."""
+        return None
+
+    def judged(self, summary: Summary) -> Judged | None:
+        """What a run of this traffic has shown besides its times, where it has a say.
+
+        Args:
+            summary: the whole run.
+        """
+        return None
 
     def shared(self) -> dict[str, Any]:
         """The fields of a population that follow from these options."""

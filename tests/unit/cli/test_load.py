@@ -13,7 +13,7 @@ WAGON = ["--workload", "wagon"]
 
 BAD = [
     ([], "the following arguments are required: URL"),
-    ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, specweb99, surge, wagon"),
+    ([HERE], "no workload: give --workload, one of closed-loop, open-arrivals, specweb99, surge, tpcw, wagon"),
     ([HERE, "--workload", "wagn"], "did you mean 'wagon'?"),
     ([HERE, *WAGON, "--rate", "3"], "unknown option 'rate'; options: --class"),
     ([HERE, *WAGON, "--speed", "3"], "unrecognized arguments: --speed"),
@@ -32,6 +32,11 @@ BAD = [
     (["http://192.0.2.1/", *WAGON], "add --allow-remote"),
     (["ftp://127.0.0.1/", *WAGON], "is not a URL"),
     ([HERE, *WAGON, "--populations", "x.json"], "--populations brings its own workloads"),
+    ([HERE, "--workload", "tpcw", "--duration", "60s"], "give --ramp-up, --measure and --ramp-down"),
+    ([HERE, "--workload", "tpcw", "--mix", "standard"], "is not one of browsing, shopping, ordering"),
+    ([HERE, "--workload", "tpcw", "--items", "7"], "items 7 is not allowed: it must be one of 1000, 10000"),
+    ([HERE, "--workload", "tpcw", "--time-scale", "0"], "time_scale 0 is not allowed"),
+    ([HERE, "--workload", "tpcw", "--object", "/a"], "the pages name their images"),
     ([HERE, "--populations", "/nowhere/at/all.json"], "No such file"),
 ]
 

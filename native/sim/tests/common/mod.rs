@@ -52,6 +52,7 @@ pub fn population(arrivals: Arrivals, cpu_s: f64) -> Population {
         schedule: vec![],
         source: None,
         round_trip_s: 0.0,
+        graph: None,
     }
 }
 

@@ -1,0 +1,39 @@
+"""The parts of a run of which only the middle one is measured, and what a workload says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Phases:
+    """How long each part takes.
+
+    Args:
+        ramp_up_s: before the measurement.
+        measure_s: the measurement.
+        ramp_down_s: after it.
+    """
+
+    ramp_up_s: float
+    measure_s: float
+    ramp_down_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the run."""
+        return self.ramp_up_s + self.measure_s + self.ramp_down_s
+
+    @property
+    def measured(self) -> tuple[float, float]:
+        """From when until when it is measured."""
+        return self.ramp_up_s, self.ramp_up_s + self.measure_s
+
+
+class Judged(Protocol):
+    """What a workload says of a run: a record that becomes JSON."""
+
+    def table(self) -> str:
+        """The same for a person."""
+        ...
