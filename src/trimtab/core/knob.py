@@ -27,6 +27,7 @@ class Role(StrEnum):
     KEEP_ALIVE = "keep-alive time"
     PROCESS_BUDGET = "process budget"
     CONNECTION_LIMIT = "limit of connections"
+    CACHE = "size of a cache"
     OTHER = "other"
 
 

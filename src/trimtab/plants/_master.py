@@ -57,6 +57,11 @@ class Master:
         """Whether this user runs it."""
         return self.user == os.geteuid()
 
+    @staticmethod
+    def user_of(pid: int) -> int | None:
+        """Whose rights such a process has; None when it has ended, or has those of several users."""
+        return user_of(pid)
+
     def not_permitted(self) -> UsageError:
         """What to say when /proc does not let us look."""
         return UsageError(f"no permission to look into and signal {self}: run as root or as its user")
@@ -175,7 +180,7 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
         started = start_of(pid)
         if started is None or parent_of(pid) in found:
             continue
-        user = user_of(pid)
+        user = kind.user_of(pid)
         if user != os.geteuid():
             # Its command line is not read: whoever runs it can have that wait for ever (a FUSE file in its memory).
             running.append(kind(pid, started, program, (), user))

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import user_of
 from trimtab.trust import printable, require_trusted
 
 _SEPARATE = ("user", "pid")
@@ -77,7 +76,7 @@ def _require_own(master: Master) -> None:
         UsageError: somebody else does.
         PlantGone: it has ended.
     """
-    user, me = user_of(master.pid), os.geteuid()
+    user, me = master.user_of(master.pid), os.geteuid()
     if user == me:
         return
     master.check()

@@ -56,6 +56,8 @@ def clear(registry: Registry, record: Record, patience_s: float = 20.0) -> None:
             processes.end(lambda: processes.session_members(server, record.directory), patience_s)
         if not cgroup.remove(groups, patience_s):
             raise TrimtabError(f"control groups of {record.directory} are still in use")
+    for segment in Path("/dev/shm").glob(f"{record.shared_memory}-*"):
+        segment.unlink(missing_ok=True)
     shutil.rmtree(record.directory, ignore_errors=True)
     registry.remove(record)
 

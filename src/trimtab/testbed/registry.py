@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import tempfile
@@ -38,6 +39,11 @@ class Record:
     server: Process | None = None
     cgroups: tuple[str, ...] = ()
     swap: bool = False
+
+    @property
+    def shared_memory(self) -> str:
+        """What the names of its server's shared memory begin with, where it needs any; letters and digits."""
+        return f"trimtab{hashlib.sha256(self.directory.encode()).hexdigest()[:16]}"
 
     def to_json(self) -> str:
         """The record as a file's text."""

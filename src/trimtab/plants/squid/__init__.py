@@ -1,0 +1,64 @@
+"""Squid as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.core import Clock, Finding, PlantDefaults, Role
+from trimtab.plants.squid import process
+from trimtab.plants.squid.findings import findings
+from trimtab.plants.squid.plant import Squid
+from trimtab.plants.squid.private import SquidSpec, SquidTestbed
+
+DEFAULTS = PlantDefaults("fuzzy", minimize="request_time_s", window="30s", roles=(Role.CACHE,))
+"""A cache has no workers to count, so it is climbed; and it takes its time to fill."""
+PLANT = Squid
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a Squid."""
+    parser.add_argument("--pid", type=int, help="process id of Squid's master, when several run")
+    parser.add_argument(
+        "--manager-url",
+        metavar="URL",
+        help="its cache manager, such as http://127.0.0.1:3128/squid-internal-mgr/ (default: looked for)",
+    )
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
+    parser.add_argument(
+        "--accept-lost-connections",
+        action="store_true",
+        help="reload although the listening ports cannot be kept open and connections are lost by it",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
+    """The Squid that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    chosen = None if args.snippet_directory is None else args.snippet_directory.absolute()
+    return Squid.attach(clock, args.pid, args.manager_url, chosen, args.accept_lost_connections)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each Squid that runs here."""
+    running = process.running()
+    if not running:
+        return (Finding("squid", False, "none runs here", "start Squid"),)
+    return tuple(finding for master in running for finding in findings(master))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A private Squid without an origin, and the words with which the command line names it."""
+    with SquidTestbed(SquidSpec()) as bed:
+        yield (*bed.words, "--accept-lost-connections")

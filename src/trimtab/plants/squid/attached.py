@@ -1,0 +1,153 @@
+"""A running Squid as trimtab reads it: its configuration on disk, and what is known of what is in force."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from trimtab import processes
+from trimtab.core import Clock
+from trimtab.errors import UsageError
+from trimtab.plants._program import Verdict
+from trimtab.plants._vetted import same_files, vet
+from trimtab.plants.squid import knobs, manager
+from trimtab.plants.squid.configuration import Configuration, read
+from trimtab.plants.squid.held import hindrances
+from trimtab.plants.squid.process import SquidMaster
+from trimtab.plants.squid.program import Program
+
+
+class Attached:
+    """A running Squid.
+
+    Args:
+        master: its master.
+        clock: for the manager's page.
+        manager_url: where the manager's pages are; None to look for them.
+
+    Attributes:
+        master: as given.
+        program: its program.
+        loaded: the configuration as it was when Squid was last seen to read it, or when trimtab attached.
+        in_force: knob to value.
+        pending: a file that was changed after Squid was started, so that it may not have read it yet; else None.
+        listeners: addresses and ports at which it listens.
+        manager_url: where the manager's pages are.
+
+    Raises:
+        UsageError: it cannot be read from here; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(self, master: SquidMaster, clock: Clock, manager_url: str | None = None) -> None:
+        vet(master)
+        self.master = master
+        self.clock = clock
+        self.program = Program(master.exe, master.config_file, master.service)
+        vet(master)
+        self.loaded = self.read()
+        self.in_force: Mapping[str, int] = knobs.values(self.loaded)
+        self._sockets = master.ports()
+        self.listeners = tuple(sorted(set(self._sockets.values())))
+        self.manager_url, memory = manager.find(self.listeners, clock, manager_url)
+        self.pending = self._changed_since_start() or self._disagreeing(memory)
+
+    def read(self) -> Configuration:
+        """The configuration as it is on disk.
+
+        Raises:
+            UsageError: it cannot be read, or somebody else could change it.
+        """
+        found = read(self.program.config_file, self.program.service)
+        same_files(self.master, found.stamps)
+        return found
+
+    def test(self) -> Verdict:
+        """Has Squid check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.master)
+        self.read()
+        return self.program.test()
+
+    def refresh(self) -> None:
+        """Notices that somebody else has reloaded Squid.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        self.master.check()
+        try:
+            now = self.master.ports()
+        except UsageError:
+            return  # its worker is just being replaced
+        if now and not set(now) & set(self._sockets):
+            self.reloaded()
+
+    def reloaded(self) -> None:
+        """Squid has read what is on disk now."""
+        self.loaded = self.read()
+        self.in_force = knobs.values(self.loaded)
+        self._sockets = self.master.ports()
+        self.pending = None
+
+    def permitted(self, accept_lost: bool) -> None:
+        """Makes sure that Squid may be reloaded, and that no connection is lost by it.
+
+        Args:
+            accept_lost: whether connections may be lost.
+
+        Raises:
+            UsageError: it may not; the message says what is needed.
+            PlantGone: it has ended.
+        """
+        self.master.signal(0)
+        if not accept_lost and (why := hindrances(self.master)):
+            raise UsageError(
+                "a reload closes the listening ports for a moment, and connections that come or wait then are lost: "
+                f"{' and '.join(why)}, or accept it with --accept-lost-connections"
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before anything is changed."""
+        why = hindrances(self.master)
+        found = [
+            "every change is a reload: the listening ports are closed for a moment, and connections that come or "
+            f"wait then are refused or reset; to lose none, {' and '.join(why)}"
+            if why
+            else "every change is a reload, through which trimtab keeps the listening ports open"
+        ]
+        if self.pending is not None:
+            found.append(
+                f"{self.pending} was changed after Squid was started; if it was not reloaded since, another "
+                "configuration is in force than is shown here, and a reload brings all such edits into force"
+            )
+        found += [
+            f"{name} is {what}; only a restart brings it into force, so it is not moved"
+            for name, what in knobs.at_start(self.loaded).items()
+        ]
+        return tuple(found)
+
+    def _changed_since_start(self) -> Path | None:
+        """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""
+        ticks = processes.start_of(self.master.worker())
+        return None if ticks is None else changed_since(self.loaded, ticks)
+
+    def _disagreeing(self, memory: manager.Memory) -> Path | None:
+        """The main file, where Squid says otherwise of its memory than its files."""
+        return None if memory.agrees(self.in_force["cache_mem"] << 20) else self.program.config_file
+
+
+def changed_since(configuration: Configuration, ticks: int) -> Path | None:
+    """A file that was changed after a process was started.
+
+    Args:
+        configuration: the files.
+        ticks: the start, in clock ticks since boot.
+    """
+    started_s = time.time() - processes.uptime_s() + ticks / processes.TICKS_HZ
+    return next((path for path in configuration.files if configuration.stamps[path][2] / 1e9 > started_s), None)

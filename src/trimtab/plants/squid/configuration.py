@@ -1,0 +1,194 @@
+"""Squid's configuration as it is on disk: its files in the order in which Squid reads them, and what they set.
+
+A later line of a setting with one value replaces an earlier one, in whatever file it stands. Nothing that somebody
+else could change is read (`trimtab.trust`). Source: `parseOneConfigFile` in src/cache_cf.cc of Squid 5.7.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.files import Stamp, read_text, stamp
+from trimtab.trust import open_trusted, printable, require_trusted
+
+_DEEPEST = 16
+_EQUATION = re.compile(r"\s*([+-]?\d+)\s*=\s*([+-]?\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line that sets something.
+
+    Args:
+        name: such as "cache_mem".
+        value: what follows it, without a comment.
+        file: where it stands.
+        line: its number there, from 1.
+    """
+
+    name: str
+    value: str
+    file: Path
+    line: int
+
+    @property
+    def where(self) -> str:
+        """Its place, for a message."""
+        return f"{self.file} line {self.line}"
+
+
+@dataclass
+class Configuration:
+    """All that the files say.
+
+    Attributes:
+        settings: every setting, in the order in which Squid reads them.
+        files: the files, in that order.
+        patterns: what `include` names, in that order.
+        stamps: of the files and of the directories in which included ones are looked for.
+    """
+
+    settings: list[Setting] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    patterns: list[Path] = field(default_factory=list)
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+
+    def all(self, name: str) -> list[Setting]:
+        """Every setting of a name, in order; the last one counts where there is one value."""
+        return [one for one in self.settings if one.name == name]
+
+    def text(self, name: str, default: str = "") -> str:
+        """What a name with one value is set to."""
+        found = self.all(name)
+        return found[-1].value if found else default
+
+    def changed(self) -> list[Path]:
+        """The files and directories that are not as they were when they were read."""
+        return [path for path, was in self.stamps.items() if stamp(path) != was]
+
+
+def read(main: Path, service: str, overlay: Mapping[Path, str | None] | None = None) -> Configuration:
+    """Reads a configuration as the worker of a Squid does.
+
+    Args:
+        main: its first file.
+        service: the service's name, which a condition may ask for.
+        overlay: files to imagine, or (None) to leave out.
+
+    Raises:
+        UsageError: a file cannot be read, or somebody else could change what is read.
+    """
+    reader = _Reader(service, overlay or {})
+    reader.file(main, 0)
+    return reader.out
+
+
+class _Reader:
+    def __init__(self, service: str, overlay: Mapping[Path, str | None]) -> None:
+        self.out = Configuration()
+        self._macros = {"${service_name}": service, "${process_name}": "squid-1", "${process_number}": "1"}
+        self._overlay = overlay
+
+    def file(self, path: Path, depth: int) -> None:
+        """Takes in one file and those that it includes."""
+        if depth > _DEEPEST:
+            raise UsageError(f"{_shown(path)}: Squid's configuration includes itself, or too deeply")
+        text = self._overlay.get(path)
+        if text is None:
+            try:
+                self.out.stamps[path] = stamp(path)
+                text = read_text(open_trusted(path), path)
+            except OSError as error:
+                raise UsageError(f"cannot read {_shown(path)}: {error.strerror}") from None
+        self.out.files.append(path)
+        holds: list[bool] = []
+        for number, line in _joined(text):
+            for macro, value in self._macros.items():
+                line = line.replace(macro, value)
+            word, rest = (*line.split(None, 1), "")[:2]
+            if word == "if":
+                holds.append(_true(rest.strip(), f"{_shown(path)} line {number}"))
+            elif word == "else" and holds:
+                holds[-1] = not holds[-1]
+            elif word == "endif" and holds:
+                holds.pop()
+            elif holds and not holds[-1]:
+                continue
+            elif word == "include":
+                self._include(rest, path, depth)
+            else:
+                value = re.sub(r"(^|\s)#.*", "", rest).strip()
+                self.out.settings.append(Setting(word, value, path, number))
+
+    def _include(self, patterns: str, file: Path, depth: int) -> None:
+        """The files of some patterns, those of each sorted by bytes as glob(3) does in Squid's locale."""
+        found: list[Path] = []
+        for pattern in (Path(word) for word in shlex.split(patterns)):
+            if not pattern.is_absolute():
+                raise UsageError(f"{_shown(file)} includes {_shown(pattern)}, which is not an absolute path")
+            self.out.patterns.append(pattern)
+            if not glob.has_magic(str(pattern)):
+                found.append(pattern)
+                continue
+            directory = pattern.parent
+            if not glob.has_magic(str(directory)):
+                require_trusted(directory)
+                self.out.stamps[directory] = stamp(directory)
+            names = {Path(name) for name in glob.glob(str(pattern))}
+            names |= {
+                p for p, t in self._overlay.items() if t is not None and p.parent == directory and _of(p, pattern)
+            }
+            found += sorted(names - {p for p, t in self._overlay.items() if t is None})
+        for name in found:
+            self.file(name, depth + 1)
+
+
+def _joined(text: str) -> list[tuple[int, str]]:
+    """The lines that say something, each with its number; what a backslash continues is one line."""
+    found, begun = [], ""
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.partition("\r")[0].lstrip(" \t")
+        if not line or line.startswith("#"):
+            continue
+        begun += line
+        if begun.endswith("\\"):
+            begun = begun[:-1]
+            continue
+        found.append((number, begun.rstrip()))
+        begun = ""
+    return found
+
+
+def _true(expression: str, where: str) -> bool:
+    """Whether a condition holds.
+
+    Raises:
+        UsageError: it is none that Squid knows.
+    """
+    if expression in ("true", "false"):
+        return expression == "true"
+    equation = _EQUATION.fullmatch(expression)
+    if equation is None:
+        raise UsageError(f"{where}: 'if {printable(expression)}' cannot be understood")
+    return int(equation[1]) == int(equation[2])
+
+
+def _of(path: Path, pattern: Path) -> bool:
+    return fnmatchcase(path.name, pattern.name) and not path.name.startswith(".")
+
+
+def directories(configuration: Configuration, name: str) -> list[Path]:
+    """The included directories in which a file of this name would be read, the last one first."""
+    wild = [p for p in configuration.patterns if _of(p.parent / name, p) and p.name != name]
+    return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))
+
+
+def _shown(path: Path) -> str:
+    return printable(str(path))

@@ -1,0 +1,215 @@
+"""The knobs of a Squid, what its settings say, and the rules among them.
+
+| knob                          | in    | comes into force by | acts on                                             |
+|-------------------------------|-------|---------------------|-----------------------------------------------------|
+| cache_mem                     | MiB   | reload              | the memory cache; what is in it stays               |
+| maximum_object_size_in_memory | KiB   | reload              | the memory cache                                    |
+| minimum_object_size           | KiB   | reload              | every cache: what is smaller is not kept            |
+| maximum_object_size           | KiB   | reload              | a cache_dir without max-size; nothing without one   |
+| cache_swap_low                | %     | reload              | a cache_dir; nothing without one                    |
+| cache_swap_high               | %     | reload              | a cache_dir; nothing without one                    |
+| store_objects_per_bucket      | count | restart             | the index, which has 8192 places or more            |
+| memory_replacement_policy     | choice | restart            | the memory cache: what goes first                   |
+
+The last two are read where Squid starts and never again (`storeInit`, `Store::Disks::init`): a reload takes them in
+and nothing changes. trimtab does not restart Squid, so they are named and not moved. Steps are those of chung2004
+where it prints them, through the value in force. Source: src/cf.data.pre, src/cache_cf.cc, src/store.cc,
+src/store/Controller.cc of Squid 5.7, and tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Domain, How, Knob, Role
+from trimtab.errors import UsageError
+from trimtab.plants.squid.configuration import Configuration
+from trimtab.trust import printable
+
+_UNITS = {"bytes": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(?:\s+(bytes|kb|mb|gb).*)?", re.IGNORECASE)
+_POLICIES = ("lru", "heap GDSF", "heap LFUDA", "heap LRU")
+_NO_DISK = "Without a cache_dir nothing is known to act on it."
+_COST = "a reload: the listening ports are closed and opened again, and every file of the configuration is read"
+_LARGEST_KIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is known of one knob.
+
+    Args:
+        unit: of its values.
+        native: how Squid writes that unit; empty for none.
+        step: between values.
+        default: what Debian ships.
+        most: the largest value; None for what the memory allows.
+        role: what it is for.
+        description: what it does.
+        logarithmic: whether a step means a factor.
+        limited_by: what sets `most`.
+    """
+
+    unit: str
+    native: str
+    step: int
+    default: int
+    most: int | None
+    role: Role
+    description: str
+    logarithmic: bool = False
+    limited_by: str = ""
+
+
+_KINDS = {
+    "cache_mem": _Kind(
+        "MiB",
+        "MB",
+        1,
+        256,
+        None,
+        Role.CACHE,
+        "Memory for objects; the process is larger by its index and its buffers.",
+    ),
+    "maximum_object_size_in_memory": _Kind(
+        "KiB",
+        "KB",
+        2,
+        512,
+        _LARGEST_KIB,
+        Role.OTHER,
+        "Objects beyond this size are not held in memory.",
+        logarithmic=True,
+        limited_by="1 GiB",
+    ),
+    "minimum_object_size": _Kind(
+        "KiB",
+        "KB",
+        2,
+        0,
+        _LARGEST_KIB,
+        Role.OTHER,
+        "Objects below this size are not kept, in memory or on disk.",
+        limited_by="1 GiB",
+    ),
+    "maximum_object_size": _Kind(
+        "KiB",
+        "KB",
+        256,
+        4096,
+        _LARGEST_KIB,
+        Role.OTHER,
+        f"The largest object that a cache_dir keeps whose line comes later and has no max-size. {_NO_DISK}",
+        logarithmic=True,
+        limited_by="1 GiB",
+    ),
+    "cache_swap_low": _Kind(
+        "%",
+        "",
+        1,
+        90,
+        100,
+        Role.OTHER,
+        f"How full a cache_dir is when objects begin to be dropped. {_NO_DISK}",
+        limited_by="a cache_dir holds no more",
+    ),
+    "cache_swap_high": _Kind(
+        "%",
+        "",
+        1,
+        95,
+        100,
+        Role.OTHER,
+        f"How full a cache_dir is when objects are dropped in haste. {_NO_DISK}",
+        limited_by="a cache_dir holds no more",
+    ),
+}
+NAMES = tuple(_KINDS)
+"""The knobs that a reload brings into force."""
+AT_START = {
+    "store_objects_per_bucket": ("20", "chains of the index, which has 8192 places or more: nothing is known to act"),
+    "memory_replacement_policy": ("lru", f"what leaves memory first: {', '.join(_POLICIES)}"),
+}
+"""What only a restart brings into force: what Debian ships, and what it is."""
+
+
+def values(configuration: Configuration) -> dict[str, int]:
+    """What is set, each in its knob's unit.
+
+    Raises:
+        UsageError: a value cannot be understood, or is not a whole number of its unit.
+    """
+    return {name: _number(name, configuration) for name in NAMES}
+
+
+def written(name: str, value: int) -> str:
+    """The line that sets a knob."""
+    return f"{name} {value} {_KINDS[name].native}".rstrip()
+
+
+def objection(values: Mapping[str, int]) -> str:
+    """Which rule these values break; empty when they break none."""
+    low, high = values["cache_swap_low"], values["cache_swap_high"]
+    if low > high:
+        return f"cache_swap_low {low} is more than cache_swap_high {high}"
+    least = values["minimum_object_size"]
+    largest = min(values["maximum_object_size_in_memory"], values["cache_mem"] << 10)
+    if least > largest:
+        return f"minimum_object_size {least} KiB is more than the {largest} KiB of the largest object held in memory"
+    return ""
+
+
+def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str) -> tuple[Knob, ...]:
+    """The knobs of a Squid.
+
+    Args:
+        now: their values.
+        memory_bytes: what the server may use.
+        limited_by: what sets that.
+    """
+    return tuple(_knob(name, kind, now[name], memory_bytes, limited_by) for name, kind in _KINDS.items())
+
+
+def at_start(configuration: Configuration) -> dict[str, str]:
+    """What is set of that which only a restart brings into force, with what it is."""
+    return {
+        name: f"{printable(configuration.text(name, shipped))}; {said}" for name, (shipped, said) in AT_START.items()
+    }
+
+
+def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) -> Knob:
+    most, why = kind.most, kind.limited_by
+    if most is None:
+        most, why = memory_bytes >> 20, limited_by
+    # Through the value in force, whatever it is, so that nothing has to move to the grid first.
+    least = now % kind.step
+    if not least and name not in ("minimum_object_size", "cache_swap_low", "cache_swap_high"):
+        least = kind.step
+    domain = Domain(least, max(most, now), kind.step, why, logarithmic=kind.logarithmic)
+    return Knob(name, name, kind.unit, domain, kind.default, How.RELOAD, _COST, kind.description, kind.role)
+
+
+def _number(name: str, configuration: Configuration) -> int:
+    """What a knob is set to, in its unit.
+
+    Raises:
+        UsageError: it cannot be understood, or is not a whole number of its unit.
+    """
+    kind, found = _KINDS[name], configuration.all(name)
+    if not found:
+        return kind.default
+    text, where = found[-1].value, found[-1].where
+    if not kind.native:
+        if not text.isdecimal() or int(text) > 100:
+            raise UsageError(f"{name} {printable(text)} in {where} is not a percentage")
+        return int(text)
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        raise UsageError(f"{name} {printable(text)} in {where} is not a size")
+    unit = next(one for one in _UNITS if one.lower() == (size[2] or "bytes").lower())
+    size_bytes = float(size[1]) * _UNITS[unit]
+    if size_bytes % _UNITS[kind.native]:
+        raise UsageError(f"{name} {printable(text)} in {where}: trimtab sets it in whole {kind.native}; round it")
+    return int(size_bytes) // _UNITS[kind.native]

@@ -1,0 +1,338 @@
+"""Sensors: what Squid says of itself on the pages of its cache manager.
+
+| reading             | page       | from                                                                        |
+|---------------------|------------|-----------------------------------------------------------------------------|
+| request_rate_hz     | histograms | requests in the histogram of all service times; ours are subtracted         |
+| service_time_s      | histograms | its mean; ours, which take less than 1 ms, are left out                     |
+| service_time_p95_s  | histograms | its 95th percentile                                                         |
+| hit_ratio           | histograms | hits and revalidated hits (in memory, on disk, not modified), of requests   |
+| byte_hit_ratio      | counters   | client_http.hit_kbytes_out of client_http.kbytes_out                        |
+| byte_rate_bytes_hz  | counters   | client_http.kbytes_out, headers and our own pages included                  |
+| error_rate_hz       | counters   | client_http.errors                                                          |
+| cache_bytes         | info       | Storage Mem size                                                            |
+
+Squid counts a request when its reply is out; its times are whole milliseconds, cut off, in bins of 6 % (300 bins, by
+logarithm, up to 3 hours: src/stat.cc). So a mean of a few milliseconds is up to one too small. Squid serves in one
+thread: a page waits for whatever that does, and is asked for as every status page is (`_polled_page`).
+
+The page `config` is never asked for: Squid 5.7's worker dies of it (tried: a segmentation fault, with the whole
+cache).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from trimtab.core import Clock, Metric, Readings, Sensor
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.processes import Listener
+from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, SERVICE_TIME
+from trimtab.sensors._polled_page import PolledPage, ask
+from trimtab.sensors._status_page import answer
+from trimtab.trust import printable
+
+P = TypeVar("P")
+MENU = "/squid-internal-mgr/"
+ALLOW = "'http_access allow localhost manager' before 'http_access deny manager', then reload Squid"
+_PATIENCE_S = 2.0
+_ALL = "client_http.allSvcTime"
+_HITS = ("client_http.hitSvcTime", "client_http.nearHitSvcTime", "client_http.nearMissSvcTime")
+_BIN = re.compile(r"\s*\d{1,3}/(\d{1,9}\.\d+)\s+(\d{1,15})\s+\d+\.\d+")
+_SIZE = re.compile(r"Storage Mem size:\s+(\d+) KB")
+_USED = re.compile(r"Storage Mem capacity:\s+(\d+\.\d)% used")
+_LARGEST = 10**15
+
+
+@dataclass(frozen=True)
+class Times:
+    """The histograms of service times, as they have grown since Squid's start.
+
+    Args:
+        bins: histogram to the time that a bin stands for, in milliseconds, to the requests in it.
+        ours: requests of trimtab's that were answered until then.
+    """
+
+    bins: Mapping[str, Mapping[float, int]]
+    ours: int
+
+    def requests(self) -> int:
+        """Requests so far."""
+        return sum(self.bins[_ALL].values())
+
+    def hits(self) -> int:
+        """Those of them that needed nothing, or a confirmation at most, of the origin."""
+        return sum(sum(self.bins.get(name, {}).values()) for name in _HITS)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is said of the memory cache.
+
+    Args:
+        used_bytes: what is in it.
+        used_percent: the same, of what it may hold.
+    """
+
+    used_bytes: int
+    used_percent: float
+
+    def agrees(self, cache_mem_bytes: int) -> bool:
+        """Whether this may be its limit, as far as the rounding of both figures tells."""
+        percent = 100 * self.used_bytes / max(1, cache_mem_bytes)
+        return abs(percent - self.used_percent) <= 0.051 + 100 * 1024 / max(1, cache_mem_bytes)
+
+
+@dataclass
+class Visits:
+    """How many of our requests Squid has answered, whatever they asked for."""
+
+    answered: int = 0
+
+
+class Visitor:
+    """The connections of several pages at one port, as the sensor of the accept queue leaves them out.
+
+    Args:
+        pages: the pages, all at one port.
+    """
+
+    def __init__(self, pages: Sequence[ManagerPage[Any]]) -> None:
+        self._pages = pages
+        self.port = pages[0].port
+
+    @property
+    def connections(self) -> int:
+        """Connections that they have made so far."""
+        return sum(page.connections for page in self._pages)
+
+
+class ManagerPage(PolledPage[P], Generic[P]):
+    """One page of the cache manager.
+
+    Args:
+        url: the manager's pages, up to the last slash.
+        clock: the loop's clock.
+        visits: what all sensors of this Squid have asked so far.
+        patience_s: longest time that one call may wait for a reply, in seconds.
+    """
+
+    page = ""
+
+    def __init__(self, url: str, clock: Clock, visits: Visits | None = None, patience_s: float = 0.02) -> None:
+        super().__init__(f"{url}{self.page}", clock, patience_s)
+        self.visits = visits or Visits()
+
+    def understood(self, reply: bytes) -> P:
+        """What a whole reply says.
+
+        Raises:
+            NotMeasured: it is not this page.
+        """
+        self.visits.answered += 1
+        status, _, body = answer(reply, self.url)
+        if status != "200":
+            raise NotMeasured(f"{self.url} answered {printable(status)}: allow it: {ALLOW}")
+        return self.parsed(body.decode("latin-1"))
+
+    def parsed(self, body: str) -> P:
+        """What the page says.
+
+        Raises:
+            NotMeasured: it is not this page.
+        """
+        raise NotImplementedError
+
+    def unlike(self) -> NotMeasured:
+        """What to say where it is not this page."""
+        return NotMeasured(f"{self.url} is not a page of Squid's manager")
+
+
+class ServiceTimes(ManagerPage[Times]):
+    """Requests, their times and the hits among them."""
+
+    name = "squid-times"
+    page = "histograms"
+    metrics = (
+        REQUEST_RATE,
+        SERVICE_TIME,
+        Metric("service_time_p95_s", "s", "95th percentile of the time from a request's start to its reply's end"),
+        Metric("hit_ratio", "ratio", "requests that a cache answered, of all"),
+    )
+    sampling_period_s = 0.1
+
+    def parsed(self, body: str) -> Times:
+        """What the page says."""
+        bins: dict[str, dict[float, int]] = {}
+        for line in body.splitlines():
+            if line.endswith(" histogram:"):
+                current = bins.setdefault(line.removesuffix(" histogram:"), {})
+            elif bins and (found := _BIN.fullmatch(line)):
+                current[float(found[1])] = int(found[2])
+        if _ALL not in bins:
+            raise self.unlike()
+        return Times(bins, self.visits.answered - 1)
+
+    def read(self) -> Readings:
+        """The readings of the window.
+
+        Raises:
+            NotMeasured: no new reply came, Squid was restarted, or the page is off.
+        """
+        first, last = self.ends()
+        if last.page.requests() < first.page.requests():
+            self.forget_all_but(last)
+            raise NotMeasured("Squid was restarted within the window, which resets its counters")
+        return times(first.page, last.page, last.at_s - first.at_s)
+
+
+class Counters(ManagerPage[Mapping[str, float]]):
+    """Bytes and errors."""
+
+    name = "squid-counters"
+    page = "counters"
+    metrics = (
+        BYTE_RATE,
+        Metric("byte_hit_ratio", "ratio", "bytes of requests that a cache answered, of all"),
+        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error of its own"),
+    )
+    sampling_period_s = 0.1
+
+    def parsed(self, body: str) -> Mapping[str, float]:
+        """What the page says."""
+        fields = dict(line.partition(" = ")[::2] for line in body.splitlines())
+        wanted = ("kbytes_out", "hit_kbytes_out", "errors")
+        try:
+            found = {name: float(fields[f"client_http.{name}"]) for name in wanted}
+        except (KeyError, ValueError):
+            raise self.unlike() from None
+        if not all(0 <= value < _LARGEST for value in found.values()):
+            raise self.unlike()
+        return found
+
+    def read(self) -> Readings:
+        """The readings of the window.
+
+        Raises:
+            NotMeasured: no new reply came, Squid was restarted, or the page is off.
+        """
+        first, last = self.ends()
+        grown = {name: value - first.page[name] for name, value in last.page.items()}
+        if min(grown.values()) < 0:
+            self.forget_all_but(last)
+            raise NotMeasured("Squid was restarted within the window, which resets its counters")
+        elapsed_s = last.at_s - first.at_s
+        readings = {
+            "byte_rate_bytes_hz": 1024 * grown["kbytes_out"] / elapsed_s,
+            "error_rate_hz": grown["errors"] / elapsed_s,
+        }
+        if grown["kbytes_out"] > 0:
+            readings["byte_hit_ratio"] = min(1.0, grown["hit_kbytes_out"] / grown["kbytes_out"])
+        return readings
+
+
+class CacheMemory(ManagerPage[Memory]):
+    """The memory cache."""
+
+    name = "squid-memory"
+    page = "info"
+    metrics = (Metric("cache_bytes", "bytes", "memory that a cache holds at the end of the window"),)
+    sampling_period_s = 0.5
+
+    def parsed(self, body: str) -> Memory:
+        """What the page says."""
+        size, used = _SIZE.search(body), _USED.search(body)
+        if size is None or used is None or len(size[1]) > 12:
+            raise self.unlike()
+        return Memory(1024 * int(size[1]), float(used[1]))
+
+    def read(self) -> Readings:
+        """The readings of the window.
+
+        Raises:
+            NotMeasured: no reply came, or the page is off.
+        """
+        self._ask()
+        page = self.latest()
+        if page is None:
+            raise NotMeasured("the manager's page did not answer within the window")
+        return {"cache_bytes": float(page.used_bytes)}
+
+
+SENSORS: tuple[type[Sensor], ...] = (ServiceTimes, Counters, CacheMemory)
+
+
+def times(first: Times, last: Times, elapsed_s: float) -> dict[str, float]:
+    """The readings from two pages.
+
+    Args:
+        first: the earlier one.
+        last: the later one.
+        elapsed_s: the time between them.
+    """
+    ours = last.ours - first.ours
+    grown = {ms: count - first.bins[_ALL].get(ms, 0) for ms, count in last.bins[_ALL].items()}
+    # A page of ours takes less than a millisecond of Squid's own, so it is in the first bin.
+    grown[0.0] = max(0, grown.get(0.0, 0) - ours)
+    requests = sum(grown.values())
+    readings = {"request_rate_hz": requests / elapsed_s}
+    if requests > 0:
+        readings["hit_ratio"] = min(1.0, max(0.0, (last.hits() - first.hits()) / requests))
+        readings["service_time_s"] = sum(count * ms for ms, count in grown.items()) / requests / 1000
+        readings["service_time_p95_s"] = _percentile(grown, 0.95) / 1000
+    return readings
+
+
+def _percentile(counts: Mapping[float, int], share: float) -> float:
+    """The least value that this share of all does not exceed."""
+    left = math.ceil(share * sum(counts.values()))
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    return 0.0
+
+
+def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) -> tuple[str, Memory]:
+    """Where the manager's pages are, and what is said of the memory cache.
+
+    Args:
+        listeners: where Squid listens.
+        clock: the loop's clock.
+        url: where the user says that they are; None to look at each listener.
+
+    Raises:
+        UsageError: none answers; the message says what is needed.
+    """
+    places = [url.rstrip("/") + "/"] if url else [_local(address, port) for address, port in listeners]
+    reasons = []
+    for place in places:
+        try:
+            memory = ask(CacheMemory(place, clock, patience_s=_PATIENCE_S))
+        except NotMeasured as error:
+            reasons.append(str(error))
+            continue
+        if memory is not None:
+            return place, memory
+        reasons.append(f"{place}info did not answer within {_PATIENCE_S:g} s")
+    raise UsageError(
+        f"Squid's manager cannot be read ({'; '.join(reasons) or 'it listens nowhere'}): allow it: {ALLOW}, "
+        "or name its pages with --manager-url"
+    )
+
+
+def _local(address: str, port: int) -> str:
+    """The manager's pages at a listener, over the loopback where it listens everywhere."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
+    return f"http://{host}:{port}{MENU}"
+
+
+def sensors(
+    url: str, clock: Clock
+) -> tuple[ManagerPage[Times], ManagerPage[Mapping[str, float]], ManagerPage[Memory]]:
+    """The sensors of one Squid."""
+    visits = Visits()
+    return ServiceTimes(url, clock, visits), Counters(url, clock, visits), CacheMemory(url, clock, visits)

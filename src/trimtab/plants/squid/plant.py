@@ -1,0 +1,152 @@
+"""Squid as a plant: a running one, the user's own or a private one.
+
+It is steered by one small file of trimtab's own, which Squid reads after the operator's, and by reloads (SIGHUP to
+its master). A change is tested by Squid's own program, and read back: the worker is the same and listens at new
+sockets, its files say what was meant, and what the manager says of its memory is no other limit's. What it has set
+Squid does not say (`manager`). A reload closes the listening ports; trimtab holds them open where it can (`held`),
+and where it cannot nothing is changed unless the lost connections are accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from trimtab.core import Clock, Readings
+from trimtab.plants._change import Texts
+from trimtab.plants._own_file import put_back
+from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants.squid import knobs, manager, process, snippet
+from trimtab.plants.squid.attached import Attached
+from trimtab.plants.squid.change import Change
+from trimtab.plants.squid.reload import Patience
+from trimtab.sensors import _eq1
+from trimtab.sensors._cgroup import groups
+from trimtab.sensors._memory import limited
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.resources import Resources
+
+
+class Squid(OwnFilePlant):
+    """A running Squid.
+
+    Args:
+        clock: for the waits of a reload.
+        attached: the running Squid.
+        snippet_directory: where our file shall go; None to look for a place.
+        patience: how long a reload may take.
+        accept_lost: whether connections may be lost in a reload.
+
+    Attributes:
+        clock: as given.
+        pid: process id of the master.
+        listeners: where it listens.
+        manager_url: where the pages of its manager are.
+    """
+
+    name = "squid"
+    metrics = _eq1.METRICS
+    own_sensors = manager.SENSORS
+
+    def __init__(
+        self,
+        clock: Clock,
+        attached: Attached,
+        snippet_directory: Path | None = None,
+        patience: Patience | None = None,
+        accept_lost: bool = False,
+    ) -> None:
+        self.clock = clock
+        self.pid: int = attached.master.pid
+        self.listeners = attached.listeners
+        self.manager_url = attached.manager_url
+        self._squid = attached
+        self._patience = patience or Patience()
+        self._accept_lost = accept_lost
+        memory, limit_bytes = limited(groups(self.pid), Path("/"))
+        super().__init__(
+            attached,
+            knobs.knobs(attached.in_force, limit_bytes, f"the {limit_bytes >> 20} MiB of {memory.where}"),
+            snippet_directory,
+        )
+        memory.close()
+        self._first = attached.loaded
+        pages = manager.sensors(attached.manager_url, clock)
+        self._sensors = (
+            AcceptQueue(attached.listeners, clock, self.pid, manager.Visitor(pages)),
+            Resources(self.pid, clock),
+            *pages,
+        )
+
+    @staticmethod
+    def attach(
+        clock: Clock,
+        pid: int | None = None,
+        manager_url: str | None = None,
+        snippet_directory: Path | None = None,
+        accept_lost: bool = False,
+    ) -> Squid:
+        """Finds a running Squid and reads what it is.
+
+        Args:
+            clock: for the waits of a reload.
+            pid: its master; None when only one Squid runs.
+            manager_url: where the pages of its manager are; None to look for them.
+            snippet_directory: an included directory for trimtab's own file; None to look for one.
+            accept_lost: whether connections may be lost in a reload.
+
+        Raises:
+            UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+            PlantGone: it ended.
+        """
+        attached = Attached(process.find(pid), clock, manager_url)
+        return Squid(clock, attached, snippet_directory, None, accept_lost)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this Squid, one line each."""
+        return self._squid.notes()
+
+    def derive(self, readings: Readings) -> Readings:
+        """Response time with the wait in the accept queue, Eq. (1) of liu2003."""
+        return _eq1.eq1(readings)
+
+    def objection(self, configuration: Mapping[str, int]) -> str:
+        """Why these values make no sense together; empty when they do."""
+        return knobs.objection(configuration)
+
+    def find_place(self, directory: Path | None) -> Path:
+        """Where our file is to be.
+
+        Raises:
+            UsageError: there is no place where it would take effect.
+        """
+        squid = self._squid
+        return snippet.place(squid.program, squid.read(), squid.in_force, directory)
+
+    def permitted(self) -> None:
+        """Makes sure that Squid may be reloaded, and that no connection is lost by it.
+
+        Raises:
+            UsageError: it may not; the message says what is needed.
+            PlantGone: Squid has ended.
+        """
+        self._squid.permitted(self._accept_lost)
+
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
+        """The text of our file."""
+        return snippet.compose(values, before)
+
+    def change(self, texts: Texts) -> Change:
+        """What brings a text for our file into force."""
+        return Change(self._squid, self.clock, texts, self._patience)
+
+    def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set outside of our file."""
+        if self._squid.loaded is self._first and not self._squid.loaded.changed():
+            return {}
+        return snippet.edits(self._first, self._squid.read(), knobs, self._file)
+
+    def script(self, path: Path, before: str | None) -> str:
+        """A shell script that puts a text back in our file's place."""
+        return self._squid.master.undo_script([put_back(path, before)], self._squid.program.argv, "HUP")

@@ -1,0 +1,124 @@
+"""The processes of a running Squid: its master, which starts and watches, and the one worker that serves.
+
+A master that root started has root's rights, but keeps as its *real* user the one that its worker drops to; so
+whoever is that user may send it signals, and no more. Only a program without a set-user-id bit, which root started,
+gets there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants._master import Master, chosen, masters
+from trimtab.processes import PROC, Listener, children, descriptors, listening, program_of
+from trimtab.trust import printable
+
+DEFAULT_FILE = Path("/etc/squid/squid.conf")
+"""Where Debian's, and most, are built to look."""
+_QUESTIONS = ("-k", "-z", "-v", "-h")
+_WITH_VALUE = frozenset("adfklnu")
+"""Of `shortOpStr` in src/main.cc; -m may have one, and only beside it."""
+
+
+class SquidMaster(Master):
+    """The master process of a running Squid."""
+
+    title = "Squid"
+
+    @staticmethod
+    def user_of(pid: int) -> int | None:
+        """Whose rights the master has: effective, saved and those for files must agree.
+
+        None where they differ, where the program could have got them by a set-user-id bit, or when it has ended.
+        """
+        try:
+            text = (PROC / str(pid) / "status").read_text(errors="replace")
+            mode = os.stat(PROC / str(pid) / "exe").st_mode if os.geteuid() == 0 else 0
+        except OSError:
+            return None
+        words = next((line.split()[1:] for line in text.splitlines() if line.startswith("Uid:")), [])
+        if len(words) != 4 or len(set(words[1:])) != 1 or mode & (stat.S_ISUID | stat.S_ISGID):
+            return None
+        return int(words[1])
+
+    @property
+    def config_file(self) -> Path:
+        """Its configuration.
+
+        Raises:
+            UsageError: it is the output of a command.
+        """
+        text = option(self.argv, "f") or str(DEFAULT_FILE)
+        if text.startswith(("!", "|")):
+            raise UsageError(f"{self} takes its configuration from a command ({printable(text)}), not from a file")
+        path = Path(text)
+        return path if path.is_absolute() else self.cwd() / path
+
+    @property
+    def service(self) -> str:
+        """Its service's name."""
+        return option(self.argv, "n") or "squid"
+
+    def worker(self) -> int:
+        """The process that serves.
+
+        Raises:
+            UsageError: there is none, or there are several.
+        """
+        found = [pid for pid in children(self.pid) if program_of(pid) == self.exe]
+        if len(found) != 1:
+            raise UsageError(
+                f"{self} has {len(found)} processes that serve: trimtab tunes a Squid with one ('workers 1')"
+            )
+        return found[0]
+
+    def ports(self) -> dict[str, Listener]:
+        """The sockets at which its worker listens: kernel name to address and port; none in the moment of a reload.
+
+        Raises:
+            UsageError: not permitted, or there is no worker.
+        """
+        worker = self.worker()
+        held = descriptors(worker, "socket")
+        return {name: address for name, address in listening(worker).items() if name in held}
+
+
+def running() -> list[SquidMaster]:
+    """Every running Squid."""
+    return masters(SquidMaster, lambda name: name == "squid", _serves)
+
+
+def find(pid: int | None) -> SquidMaster:
+    """The running Squid that is meant.
+
+    Args:
+        pid: the process id of its master; None when there is only one, or this user runs only one.
+
+    Raises:
+        UsageError: there is none, or there are several and none was named.
+    """
+    return chosen(pid, running(), "Squid", "squid")
+
+
+def option(argv: tuple[str, ...], letter: str) -> str:
+    """The value of an option with one letter on a command line, the last one; empty where it is not given."""
+    found, words = "", iter(argv[1:])
+    for word in words:
+        if not word.startswith("-") or word.startswith("--"):
+            continue
+        for place, one in enumerate(word[1:], 2):
+            if one in _WITH_VALUE:
+                value = word[place:] or next(words, "")
+                found = value if one == letter else found
+                break
+            if one == "m":
+                break
+    return found
+
+
+def _serves(argv: tuple[str, ...]) -> bool:
+    """Whether a command line is a master's: not a worker's, and not a question's."""
+    return bool(argv) and not argv[0].startswith("(") and not any(word in _QUESTIONS for word in argv[1:])

@@ -1,0 +1,53 @@
+"""Asks Squid's own program whether it would go on with its configuration as it is on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.plants._program import Verdict, ask
+from trimtab.trust import printable, require_trusted
+
+_STAMP = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?: kid\d+)?\| ")
+_FILE = re.compile(r"Processing Configuration File: (.*) \(depth \d+\)$")
+_WRONG = re.compile(r"FATAL: |ERROR: |.*: unrecognized: ")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program of a running Squid.
+
+    Args:
+        exe: path of the program.
+        config_file: the configuration of its master.
+        service: its service's name.
+    """
+
+    exe: Path
+    config_file: Path
+    service: str
+
+    @property
+    def argv(self) -> list[str]:
+        """The command of the test."""
+        return [str(self.exe), "-k", "parse", "-n", self.service, "-f", str(self.config_file)]
+
+    def test(self) -> Verdict:
+        """Has Squid check its configuration; who runs this has looked at the files (`configuration.read`).
+
+        Raises:
+            UsageError: the program cannot be run, or somebody else could change it.
+        """
+        require_trusted(self.exe)
+        answer = ask(self.argv, {})
+        lines = [_STAMP.sub("", line.strip()) for line in answer.stderr.splitlines()]
+        files = frozenset(Path(found[1]) for line in lines if (found := _FILE.match(line)))
+        return Verdict(answer.returncode == 0, _said(lines), files)
+
+
+def _said(lines: Sequence[str]) -> str:
+    """What the program said against its configuration, in one line."""
+    wrong = [line for line in lines if _WRONG.match(line)] or list(lines[-1:])
+    return printable("; ".join(dict.fromkeys(wrong)))

@@ -1,0 +1,161 @@
+"""The pages of Squid's manager against what is known: requests, hits and bytes that were sent, the clients' times."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests._noise import agree, noisy
+from tests.servers._private_squid import PATIENCE_S, Bed, private, until
+from trimtab.clock import SystemClock
+from trimtab.core import Readings
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants.squid import manager, process
+from trimtab.plants.squid.manager import CacheMemory, Counters, ManagerPage, ServiceTimes, Times, times
+from trimtab.plants.squid.plant import Squid
+from trimtab.sensors._polled_page import ask
+
+pytestmark = pytest.mark.server
+KB = 1 << 10
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with private() as made:
+        yield made
+
+
+def page(bed: Bed, kind: type[ManagerPage[Any]]) -> Any:
+    """What a page says now."""
+    url = f"http://127.0.0.1:{bed.testbed.port}{manager.MENU}"
+    found = ask(kind(url, SystemClock(), patience_s=PATIENCE_S))
+    assert found is not None
+    return found
+
+
+def window(squid: Squid, requests: list[str], bed: Bed) -> tuple[Readings, list[float]]:
+    """A window in which these pages are asked for, and how long the client waited for each, in seconds."""
+    sensors, took_s = [sensor for sensor in squid.sensors() if sensor.name != "resources"], []
+    for sensor in sensors:
+        sensor.begin()
+    for path in requests:
+        began_s = time.monotonic()
+        bed.get(path)
+        took_s.append(time.monotonic() - began_s)
+        for sensor in sensors:
+            sensor.sample()
+    time.sleep(0.1)
+    readings: dict[str, float] = {}
+    for sensor in sensors:
+        readings |= sensor.read()
+    return {**readings, **squid.derive(readings)}, took_s
+
+
+def test_requests_and_hits_are_those_that_were_sent(bed: Bed) -> None:
+    for i in range(40):
+        bed.get(f"/100/known{i}")
+    before = page(bed, ServiceTimes)
+    for i in range(40):
+        bed.get(f"/100/known{i}")
+    for i in range(10):
+        bed.get(f"/100/new{i}")
+    after = page(bed, ServiceTimes)
+    assert isinstance(before, Times) and isinstance(after, Times)
+    counted = times(before, Times(after.bins, before.ours + 1), 1.0)  # one of the two pages is in the second
+    assert counted["request_rate_hz"] == 50
+    assert counted["hit_ratio"] == 40 / 50
+
+
+def test_requests_and_bytes_are_those_that_squid_writes_into_its_log(bed: Bed) -> None:
+    log = bed.testbed.directory / "logs" / "access.log"
+    skip = len(log.read_text().splitlines())
+    before = page(bed, Counters)
+    for path in (*[f"/{50 * KB}/bytes"] * 4, f"/{100 * KB}/others"):
+        bed.get(path)
+    after = page(bed, Counters)
+
+    def rows() -> list[list[str]]:
+        return [line.split() for line in log.read_text().splitlines()[skip:] if "squid-internal" not in line]
+
+    until(lambda: len(rows()) == 5, "they are not in the log")
+    logged = {hit: sum(int(r[4]) for r in rows() if hit in r[3]) for hit in ("HIT", "MISS")}
+    assert isinstance(before, dict) and isinstance(after, dict)
+    grown = {name: KB * (after[name] - before[name]) for name in after}
+    assert grown["hit_kbytes_out"] == pytest.approx(logged["HIT"], abs=2 * KB)
+    # The pages of the manager are in it too, but not this one.
+    assert grown["kbytes_out"] == pytest.approx(sum(logged.values()), abs=30 * KB)
+    assert grown["errors"] == 0
+
+
+def test_what_is_put_into_memory_is_in_the_reading(bed: Bed) -> None:
+    squid = bed.attach()
+    before, _ = window(squid, [], bed)
+    after, _ = window(squid, [f"/{200 * KB}/memory{i}" for i in range(10)], bed)
+    assert after["cache_bytes"] - before["cache_bytes"] == pytest.approx(2000 * KB, rel=0.1)
+    squid.close()
+
+
+@noisy("a client that is not run in time measures more than Squid")
+def test_times_are_those_that_the_clients_measured(bed: Bed) -> None:
+    squid = bed.attach()
+    readings, took_s = window(squid, ["/slow/60"] * 12 + ["/slow/200"] * 3, bed)
+    agree(readings["service_time_s"], sum(took_s) / len(took_s), 0.15, "service_time_s")
+    agree(readings["service_time_p95_s"], sorted(took_s)[-1], 0.15, "service_time_p95_s")
+    assert readings["hit_ratio"] == 0
+    assert readings["request_time_s"] >= readings["service_time_s"]
+    squid.close()
+
+
+def test_an_idle_one_has_a_rate_of_nothing_and_no_times(bed: Bed) -> None:
+    squid = bed.attach()
+    for sensor in squid.sensors():
+        sensor.begin()
+    time.sleep(0.3)
+    readings = {name: value for s in squid.sensors() if s.name == "squid-times" for name, value in s.read().items()}
+    assert readings["request_rate_hz"] < 10, "its own pages are not counted"
+    squid.close()
+
+
+def test_a_worker_that_was_replaced_is_said_and_not_a_negative_rate() -> None:
+    with private() as bed:
+        for i in range(30):
+            bed.get(f"/100/page{i}")
+        squid, worker = bed.attach(), bed.worker()
+        (sensor,) = (s for s in squid.sensors() if s.name == "squid-times")
+        sensor.begin()
+        os.kill(worker, signal.SIGSEGV)
+
+        def back() -> bool:
+            master = process.find(squid.pid)
+            try:
+                return master.worker() != worker and bool(master.ports())
+            except UsageError:
+                return False
+
+        until(back, "it is not back")
+        with pytest.raises(NotMeasured, match=r"restarted|status page"):
+            sensor.read()
+            sensor.read()
+        squid.close()
+
+
+def test_the_page_that_kills_squid_is_never_asked_for() -> None:
+    asked = {sensor.page for sensor in manager.SENSORS if issubclass(sensor, ManagerPage)}
+    assert asked == {"histograms", "counters", "info"}
+
+
+def test_memory_that_agrees_with_one_limit_disagrees_with_another(bed: Bed) -> None:
+    squid = bed.attach()
+    for i in range(10):
+        bed.get(f"/{200 * KB}/agree{i}")
+    squid.apply({"cache_mem": 16})
+    found = page(bed, CacheMemory)
+    assert isinstance(found, manager.Memory)
+    assert found.agrees(16 << 20) and not found.agrees(17 << 20) and not found.agrees(15 << 20)
+    squid.restore()
+    squid.close()

@@ -1,0 +1,134 @@
+"""Squid's configuration as Squid reads it: the order of files, conditions, what replaces what, sizes, our place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.plants.squid import knobs, process, snippet
+from trimtab.plants.squid.configuration import read
+from trimtab.plants.squid.program import Program
+
+DEBIAN = {
+    "cache_mem": 256,
+    "maximum_object_size_in_memory": 512,
+    "minimum_object_size": 0,
+    "maximum_object_size": 4096,
+    "cache_swap_low": 90,
+    "cache_swap_high": 95,
+}
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Path:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "debian.conf").write_text("logfile_rotate 0\n")
+    path = tmp_path / "squid.conf"
+    path.write_text(f"# cache_mem 1 MB\ninclude {tmp_path}/conf.d/*.conf\nhttp_port 3128\n")
+    return path
+
+
+def values(main: Path, text: str) -> dict[str, int]:
+    """The knobs where a file among the included ones holds this text."""
+    (main.parent / "conf.d" / "mine.conf").write_text(text)
+    return {name: value for name, value in knobs.values(read(main, "squid")).items() if value != DEBIAN[name]}
+
+
+def place(main: Path, chosen: Path | None = None) -> Path:
+    found = read(main, "squid")
+    return snippet.place(Program(Path("/usr/sbin/squid"), main, "squid"), found, knobs.values(found), chosen)
+
+
+def test_where_nothing_is_set_it_is_what_debian_ships(main: Path) -> None:
+    assert values(main, "") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cache_mem 8 MB", {"cache_mem": 8}),
+        ("  cache_mem\t8 mb   # as in 2004", {"cache_mem": 8}),
+        ("cache_mem 0.5 GB", {"cache_mem": 512}),
+        ("cache_mem 8388608", {"cache_mem": 8}),
+        ("cache_mem 8388608 bytes", {"cache_mem": 8}),
+        ("cache_mem \\\n  8 MB", {"cache_mem": 8}),
+        ("cache_mem 8 MB\ncache_mem 9 MB", {"cache_mem": 9}),
+        ("if false\ncache_mem 8 MB\nelse\ncache_mem 9 MB\nendif", {"cache_mem": 9}),
+        ("if ${process_number} = 1\ncache_mem 8 MB\nendif", {"cache_mem": 8}),
+        ("if true\nif false\ncache_mem 8 MB\nendif\ncache_mem 9 MB\nendif", {"cache_mem": 9}),
+        ("cache_memory 8 MB\n#cache_mem 8 MB", {}),
+        ("minimum_object_size 0", {}),
+        ("cache_swap_low 85\ncache_swap_high 87", {"cache_swap_low": 85, "cache_swap_high": 87}),
+    ],
+)
+def test_a_line_sets_what_squid_makes_of_it(main: Path, text: str, found: dict[str, int]) -> None:
+    assert values(main, f"{text}\n") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cache_mem much", "is not a size"),
+        ("cache_mem -8 MB", "is not a size"),
+        ("cache_mem 8 bytes", "in whole MB"),
+        ("cache_swap_low 101", "is not a percentage"),
+        ("if 1 < 2\nendif", "cannot be understood"),
+        ("include conf.d/other.conf", "not an absolute path"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(main: Path, text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        values(main, f"{text}\n")
+
+
+def test_what_is_written_is_read_back(main: Path) -> None:
+    wanted = {**{name: value + 2 for name, value in DEBIAN.items()}, "cache_swap_high": 97}
+    assert {**DEBIAN, **values(main, snippet.compose(wanted, None))} == wanted
+
+
+def test_a_file_that_includes_itself_is_refused(main: Path) -> None:
+    main.write_text(f"include {main}\n")
+    with pytest.raises(UsageError, match="includes itself"):
+        read(main, "squid")
+
+
+def test_our_place_is_the_directory_that_is_included_last(main: Path) -> None:
+    other = main.parent / "other.d"
+    other.mkdir()
+    (other / "some.conf").write_text("")
+    assert place(main) == main.parent / "conf.d" / "zz-trimtab.conf"
+    main.write_text(main.read_text() + f"include {other}/*.conf\n")
+    assert place(main) == other / "zz-trimtab.conf"
+    assert place(main, main.parent / "conf.d") == main.parent / "conf.d" / "zz-trimtab.conf"
+
+
+def test_where_another_has_the_last_word_there_is_no_place_and_it_is_named(main: Path) -> None:
+    main.write_text(main.read_text() + "cache_mem 4 MB\n")
+    with pytest.raises(UsageError, match=rf"cache_mem in {main} line 4 would have the last word"):
+        place(main)
+
+
+@pytest.mark.parametrize(
+    ("argv", "letter", "value"),
+    [
+        (("squid", "--foreground", "-sYC"), "f", ""),
+        (("squid", "-f", "/a.conf", "-YC"), "f", "/a.conf"),
+        (("squid", "-sYCf", "/a.conf"), "f", "/a.conf"),
+        (("squid", "-f/a.conf"), "f", "/a.conf"),
+        (("squid", "-d", "1", "-n", "two", "-f", "/a"), "n", "two"),
+        (("squid", "-n", "-f", "/a"), "f", ""),
+        (("squid", "-mf", "/a"), "f", ""),
+        (("squid", "-f", "/a", "-f", "/b"), "f", "/b"),
+    ],
+)
+def test_an_option_is_found_as_getopt_finds_it(argv: tuple[str, ...], letter: str, value: str) -> None:
+    assert process.option(argv, letter) == value
+
+
+def test_a_knob_keeps_a_value_that_is_not_on_the_papers_grid() -> None:
+    now = {**DEBIAN, "maximum_object_size": 4100, "maximum_object_size_in_memory": 513, "cache_mem": 300}
+    there = {knob.name: knob.domain for knob in knobs.knobs(now, 200 << 20, "a limit")}
+    assert all(value in there[name] for name, value in now.items())
+    assert 4100 + 256 in there["maximum_object_size"] and 4097 not in there["maximum_object_size"]

@@ -1,0 +1,76 @@
+"""What Squid's pages say, and what follows from two of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.clock import SystemClock
+from trimtab.errors import NotMeasured
+from trimtab.plants.squid.manager import CacheMemory, Counters, Memory, ServiceTimes, times
+
+URL = "http://127.0.0.1:3128/squid-internal-mgr/"
+OK = b"HTTP/1.1 200 OK\r\nServer: squid/5.7\r\n\r\n"
+HISTOGRAMS = b"""client_http.allSvcTime histogram:
+\t  0/0.000000\t%d\t126.200685
+\t 86/102.775413\t%d\t0.175419
+client_http.missSvcTime histogram:
+\t 86/102.775413\t%d\t0.175419
+client_http.nearMissSvcTime histogram:
+client_http.nearHitSvcTime histogram:
+client_http.hitSvcTime histogram:
+\t  0/0.000000\t%d\t126.200685
+icp.querySvcTime histogram:
+select_fds_hist histogram:
+\t  1/0.000000\t2\t2.000000
+"""
+
+
+def sensor() -> ServiceTimes:
+    return ServiceTimes(URL, SystemClock())
+
+
+def test_two_pages_give_rate_ratio_and_times_and_our_own_requests_are_left_out() -> None:
+    page = sensor()
+    first = page.understood(OK + HISTOGRAMS % (100, 10, 10, 90))
+    last = page.understood(OK + HISTOGRAMS % (100 + 61, 10 + 40, 10 + 40, 90 + 60))
+    found = times(first, last, 2.0)
+    assert found["request_rate_hz"] == 50
+    assert found["hit_ratio"] == 0.6
+    assert found["service_time_s"] == pytest.approx(0.4 * 0.102775413)
+    assert found["service_time_p95_s"] == pytest.approx(0.102775413)
+
+
+def test_nothing_that_came_has_no_times() -> None:
+    page = sensor()
+    first = page.understood(OK + HISTOGRAMS % (100, 10, 10, 90))
+    assert times(first, page.understood(OK + HISTOGRAMS % (101, 10, 10, 90)), 1.0) == {"request_rate_hz": 0}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 403 Forbidden\r\n\r\n",
+        b"",
+        b"SSH-2.0-OpenSSH",
+    ],
+)
+@pytest.mark.parametrize("kind", [ServiceTimes, Counters, CacheMemory])
+def test_what_is_not_the_page_is_not_a_reading(kind: type[ServiceTimes], reply: bytes) -> None:
+    with pytest.raises(NotMeasured):
+        kind(URL, SystemClock()).understood(reply)
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "1e300", "many", ""])
+def test_a_counter_that_is_no_count_is_refused(value: str) -> None:
+    body = f"client_http.errors = 0\nclient_http.kbytes_out = {value}\nclient_http.hit_kbytes_out = 1\n"
+    with pytest.raises(NotMeasured):
+        Counters(URL, SystemClock()).understood(OK + body.encode())
+
+
+def test_a_share_agrees_with_its_limit_within_the_rounding_and_no_further() -> None:
+    memory = Memory(224 << 10, 2.7)
+    assert memory.agrees(8 << 20)
+    assert not memory.agrees(9 << 20) and not memory.agrees(7 << 20)
+    assert Memory(0, 0.0).agrees(1) and Memory(0, 0.0).agrees(1 << 40), "an empty one says nothing"
