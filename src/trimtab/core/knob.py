@@ -28,6 +28,7 @@ class Role(StrEnum):
     PROCESS_BUDGET = "process budget"
     CONNECTION_LIMIT = "limit of connections"
     CACHE = "size of a cache"
+    POOL_LIMIT = "limit of pooled connections"
     OTHER = "other"
 
 

@@ -40,6 +40,17 @@ def knobs(plant: OwnFilePlant) -> Iterable[Finding]:
         where, reason = f"to be set in {plant.place()}", ""
     except (UsageError, PlantGone) as error:
         where, reason = "cannot be changed from here", str(error)
+    yield from each_knob(plant, where, reason)
+
+
+def each_knob(plant: Plant, where: str, reason: str) -> Iterable[Finding]:
+    """Each knob of a server: its value and its domain.
+
+    Args:
+        plant: the server.
+        where: how a knob of it is set, or that it is not.
+        reason: why it is not; empty when it is.
+    """
     now = plant.configuration()
     for knob in plant.knobs():
         domain = knob.domain

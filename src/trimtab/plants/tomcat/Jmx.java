@@ -1,0 +1,303 @@
+import com.sun.tools.attach.AttachNotSupportedException;
+import com.sun.tools.attach.VirtualMachine;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.lang.reflect.Method;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.management.Attribute;
+import javax.management.AttributeList;
+import javax.management.InstanceNotFoundException;
+import javax.management.MBeanAttributeInfo;
+import javax.management.MBeanServerConnection;
+import javax.management.ObjectName;
+import javax.management.openmbean.CompositeData;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
+
+/**
+ * Reads and sets attributes of the MBeans of a running JVM: one request in a line of standard input, fields apart by
+ * tabs, and one reply in a line of JSON. It has the same user as that JVM, and ends with its standard input.
+ *
+ * <p>Where the JVM has a local JMX connector already it uses that one. Else it has the JVM open one on 127.0.0.1, behind
+ * a password that nobody else can read, and close it when the last of us goes: the connector that the attach API opens
+ * by itself listens at every address and stays.
+ */
+final class Jmx {
+    private static final String PREFIX = "com.sun.management.jmxremote.";
+    private static final String USER = "trimtab";
+    private static final Pattern URL = Pattern.compile("URL\\s*:\\s*(service:jmx:rmi://\\S+)");
+    private static final Pattern PASSWORD = Pattern.compile("jmxremote\\.password\\.file = (/tmp/trimtab-jmx-[^/\\s]+)/");
+    private static final int ATTEMPTS = 5;
+
+    private final VirtualMachine machine;
+    private final Path root;
+    private Path directory;
+    private FileChannel lock;
+    private FileLock shared;
+
+    private Jmx(String pid) throws IOException, AttachNotSupportedException {
+        machine = VirtualMachine.attach(pid);
+        root = Path.of("/proc", pid, "root");
+    }
+
+    public static void main(String[] words) throws Exception {
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        try {
+            Jmx jmx = new Jmx(words[0]);
+            try {
+                JMXConnector connector = jmx.connect();
+                out.println("{\"ready\":true}");
+                serve(connector.getMBeanServerConnection(), out);
+            } finally {
+                jmx.leave();
+            }
+        } catch (Exception error) {
+            out.println("{\"error\":" + json(String.valueOf(error)) + "}");
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    private static void serve(MBeanServerConnection beans, PrintStream out) throws IOException {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] words = line.split("\t", -1);
+            String reply;
+            try {
+                reply = "\"is\":" + json(answer(beans, words));
+            } catch (IOException error) {
+                throw error;
+            } catch (Exception error) {
+                Throwable cause = error.getCause() == null ? error : error.getCause();
+                reply = "\"error\":" + json(String.valueOf(cause));
+            }
+            out.println("{\"id\":" + words[1] + "," + reply + "}");
+        }
+    }
+
+    /** Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN NAME. */
+    private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
+        switch (words[0]) {
+            case "names":
+                List<String> names = new ArrayList<>();
+                for (int i = 2; i < words.length; i++) {
+                    for (ObjectName name : beans.queryNames(new ObjectName(words[i]), null)) {
+                        names.add(name.toString());
+                    }
+                }
+                Collections.sort(names);
+                return names;
+            case "read":
+                List<Object> found = new ArrayList<>();
+                for (int i = 2; i + 1 < words.length; i += 2) {
+                    found.add(read(beans, new ObjectName(words[i]), words[i + 1].split(",")));
+                }
+                return found;
+            case "set":
+                ObjectName bean = new ObjectName(words[2]);
+                beans.setAttribute(bean, new Attribute(words[3], typed(beans, bean, words[3], words[4])));
+                return true;
+            case "call":
+                beans.invoke(new ObjectName(words[2]), words[3], new Object[0], new String[0]);
+                return true;
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    private static Object read(MBeanServerConnection beans, ObjectName bean, String[] attributes) throws Exception {
+        Map<String, Object> values = new HashMap<>();
+        try {
+            AttributeList list = beans.getAttributes(bean, attributes);
+            for (Attribute one : list.asList()) {
+                values.put(one.getName(), one.getValue());
+            }
+        } catch (InstanceNotFoundException gone) {
+            return null;
+        }
+        List<Object> found = new ArrayList<>();
+        for (String attribute : attributes) {
+            found.add(values.get(attribute));
+        }
+        return found;
+    }
+
+    private static Object typed(MBeanServerConnection beans, ObjectName bean, String attribute, String value)
+            throws Exception {
+        for (MBeanAttributeInfo one : beans.getMBeanInfo(bean).getAttributes()) {
+            if (one.getName().equals(attribute)) {
+                switch (one.getType()) {
+                    case "int":
+                    case "java.lang.Integer":
+                        return Integer.valueOf(value);
+                    case "long":
+                    case "java.lang.Long":
+                        return Long.valueOf(value);
+                    default:
+                        return value;
+                }
+            }
+        }
+        throw new IllegalArgumentException("no attribute " + attribute);
+    }
+
+    private JMXConnector connect() throws Exception {
+        String local = machine.getAgentProperties().getProperty(PREFIX + "localConnectorAddress");
+        if (local != null) {
+            return JMXConnectorFactory.connect(new JMXServiceURL(local));
+        }
+        for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+            String status = asked("ManagementAgent.status");
+            Matcher ours = PASSWORD.matcher(status);
+            if (ours.find()) {
+                if (!joined(Path.of(ours.group(1)))) {
+                    continue;
+                }
+            } else {
+                open();
+                status = asked("ManagementAgent.status");
+            }
+            Matcher url = URL.matcher(status);
+            if (!url.find()) {
+                throw new IOException("the JVM does not say where its management agent is");
+            }
+            String password = Files.readString(inside("password")).trim().split(" ")[1];
+            Map<String, Object> environment = new HashMap<>();
+            environment.put(JMXConnector.CREDENTIALS, new String[] {USER, password});
+            return JMXConnectorFactory.connect(new JMXServiceURL(url.group(1)), environment);
+        }
+        throw new IOException("the JVM's management agent comes and goes");
+    }
+
+    /** Joins another one of us; false where that one has just gone. */
+    private boolean joined(Path there) throws IOException, ReflectiveOperationException {
+        directory = there;
+        try {
+            lock = FileChannel.open(inside("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
+            shared = lock.lock(0, Long.MAX_VALUE, true);
+            if (Files.exists(inside("password"))) {
+                return true;
+            }
+        } catch (NoSuchFileException gone) {
+            // An agent without its files is of one of us that was killed: nobody else can log in any more.
+            asked("ManagementAgent.stop");
+        }
+        return false;
+    }
+
+    private void open() throws IOException {
+        // Seen by that JVM as /tmp, also where it has one of its own.
+        Path made = Files.createTempDirectory(
+                root.resolve("tmp"), "trimtab-jmx-",
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        directory = Path.of("/tmp", made.getFileName().toString());
+        byte[] random = new byte[24];
+        new SecureRandom().nextBytes(random);
+        StringBuilder password = new StringBuilder();
+        for (byte one : random) {
+            password.append(String.format("%02x", one));
+        }
+        write("password", USER + " " + password + "\n");
+        write("access", USER + " readwrite\n");
+        write("lock", "");
+        lock = FileChannel.open(inside("lock"), StandardOpenOption.READ, StandardOpenOption.WRITE);
+        shared = lock.lock(0, Long.MAX_VALUE, true);
+        int port;
+        // One port for both, and not 0: of that the JVM would never close one.
+        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
+            port = free.getLocalPort();
+        }
+        write("agent", String.join("\n",
+                PREFIX + "host=127.0.0.1",
+                PREFIX + "port=" + port,
+                PREFIX + "rmi.port=" + port,
+                PREFIX + "ssl=false",
+                PREFIX + "authenticate=true",
+                PREFIX + "password.file=" + directory.resolve("password"),
+                PREFIX + "password.toHashes=false",
+                PREFIX + "access.file=" + directory.resolve("access"),
+                ""));
+        Properties how = new Properties();
+        how.setProperty("com.sun.management.config.file", directory.resolve("agent").toString());
+        machine.startManagementAgent(how);
+    }
+
+    /** Has the JVM close what we had it open, unless another one of us still needs it. */
+    private void leave() throws IOException, ReflectiveOperationException {
+        if (shared != null) {
+            shared.release();
+            FileLock alone = lock.tryLock();
+            if (alone != null && Files.exists(inside("password"))) {
+                asked("ManagementAgent.stop");
+                for (String name : new String[] {"password", "access", "agent", "lock", ""}) {
+                    Files.deleteIfExists(inside(name));
+                }
+            }
+            lock.close();
+        }
+        machine.detach();
+    }
+
+    private Path inside(String name) {
+        return root.resolve("tmp").resolve(directory.getFileName()).resolve(name);
+    }
+
+    private void write(String name, String text) throws IOException {
+        Path path = inside(name);
+        Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+        Files.writeString(path, text);
+    }
+
+    /** What jcmd would print; the attach API has it, but not for everybody. */
+    private String asked(String command) throws IOException, ReflectiveOperationException {
+        Method ask = Class.forName("sun.tools.attach.HotSpotVirtualMachine").getMethod("executeJCmd", String.class);
+        ask.setAccessible(true);
+        try (InputStream in = (InputStream) ask.invoke(machine, command)) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        }
+    }
+
+    private static String json(Object value) {
+        if (value == null || value instanceof Boolean || value instanceof Integer || value instanceof Long) {
+            return String.valueOf(value);
+        }
+        if (value instanceof CompositeData && ((CompositeData) value).containsKey("used")) {
+            return json(((CompositeData) value).get("used"));
+        }
+        if (value instanceof List) {
+            List<String> parts = new ArrayList<>();
+            for (Object one : (List<?>) value) {
+                parts.add(json(one));
+            }
+            return "[" + String.join(",", parts) + "]";
+        }
+        StringBuilder text = new StringBuilder("\"");
+        for (char one : String.valueOf(value).toCharArray()) {
+            text.append(one < ' ' || one == '"' || one == '\\' || one > '~' ? String.format("\\u%04x", (int) one) : one);
+        }
+        return text.append('"').toString();
+    }
+}

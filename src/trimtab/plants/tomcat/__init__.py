@@ -1,0 +1,52 @@
+"""Tomcat as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants.tomcat import process
+from trimtab.plants.tomcat.findings import findings
+from trimtab.plants.tomcat.plant import Tomcat
+from trimtab.plants.tomcat.private import TomcatSpec, TomcatTestbed
+
+DEFAULTS = PlantDefaults()
+PLANT = Tomcat
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a Tomcat."""
+    parser.add_argument("--pid", type=int, help="process id of Tomcat, when several run")
+    parser.add_argument(
+        "--allow-restart",
+        action="store_true",
+        help="move what needs a restart of a connector too: it takes nothing for a moment, and ends idle connections",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
+    """The Tomcat that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be attached to; the message says what is needed.
+    """
+    return Tomcat.attach(clock, args.pid, args.allow_restart)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each Tomcat that runs here."""
+    running = process.running()
+    if not running:
+        return (
+            Finding("tomcat", False, "none runs here that this user may look into", "start Tomcat, or be its user"),
+        )
+    return tuple(finding for one in running for finding in findings(one))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A private Tomcat with Debian's own connector, and the words with which the command line names it."""
+    with TomcatTestbed(TomcatSpec()) as bed:
+        yield ("--pid", str(bed.pid))

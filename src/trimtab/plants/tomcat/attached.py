@@ -1,0 +1,136 @@
+"""One running Tomcat: what it is made of, what is in force, and how one of its values is set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trimtab.core import Clock
+from trimtab.errors import ApplyFailed, NotMeasured, PlantGone, UsageError
+from trimtab.plants.tomcat import knobs
+from trimtab.plants.tomcat.jmx import Jmx, Refused
+from trimtab.plants.tomcat.knobs import Dial
+from trimtab.plants.tomcat.layout import Layout, look
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.processes import Listener, listeners
+
+Spot = tuple[str, str]
+"""An MBean and one of its attributes."""
+
+
+class Attached:
+    """A running Tomcat.
+
+    Args:
+        process: its process.
+        clock: for the waits.
+        restart: whether connectors may be restarted.
+
+    Attributes:
+        process: as given.
+        jmx: the conversation with it.
+        layout: what it is made of.
+        dials: its knobs.
+        missing: what is to be said of knobs that cannot be moved.
+        listeners: addresses and ports on which it serves HTTP.
+
+    Raises:
+        UsageError: it cannot be attached to; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(self, process: TomcatProcess, clock: Clock, restart: bool = False) -> None:
+        self.process = process
+        self.jmx = Jmx(process, clock)
+        try:
+            self.layout: Layout = look(self.jmx)
+            spots = [(bean, kind.attribute) for kind, _, _, bean, _, _ in knobs.wanted(self.layout)]
+            values = {spot: value for spot, value in self.values(spots).items() if value is not None}
+            self.dials, self.missing = knobs.dials(self.layout, values, _descriptors(process), restart)
+            self.listeners = self._listeners()
+        except (NotMeasured, Refused) as error:
+            self.jmx.close()
+            raise UsageError(f"{process}: {error}") from None
+        except BaseException:
+            self.jmx.close()
+            raise
+
+    def in_force(self) -> dict[str, int]:
+        """Knob to value.
+
+        Raises:
+            PlantGone: the server has ended, or does not answer, or a part of it that has a knob was stopped.
+        """
+        found = self.values([(dial.bean, dial.attribute) for dial in self.dials])
+        values = {dial.knob.name: found[dial.bean, dial.attribute] for dial in self.dials}
+        if gone := [dial for dial in self.dials if values[dial.knob.name] is None]:
+            raise PlantGone(f"{self.process}: {gone[0].place} has gone, or was stopped")
+        return {name: value for name, value in values.items() if value is not None}
+
+    def values(self, spots: Sequence[Spot]) -> dict[Spot, int | None]:
+        """The values of attributes; None where there is no such number.
+
+        Raises:
+            PlantGone: the server has ended, or does not answer.
+        """
+        beans: dict[str, list[str]] = {}
+        for bean, attribute in spots:
+            beans.setdefault(bean, []).append(attribute)
+        try:
+            found = dict(zip(beans, self.jmx.read(beans), strict=True))
+        except (NotMeasured, Refused) as error:
+            raise PlantGone(str(error)) from None
+        values: dict[Spot, int | None] = {}
+        for bean, attribute in spots:
+            value = (found[bean] or {}).get(attribute)
+            values[bean, attribute] = value if isinstance(value, int) else None
+        return values
+
+    def set(self, spot: Spot, value: int) -> None:
+        """Sets an attribute, and reads it back.
+
+        Raises:
+            ApplyFailed: the server did not take it.
+            PlantGone: it has ended, or does not answer.
+        """
+        bean, attribute = spot
+        try:
+            self.jmx.set(bean, attribute, value)
+        except (Refused, NotMeasured) as error:
+            self.process.check()
+            raise ApplyFailed(f"{attribute} {value} was not taken: {error}") from None
+        if (now := self.values([spot])[spot]) != value:
+            raise ApplyFailed(f"{attribute} is {now} after it was set to {value}")
+
+    def call(self, bean: str, operation: str) -> None:
+        """Has an MBean do something.
+
+        Raises:
+            ApplyFailed: it did not.
+            PlantGone: the server has ended.
+        """
+        try:
+            self.jmx.call(bean, operation)
+        except (Refused, NotMeasured) as error:
+            self.process.check()
+            raise ApplyFailed(f"{operation} failed: {error}") from None
+
+    def _listeners(self) -> tuple[Listener, ...]:
+        ports = {one.port for one in self.layout.connectors if not one.ajp}
+        return tuple(one for one in listeners(self.process.pid) if one[1] in ports)
+
+    def dial(self, spot: Spot) -> Dial | None:
+        """The knob of an attribute."""
+        return next((dial for dial in self.dials if (dial.bean, dial.attribute) == spot), None)
+
+
+def _descriptors(process: TomcatProcess) -> int:
+    """Files and sockets that it may have open."""
+    try:
+        text = Path(f"/proc/{process.pid}/limits").read_text(encoding="ascii")
+    except OSError:
+        process.check()
+        raise process.not_permitted() from None
+    line = next(line for line in text.splitlines() if line.startswith("Max open files"))
+    soft = line.split()[3]
+    return int(soft) if soft.isdecimal() else 1 << 30

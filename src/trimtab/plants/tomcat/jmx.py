@@ -1,0 +1,313 @@
+"""A conversation with the MBeans of a running Tomcat, through a small Java program with the rights of that Tomcat.
+
+The program (`Jmx.java`) attaches to the JVM and speaks JMX; here it is started and asked. When trimtab is root, and
+the Tomcat another user's, the program has that user, his group and the capabilities that the Tomcat has, and nothing
+of root's: whoever runs that JVM can reach nothing by it that is not his. What it answers is believed to be numbers
+and names, within bounds, and no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any
+
+from trimtab import own
+from trimtab.core import Clock
+from trimtab.errors import NotMeasured, TrimtabError, UsageError
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.trust import printable, require_trusted
+
+PATIENCE_S = 10.0
+"""For what the operator waits for: a garbage collection or a full CPU share may take a while."""
+_START_S = 60.0
+_MOST_BYTES = 1 << 20
+_LARGEST = 1 << 62
+OPTIONS = (
+    "-Xmx64m",
+    "-Xshare:auto",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "--add-opens=jdk.attach/sun.tools.attach=ALL-UNNAMED",
+    "--source",
+    "11",
+)
+"""Java's, for a small program that lives as long as trimtab does."""
+Values = list[Mapping[str, int | str | None] | None]
+
+
+class Refused(TrimtabError):
+    """The server did not do what was asked; the message carries its words."""
+
+
+def source() -> str:
+    """The Java program."""
+    return resources.files("trimtab.plants.tomcat").joinpath("Jmx.java").read_text(encoding="utf-8")
+
+
+def java() -> str:
+    """The Java that runs it.
+
+    Raises:
+        UsageError: there is none, or others could change it.
+    """
+    found = own.program("java")
+    if found is None:
+        raise UsageError("no java here, which JMX needs: install the package default-jre-headless")
+    require_trusted(found)
+    return found
+
+
+def identity(process: TomcatProcess) -> list[str]:
+    """What makes a command run with the rights of a Tomcat; nothing where these are ours.
+
+    Raises:
+        UsageError: it has the rights of several users.
+        PlantGone: it has ended.
+    """
+    if os.geteuid() != 0 or process.user == 0:
+        return []
+    user, groups = process.user, set(process.status("Gid").split())
+    if user is None or len(groups) != 1:
+        raise UsageError(f"{process} has the rights of several users: trimtab leaves it alone")
+    held = int(process.status("CapPrm") or "0", 16)
+    # With fewer than it has, the kernel would not let us see its /tmp.
+    added = "".join(f",+cap_{number}" for number in range(64) if held >> number & 1)
+    return [
+        *("/usr/bin/setpriv", "--reuid", str(user), "--regid", groups.pop(), "--clear-groups", "--no-new-privs"),
+        *(f"--inh-caps=-all{added}", f"--ambient-caps=-all{added}", "--"),
+    ]
+
+
+class Jmx:
+    """The conversation; ends with `close`.
+
+    Args:
+        process: the Tomcat.
+        clock: for the waits.
+
+    Raises:
+        UsageError: it cannot be attached to; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(self, process: TomcatProcess, clock: Clock) -> None:
+        self.process = process
+        self._clock = clock
+        self._buffer = b""
+        self._last = 0
+        self._replies: dict[int, Mapping[str, Any]] = {}
+        process.attachable()
+        self._client = self._start()
+        try:
+            ready = self._awaited(None, clock.now_s() + _START_S)
+        except NotMeasured as error:
+            self.close()
+            process.check()
+            raise UsageError(f"{process} cannot be attached to: {error}") from None
+        if ready is None or "error" in ready:
+            self.close()
+            process.check()
+            said = "it does not answer" if ready is None else printable(str(ready["error"]))
+            raise UsageError(f"{process} cannot be attached to: {said}")
+
+    def read(self, beans: Mapping[str, Iterable[str]], patience_s: float = PATIENCE_S) -> Values:
+        """Attributes of MBeans, None for an MBean that is not there.
+
+        Args:
+            beans: name of the MBean to the names of its attributes.
+            patience_s: how long to wait.
+
+        Raises:
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        return self.understood(beans, self.wait(self.ask_for(beans), patience_s))
+
+    def names(self, *patterns: str) -> list[str]:
+        """The names of the MBeans that fit one of these patterns.
+
+        Raises:
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        found = self.wait(self._send("names", *patterns))
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise NotMeasured("the server's list of MBeans is none")
+        # What could not be said in a line of ours, or shown to anybody, nobody has named in earnest.
+        return [name for name in found if name.isprintable()]
+
+    def set(self, bean: str, attribute: str, value: int) -> None:
+        """Sets an attribute of an MBean.
+
+        Raises:
+            Refused: the server did not.
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        self.wait(self._send("set", bean, attribute, str(value)))
+
+    def call(self, bean: str, operation: str) -> None:
+        """Calls an operation of an MBean that takes nothing.
+
+        Raises:
+            Refused: the server did not.
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        self.wait(self._send("call", bean, operation))
+
+    def ask_for(self, beans: Mapping[str, Iterable[str]]) -> int:
+        """Asks for attributes of MBeans; the number of the question, for `arrived`.
+
+        Raises:
+            PlantGone: the server has ended.
+            NotMeasured: the conversation has.
+        """
+        words = (word for bean, attributes in beans.items() for word in (bean, ",".join(attributes)))
+        return self._send("read", *words)
+
+    def arrived(self, number: int) -> Any:
+        """The answer to a question if it has come, else None.
+
+        Raises:
+            Refused, NotMeasured, PlantGone: as in `wait`.
+        """
+        return self._answer(self._awaited(number, self._clock.now_s()))
+
+    def wait(self, number: int, patience_s: float = PATIENCE_S) -> Any:
+        """The answer to a question.
+
+        Raises:
+            Refused: the server refused what was asked.
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        reply = self._awaited(number, self._clock.now_s() + patience_s)
+        if reply is None:
+            self.process.check()
+            raise NotMeasured(f"{self.process} did not answer within {patience_s:g} s")
+        return self._answer(reply)
+
+    @staticmethod
+    def understood(beans: Mapping[str, Iterable[str]], found: Any) -> Values:
+        """What an answer says of each MBean that was asked for.
+
+        Raises:
+            NotMeasured: it is not such an answer.
+        """
+        if not isinstance(found, list) or len(found) != len(beans):
+            raise NotMeasured("the server's answer is not what was asked for")
+        values: Values = []
+        for attributes, row in zip(beans.values(), found, strict=True):
+            names = list(attributes)
+            if row is not None and (not isinstance(row, list) or len(row) != len(names)):
+                raise NotMeasured("the server's answer is not what was asked for")
+            values.append(None if row is None else {n: _plain(v) for n, v in zip(names, row, strict=True)})
+        return values
+
+    def close(self) -> None:
+        """Ends the conversation; may be called twice."""
+        client = self._client
+        with contextlib.suppress(OSError):
+            if client.stdin is not None:
+                client.stdin.close()
+        try:
+            # It has the JVM close what it had it open.
+            client.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            client.wait()
+        if client.stdout is not None:
+            client.stdout.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Starts the program; its text is in memory, as others may not look where we are installed."""
+        command = [*identity(self.process), java(), *OPTIONS]
+        fd = os.memfd_create("trimtab-jmx")
+        try:
+            with open(fd, "w", encoding="utf-8", closefd=False) as text:
+                text.write(source())
+            return subprocess.Popen(
+                [*command, f"/dev/fd/{fd}", str(self.process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(fd,),
+                env={"PATH": own.SYSTEM_PATH, "LANG": "C.UTF-8"},
+                cwd="/",
+                bufsize=0,
+                # Ctrl-C in a terminal reaches trimtab alone, which still has something to put back.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UsageError(f"cannot run java: {error}") from None
+        finally:
+            os.close(fd)
+
+    def _send(self, verb: str, *words: str) -> int:
+        self._last += 1
+        line = "\t".join((verb, str(self._last), *words)) + "\n"
+        assert self._client.stdin is not None
+        try:
+            self._client.stdin.write(line.encode())
+        except (OSError, ValueError):
+            self.process.check()
+            raise NotMeasured(f"the conversation with {self.process} has ended") from None
+        return self._last
+
+    def _awaited(self, number: int | None, deadline_s: float) -> Mapping[str, Any] | None:
+        """The reply of that number, or any; None when it does not come in time."""
+        assert self._client.stdout is not None
+        while True:
+            if number in self._replies:
+                return self._replies.pop(number or 0)
+            left_s = max(0.0, deadline_s - self._clock.now_s())
+            if not select.select([self._client.stdout], [], [], left_s)[0]:
+                return None
+            came = os.read(self._client.stdout.fileno(), 1 << 16)
+            if not came or len(self._buffer) > _MOST_BYTES:
+                self.process.check()
+                raise NotMeasured(f"the conversation with {self.process} has ended")
+            *lines, self._buffer = (self._buffer + came).split(b"\n")
+            for line in lines:
+                reply = _parsed(line)
+                if "id" not in reply and number is None:
+                    return reply
+                if "error" in reply and "id" not in reply:
+                    self.process.check()
+                    raise NotMeasured(f"the conversation with {self.process} has ended")
+                self._replies[int(reply.get("id", 0))] = reply
+
+    def _answer(self, reply: Mapping[str, Any] | None) -> Any:
+        if reply is None:
+            return None
+        if "error" in reply:
+            self.process.check()
+            raise Refused(printable(str(reply["error"])[:300]))
+        return reply.get("is")
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or type(found.get("id", 0)) is not int:
+        raise NotMeasured("the server's answer is not one")
+    return found
+
+
+def _plain(value: Any) -> int | str | None:
+    """A number or a text of a stranger."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value if abs(value) < _LARGEST else None
+    return printable(value) if isinstance(value, str) else None

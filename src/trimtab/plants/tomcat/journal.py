@@ -1,0 +1,148 @@
+"""What has been set in a running Tomcat and what was there before, on disk before it is set.
+
+What JMX sets is gone when the server ends, so a journal is of one process: its file is named by id and start time,
+and one whose process has ended is taken away. It lasts from the first change to the undo, across runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trimtab import codec
+from trimtab.errors import UsageError
+from trimtab.files import read_regular, remove, write_whole
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.processes import start_of
+from trimtab.testbed.registry import boot_id
+from trimtab.trust import require_trusted
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One attribute of an MBean that was set.
+
+    Args:
+        bean: the MBean.
+        attribute: its attribute.
+        before: what it was before the first change.
+        ours: what it may be now by what we did: the last value set, and the one about to be.
+    """
+
+    bean: str
+    attribute: str
+    before: int
+    ours: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Book:
+    """The file's content.
+
+    Args:
+        boot: the boot of the process; ids mean nothing in another.
+        entries: what was set.
+    """
+
+    boot: str
+    entries: tuple[Entry, ...]
+
+
+class Journal:
+    """The journal of one Tomcat.
+
+    Args:
+        process: the Tomcat.
+        directory: where journals are; None for this user's own place.
+    """
+
+    def __init__(self, process: TomcatProcess, directory: Path | None = None) -> None:
+        self._directory = directory or default_directory()
+        self._path = self._directory / f"{process.pid}-{process.started}.json"
+
+    def check(self) -> None:
+        """Makes sure that it can be kept, and takes away those of processes that have ended.
+
+        Raises:
+            UsageError: others can change the directory, or it cannot be made.
+        """
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            require_trusted(self._directory)
+            for path in self._directory.glob("*-*.json"):
+                pid, _, started = path.stem.partition("-")
+                if pid.isdecimal() and str(start_of(int(pid))) != started:
+                    path.unlink(missing_ok=True)
+            if not os.access(self._directory, os.W_OK):
+                raise UsageError(f"{self._directory} cannot be written, where what was before is kept: chmod u+w it")
+        except OSError as error:
+            raise UsageError(f"{self._directory}, where what was before is kept: {error.strerror}") from None
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What was set and not undone; none where nothing was.
+
+        Raises:
+            UsageError: others can change it, or it is none.
+        """
+        try:
+            if not self._path.exists():
+                return ()
+            require_trusted(self._path)
+            book = codec.decode(read_regular(self._path) or "", Book)
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{self._path} is not what trimtab wrote ({error}): restart Tomcat, then remove it"
+            ) from None
+        return book.entries if book.boot == boot_id() else ()
+
+    def about_to(self, changes: Mapping[tuple[str, str], tuple[int, int]]) -> None:
+        """Writes down what is about to be set.
+
+        Args:
+            changes: MBean and attribute to what is in force, and what is to be.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        self.check()
+        known = {(one.bean, one.attribute): one for one in self.entries()}
+        for (bean, attribute), (now, then) in changes.items():
+            # A value of the operator's in between is what an undo goes back to.
+            old = known.get((bean, attribute))
+            before = old.before if old is not None and now in old.ours else now
+            known[bean, attribute] = Entry(bean, attribute, before, (now, then))
+        self._write(tuple(known.values()))
+
+    def settled(self, values: Mapping[tuple[str, str], int | None]) -> None:
+        """Writes down what came of it; what is as it was before is forgotten.
+
+        Args:
+            values: MBean and attribute to what is in force; None for what is not there any more.
+        """
+        left = []
+        for one in self.entries():
+            value = values.get((one.bean, one.attribute), one.ours[-1])
+            if value is not None and value != one.before:
+                left.append(replace(one, ours=(value,)) if value in one.ours else one)
+        self._write(tuple(left))
+
+    def _write(self, entries: tuple[Entry, ...]) -> None:
+        try:
+            if entries:
+                write_whole(self._path, codec.encode(Book(boot_id(), entries)), 0o600)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    remove(self._path)
+        except OSError as error:
+            raise UsageError(f"cannot write {self._path}: {error.strerror}") from None
+
+
+def default_directory() -> Path:
+    """Where this user's journals are, such as /run/trimtab-tomcat for root."""
+    if os.geteuid() == 0 and Path("/run").is_dir():
+        return Path("/run/trimtab-tomcat")
+    return Path(tempfile.gettempdir()) / f"trimtab-tomcat-{os.geteuid()}"

@@ -1,0 +1,290 @@
+"""The knobs of a Tomcat, and the rules among them.
+
+| knob                         | Tomcat                   | of                    | rule                    |
+|------------------------------|--------------------------|-----------------------|-------------------------|
+| max_threads                  | maxThreads               | connector or executor | >= min_spare_threads    |
+| min_spare_threads            | minSpareThreads          | likewise              |                         |
+| max_connections              | maxConnections           | connector             | descriptors allow it    |
+| keep_alive_timeout_ms        | keepAliveTimeout         | connector             |                         |
+| accept_count                 | acceptCount              | connector             | <= net.core.somaxconn   |
+| read_buffer_bytes            | socket.appReadBufSize    | connector             |                         |
+| write_buffer_bytes           | socket.appWriteBufSize   | connector             |                         |
+| pool_max_active              | maxActive, maxTotal      | JDBC pool             | >= pool_min_idle        |
+| pool_min_idle, pool_max_idle | minIdle, maxIdle         | JDBC pool             | pool_min_idle <= pool_max_idle |
+| pool_max_wait_ms             | maxWait, maxWaitMillis   | JDBC pool             |                         |
+
+Those of an AJP connector begin with `ajp_`. Where there are several connectors, or pools, their knobs end in `@` and
+the port, or the pool's name. Steps are those of chung2004, Table 3, where it has the knob; the values begin so that
+the one in force is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.core import Domain, How, Knob, Role
+from trimtab.core.metric import of_class
+from trimtab.plants.tomcat.layout import Connector, Layout, Pool
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A knob before it is known of what it is.
+
+    Args:
+        name: its name.
+        attribute: the MBean's.
+        written: what it is called where the operator sets it.
+        unit: of its value.
+        default: what Debian's Tomcat has without a word in its configuration.
+        step: distance of neighbouring values.
+        least: smallest value.
+        description: what it does.
+        role: what it is for.
+        how: how a change comes into force.
+        cost: what a change costs.
+    """
+
+    name: str
+    attribute: str
+    written: str
+    unit: str
+    default: int
+    step: int
+    least: int
+    description: str
+    role: Role = Role.OTHER
+    how: How = How.LIVE
+    cost: str = "nothing: no request is interrupted"
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A knob and where it is set.
+
+    Args:
+        knob: the knob.
+        bean: the MBean.
+        attribute: its attribute.
+        place: where the operator would set it for good, such as "the Connector of port 8080".
+        part: what it belongs to: a connector's endpoint, an executor, a pool.
+        kind: the name of its kind.
+    """
+
+    knob: Knob
+    bean: str
+    attribute: str
+    place: str
+    part: str
+    kind: str
+
+
+MAX_THREADS, MIN_THREADS, ACCEPT = "max_threads", "min_spare_threads", "accept_count"
+MAX_ACTIVE, MIN_IDLE, MAX_IDLE, MAX_WAIT = "pool_max_active", "pool_min_idle", "pool_max_idle", "pool_max_wait_ms"
+_LONGEST_MS = 600_000
+_THREADS = (
+    Kind(
+        *(MAX_THREADS, "maxThreads", "maxThreads", "threads", 200, 5, 1),
+        "Requests in service at once; others wait for a thread. Each thread has a stack, 1 MB of address space.",
+        Role.WORKER_LIMIT,
+        cost="nothing: where it is lowered, threads in the middle of a request finish it",
+    ),
+    Kind(
+        *(MIN_THREADS, "minSpareThreads", "minSpareThreads", "threads", 10, 5, 0),
+        "Threads that are kept when there is nothing to do.",
+        Role.SPARE_WORKERS,
+    ),
+)
+_CONNECTIONS = Kind(
+    *("max_connections", "maxConnections", "maxConnections", "connections", 8192, 1, 1),
+    "Connections that are held at once; others wait in the kernel's accept queue.",
+    Role.CONNECTION_LIMIT,
+)
+_KEEP_ALIVE = Kind(
+    *("keep_alive_timeout_ms", "keepAliveTimeout", "keepAliveTimeout", "ms", 20_000, 500, 500),
+    "How long a connection may be idle between requests; it counts from the next request on each connection.",
+    Role.KEEP_ALIVE,
+)
+_SOCKETS = tuple(
+    Kind(
+        *(
+            f"{way}_buffer_bytes",
+            f"app{way.title()}BufSize",
+            f"socket.app{way.title()}BufSize",
+            "bytes",
+            8192,
+            512,
+            512,
+        ),
+        f"Buffer of a connection for {what}; a connection that gets the buffers of an ended one keeps their size, "
+        "so it may take effect on few, or on none.",
+        how=How.CONNECTIONS,
+    )
+    for way, what in (("read", "what comes"), ("write", "what goes"))
+)
+ACCEPT_COUNT = Kind(
+    *(ACCEPT, "acceptCount", "acceptCount", "connections", 100, 5, 1),
+    "Connections that wait in the kernel's accept queue. Nothing is known to come of it before max_connections are "
+    "held.",
+    how=How.RESTART,
+    cost="a restart of the connector: it takes nothing until requests in service are done, ends idle connections, "
+    "and refuses those that wait or come before it listens again",
+)
+_JDBC = (
+    Kind(
+        *(MAX_ACTIVE, "MaxActive", "maxActive", "connections", 100, 1, 1),
+        "Connections to the database at once; requests that need one more wait.",
+        Role.POOL_LIMIT,
+        cost="where it is lowered, connections of the pool are closed as they come back, and made anew",
+    ),
+    Kind(
+        *(MIN_IDLE, "MinIdle", "minIdle", "connections", 10, 1, 0), "Connections that are kept when none is needed."
+    ),
+    Kind(*(MAX_IDLE, "MaxIdle", "maxIdle", "connections", 100, 1, 0), "Connections that are kept at most when idle."),
+    Kind(
+        *(MAX_WAIT, "MaxWait", "maxWait", "ms", 30_000, 500, 500),
+        "How long a request waits for a connection before it fails.",
+    ),
+)
+_DBCP = tuple(
+    Kind(k.name, attribute, attribute, k.unit, default, k.step, k.least, k.description, k.role, k.how)
+    for k, attribute, default in zip(
+        _JDBC, ("maxTotal", "minIdle", "maxIdle", "maxWaitMillis"), (8, 0, 8, -1), strict=True
+    )
+)
+
+
+def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
+    """Each knob that there may be: its kind, prefix, label, MBean, place and part."""
+    own = any(not one.executor and not one.ajp for one in layout.connectors)
+    for one in layout.executors:
+        label = _suffix(one.name, len(layout.executors) + own)
+        for kind in _THREADS:
+            yield kind, "", label, one.bean, f"the Executor {one.name}", one.bean
+    for connector in layout.connectors:
+        prefix, place = "ajp_" if connector.ajp else "", f"the Connector of port {connector.port}"
+        alike = [other for other in layout.connectors if other.ajp == connector.ajp]
+        label = _suffix(str(connector.port), len(alike))
+        for kind, bean in _of_connector(connector):
+            yield kind, prefix, label, bean, place, connector.endpoint
+    names = [pool.name for pool in layout.pools]
+    for pool in layout.pools:
+        unique = pool.name if names.count(pool.name) == 1 else f"{_context(pool)}:{pool.name}"
+        for kind in _DBCP if pool.dbcp else _JDBC:
+            yield kind, "", _suffix(unique, len(names)), pool.bean, f"the Resource {pool.name}", pool.bean
+
+
+def dials(
+    layout: Layout, values: Mapping[tuple[str, str], int], descriptors: int, restart: bool
+) -> tuple[tuple[Dial, ...], tuple[str, ...]]:
+    """The knobs that there are, and what is to be said of those that there are not.
+
+    Args:
+        layout: what the server is made of.
+        values: MBean and attribute to the value in force.
+        descriptors: files and sockets that the server may have open.
+        restart: whether connectors may be restarted.
+    """
+    found, missing, most_threads = [], [], _most_threads(layout, values)
+    for kind, prefix, label, bean, place, part in wanted(layout):
+        name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
+        value = values.get((bean, kind.attribute))
+        if value is None:
+            continue
+        if value < kind.least:
+            missing.append(f"{name} has no limit ({kind.written}={value}): set one in {place} to have it moved")
+            continue
+        if kind.how is How.RESTART and not restart:
+            missing.append(f"{name} is {value}; to have it moved, allow restarts of the connector: --allow-restart")
+            continue
+        most, why = _most(kind, value, descriptors, most_threads)
+        domain = Domain(value - kind.step * ((value - kind.least) // kind.step), most, kind.step, why)
+        knob = Knob(
+            *(name, kind.written, kind.unit, domain, kind.default),
+            *(kind.how, kind.cost, kind.description, kind.role, label),
+        )
+        found.append(Dial(knob, bean, kind.attribute, place, part, kind.name))
+    return tuple(found), tuple(missing)
+
+
+def objection(dials: Sequence[Dial], values: Mapping[str, int]) -> str:
+    """Which rule these values break; empty when they break none."""
+    for low, high in pairs(dials):
+        least, most = values[low.knob.name], values[high.knob.name]
+        if least > most:
+            return f"{low.knob.name} {least} is more than {high.knob.name} {most}"
+    return ""
+
+
+def pairs(dials: Sequence[Dial]) -> Iterator[tuple[Dial, Dial]]:
+    """Knobs of which the first may not be greater than the second.
+
+    Tomcat keeps such a value, says it when it is read back, and its pool goes on with the one before.
+    """
+    by_part = {(dial.part, dial.kind): dial for dial in dials}
+    for (part, kind), dial in by_part.items():
+        for low, high in ((MIN_THREADS, MAX_THREADS), (MIN_IDLE, MAX_IDLE), (MIN_IDLE, MAX_ACTIVE)):
+            if kind == low and (part, high) in by_part:
+                yield dial, by_part[part, high]
+
+
+def ordered(dials: Sequence[Dial], now: Mapping[str, int], then: Mapping[str, int]) -> list[Dial]:
+    """The knobs that change, in an order in which no rule is broken on the way."""
+    changing = [dial for dial in dials if then.get(dial.knob.name, now[dial.knob.name]) != now[dial.knob.name]]
+    lows = {low.knob.name for low, _ in pairs(dials)}
+
+    def turn(dial: Dial) -> tuple[int, int]:
+        name, low = dial.knob.name, dial.knob.name in lows
+        grows = then[name] > now[name]
+        # First what is at the bottom goes down and what is at the top goes up: both only make room.
+        return (0 if low != grows else 1, changing.index(dial))
+
+    return sorted(changing, key=turn)
+
+
+def _of_connector(connector: Connector) -> Iterator[tuple[Kind, str]]:
+    """The kinds of a connector, and the MBean of each."""
+    if not connector.executor and not connector.virtual:
+        yield from ((kind, connector.endpoint) for kind in _THREADS)
+    yield _CONNECTIONS, connector.endpoint
+    yield _KEEP_ALIVE, connector.endpoint
+    yield from ((kind, connector.sockets) for kind in _SOCKETS)
+    yield ACCEPT_COUNT, connector.endpoint
+
+
+def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int]) -> int:
+    """More threads than there may be connections are never busy at once."""
+    held = [values.get((one.endpoint, _CONNECTIONS.attribute), -1) for one in layout.connectors]
+    return sum(held) if all(one > 0 for one in held) else _kernel("kernel/threads-max")
+
+
+def _most(kind: Kind, value: int, descriptors: int, threads: int) -> tuple[int, str]:
+    """The greatest value of a knob, and what sets it."""
+    if kind.role is Role.CONNECTION_LIMIT:
+        most, why = descriptors, f"the server may open {descriptors} files and sockets (ulimit -n)"
+    elif kind.name == ACCEPT:
+        most = _kernel("net/core/somaxconn")
+        why = f"net.core.somaxconn = {most}"
+    elif kind.unit == "ms":
+        most, why = _LONGEST_MS, "nobody waits for longer than ten minutes"
+    elif kind.unit == "bytes":
+        most, why = 1 << 20, "two such buffers for each connection"
+    else:
+        most, why = threads, f"{threads} connections are held at most, so no more are ever busy"
+    return max(most, value), why
+
+
+def _kernel(name: str) -> int:
+    return int(Path(f"/proc/sys/{name}").read_text(encoding="ascii"))
+
+
+def _suffix(label: str, number: int) -> str:
+    return label if number > 1 else ""
+
+
+def _context(pool: Pool) -> str:
+    """The application of a pool, such as "/shop"."""
+    words = dict(word.partition("=")[::2] for word in pool.bean.partition(":")[2].split(","))
+    return words.get("context", "")

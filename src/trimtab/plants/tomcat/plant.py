@@ -1,0 +1,255 @@
+"""Tomcat as a plant: the user's own or a private one, steered through JMX while it serves.
+
+Nothing of its files is touched. What is set is in force at once, and gone when Tomcat restarts; what was there
+before stands in a journal before it is set (`journal`), so that a run ended by SIGKILL can be undone. See `jmx` for
+how it is reached and with whose rights, and `change` for what is seen in effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants.tomcat import knobs, process, response, undo
+from trimtab.plants.tomcat.attached import Attached
+from trimtab.plants.tomcat.change import Change
+from trimtab.plants.tomcat.journal import Journal
+from trimtab.plants.tomcat.status import TomcatStatus
+from trimtab.sensors.accept_queue import AcceptQueue
+from trimtab.sensors.connections import Connections
+from trimtab.sensors.resources import Resources
+
+
+class Tomcat(Plant):
+    """A running Tomcat.
+
+    Args:
+        clock: for the waits.
+        attached: the running Tomcat.
+        journal: what was set and what was before; None for this user's own.
+
+    Attributes:
+        clock: as given.
+        pid: its process id.
+        listeners: addresses and ports on which it serves HTTP.
+    """
+
+    name = "tomcat"
+    metrics = response.METRICS
+    own_sensors = (TomcatStatus,)
+
+    def __init__(self, clock: Clock, attached: Attached, journal: Journal | None = None) -> None:
+        self.clock = clock
+        self.pid = attached.process.pid
+        self.listeners = attached.listeners
+        self._tomcat = attached
+        self._journal = journal or Journal(attached.process)
+        self._known = attached.in_force()
+        self._start: dict[str, int] = {}
+        self._down: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._sensors: tuple[Sensor, ...] = (
+            AcceptQueue(self.listeners, clock, self.pid),
+            Resources(self.pid, clock),
+            Connections(self.listeners, clock, self.pid, None, None),
+            TomcatStatus(attached.jmx, attached.layout, clock),
+        )
+
+    @staticmethod
+    def attach(clock: Clock, pid: int | None = None, restart: bool = False) -> Tomcat:
+        """Finds a running Tomcat and attaches to it.
+
+        Args:
+            clock: for the waits.
+            pid: its process; None when only one runs.
+            restart: whether connectors may be restarted.
+
+        Raises:
+            UsageError: none or several run, or it cannot be attached to; the message says what is needed.
+            PlantGone: it has ended.
+        """
+        attached = Attached(process.find(pid), clock, restart)
+        try:
+            return Tomcat(clock, attached)
+        except BaseException:
+            attached.jmx.close()
+            raise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this Tomcat, one line each."""
+        return ("what is set is in force until Tomcat restarts, and then what its files say", *self._tomcat.missing)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(dial.knob for dial in self._tomcat.dials)
+
+    def sensors(self) -> tuple[Sensor, ...]:
+        """The sensors that work here."""
+        return self._sensors
+
+    def derive(self, readings: Readings) -> Readings:
+        """Response time and wait for a thread, by Little's law."""
+        return response.derived(readings)
+
+    def objection(self, configuration: Configuration) -> str:
+        """Which rule among the knobs this breaks; empty when it breaks none."""
+        return knobs.objection(self._tomcat.dials, configuration)
+
+    def configuration(self) -> Configuration:
+        """What is in force now.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob of ours; said once for each.
+            PlantGone: the server has ended.
+        """
+        now = self._tomcat.in_force()
+        self._look_for_edits(now, self._start)
+        for knob in self._start:
+            if knob in self._down and knob not in self._told:
+                self._told.add(knob)
+                raise OperatorEdit(knob, self._down[knob])
+        return now
+
+    def check_permissions(self) -> None:
+        """Makes sure, before anything is changed, that what was before can be kept.
+
+        Raises:
+            UsageError: it cannot; the message says what is needed.
+            PlantGone: the server has ended.
+        """
+        self._tomcat.process.check()
+        self._journal.check()
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        """Checks a change: its values, who else has set them, the rules among them; nothing is touched.
+
+        Raises:
+            ApplyRefused: not valid, against a rule among the knobs, or not permitted.
+            OperatorEdit: somebody else has set one of the knobs.
+            PlantGone: the server has ended.
+        """
+        wanted, now = self.validated(changes), self._tomcat.in_force()
+        self._look_for_edits(now, wanted)
+        for knob in wanted:
+            if knob in self._down:
+                self._told.add(knob)
+                raise OperatorEdit(knob, self._down[knob])
+        before = {name: now[name] for name in wanted}
+        if before == wanted:
+            return Prepared(wanted, before)
+        if why := self.objection({**now, **wanted}):
+            raise ApplyRefused(why)
+        try:
+            self.check_permissions()
+        except UsageError as error:
+            raise ApplyRefused(str(error)) from None
+        return Prepared(wanted, before, now)
+
+    def commit(self, prepared: Prepared) -> Applied:
+        """Brings a prepared change into force, all of it or nothing.
+
+        Raises:
+            ApplyFailed: it did not take; what was before is restored.
+            PlantGone: the server has ended.
+        """
+        if prepared.detail is None:
+            return Applied(self.configuration(), 0.0, ("already in force",))
+        began_s = self.clock.now_s()
+        self._start = {**prepared.before, **self._start}
+        notes = self._change(prepared.detail, prepared.changes)
+        return Applied(self.configuration(), self.clock.now_s() - began_s, notes)
+
+    def rollback(self, prepared: Prepared) -> None:
+        """Takes back a change that was prepared or committed.
+
+        Raises:
+            ApplyFailed: it could not be taken back.
+            PlantGone: the server has ended.
+        """
+        now = self._tomcat.in_force()
+        if back := {name: value for name, value in prepared.before.items() if now[name] != value}:
+            self._change(now, back)
+
+    def restore(self) -> None:
+        """Puts back what was in force before the first `apply`; may be called twice.
+
+        Raises:
+            OperatorEdit: somebody else has set a knob, which was left as it is; the others are back.
+            ApplyFailed: not everything could be put back.
+        """
+        if not self._start:
+            return
+        with contextlib.suppress(PlantGone):  # what was set is gone with it
+            now = self._tomcat.in_force()
+            self._look_for_edits(now, self._start)
+            back = {name: value for name, value in self._start.items() if name not in self._down}
+            if back := {name: value for name, value in back.items() if now[name] != value}:
+                self._change(now, back)
+        edited = [name for name in self._start if name in self._down]
+        self._start = {}
+        if edited:
+            raise OperatorEdit(edited[0], self._down[edited[0]])
+
+    def leftover(self) -> str:
+        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        try:
+            entries = () if self._start else self._journal.entries()
+        except UsageError as error:
+            return str(error)
+        said = ", ".join(f"{one.attribute} {one.ours[-1]} for {one.before}" for one in entries)
+        return f"left from an earlier run: {said}" if said else ""
+
+    def undo_leftover(self) -> None:
+        """Takes back what earlier runs have set; what somebody else has set since is left as it is.
+
+        Raises:
+            UsageError: what was before cannot be read.
+            ApplyFailed: not everything could be put back.
+            PlantGone: the server has ended.
+        """
+        entries = self._journal.entries()
+        found = self._tomcat.values([(one.bean, one.attribute) for one in entries])
+        ours = {(e.bean, e.attribute): e.before for e in entries if found[e.bean, e.attribute] in e.ours}
+        now = self._tomcat.in_force()
+        dials = {spot: self._tomcat.dial(spot) for spot in ours}
+        for spot, before in ours.items():
+            if dials[spot] is None:
+                # A value that is no knob of ours in this run, such as one that needs a permission to restart.
+                self._tomcat.set(spot, before)
+        back = {dial.knob.name: ours[spot] for spot, dial in dials.items() if dial is not None}
+        if back := {name: value for name, value in back.items() if now[name] != value}:
+            self._change(now, back)
+        self._journal.settled({(e.bean, e.attribute): e.before for e in entries})
+
+    def close(self) -> None:
+        """Ends the conversation, without changing the server; may be called twice."""
+        for sensor in self._sensors:
+            sensor.close()
+        self._tomcat.jmx.close()
+
+    def undo_script(self) -> str:
+        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        try:
+            return undo.script(self._tomcat.process, self._journal.entries())
+        except (UsageError, PlantGone) as error:
+            return undo.nothing(str(error))
+
+    def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
+        """Sets values, and knows them as ours."""
+        try:
+            notes = Change(self._tomcat, self._journal, self.clock, now, then).bring()
+        except ApplyFailed:
+            with contextlib.suppress(PlantGone):
+                self._known |= {name: self._tomcat.in_force()[name] for name in then}
+            raise
+        self._known |= then
+        return notes
+
+    def _look_for_edits(self, now: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+        """Stands down the knobs that somebody else has set."""
+        for name in wanted:
+            if name not in self._down and now[name] != self._known[name]:
+                self._down[name] = f"{name} was set to {now[name]} by somebody else; trimtab leaves it alone now"

@@ -1,0 +1,101 @@
+"""The processes of running Tomcats: Java that has Tomcat's own library open.
+
+Nothing of a process of another user is read that he could have wait for ever: the names of its open files come from
+the kernel, its command line from its own memory. What a process is by these names is not believed either: nothing of
+it is run with our rights, and all that is asked of it is asked with the rights that it has itself (`jmx`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants._master import Master, chosen
+from trimtab.processes import pids, program_of, start_of, user_of
+
+_LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
+_PROGRAM = "java"
+_SIGQUIT = 1 << (3 - 1)
+
+
+class TomcatProcess(Master):
+    """A running Tomcat."""
+
+    title = "Tomcat"
+
+    def attachable(self) -> None:
+        """Makes sure that it has a JVM that answers the signal with which the attach API begins.
+
+        Raises:
+            UsageError: the signal would end it.
+            PlantGone: it has ended.
+        """
+        caught = int(self.status("SigCgt"), 16)
+        self.check()
+        if not caught & _SIGQUIT:
+            raise UsageError(
+                f"{self} does not catch SIGQUIT, which is how one attaches, so that would end it: "
+                "start Java without -Xrs"
+            )
+
+    def status(self, field: str) -> str:
+        """A field of what the kernel says of it.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+        try:
+            text = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            text = ""
+        self.check()
+        return next(
+            (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{field}:")), ""
+        )
+
+
+def running() -> list[TomcatProcess]:
+    """Every running Tomcat that this user may look into."""
+    found = (_tomcat(pid) for pid in pids())
+    return sorted((one for one in found if one is not None), key=lambda one: one.pid)
+
+
+def find(pid: int | None) -> TomcatProcess:
+    """The running Tomcat that is meant.
+
+    Args:
+        pid: its process id; None when there is only one, or this user runs only one.
+
+    Raises:
+        UsageError: there is none, or there are several and none was named, or it may not be looked into.
+    """
+    if pid is not None and os.geteuid() not in (0, user_of(pid)) and start_of(pid) is not None:
+        raise UsageError(f"no permission to look into pid {pid}: run as root or as its user")
+    own_only = "" if os.geteuid() == 0 else ", that this user runs"
+    return chosen(pid, running(), "Tomcat", f"java that has Tomcat's catalina.jar open{own_only}")
+
+
+def _tomcat(pid: int) -> TomcatProcess | None:
+    """A process, if it is a Tomcat that may be looked into."""
+    program, started = program_of(pid), start_of(pid)
+    if program is None or program.name != _PROGRAM or started is None or not _holds_library(pid):
+        return None
+    return TomcatProcess(pid, started, program, (), user_of(pid))
+
+
+def _holds_library(pid: int) -> bool:
+    directory = f"/proc/{pid}/fd"
+    try:
+        entries = os.listdir(directory)
+    except OSError:
+        return False
+    for entry in entries:
+        try:
+            target = os.readlink(f"{directory}/{entry}")
+        except OSError:
+            continue
+        if _LIBRARY.fullmatch(target[target.rfind("/") :]):
+            return True
+    return False

@@ -1,0 +1,233 @@
+"""Sensor: what a Tomcat says of itself through JMX: requests, threads, connections, JDBC pools, heap.
+
+| reading                | from                                                                                     |
+|------------------------|------------------------------------------------------------------------------------------|
+| request_rate_hz        | requestCount of all connectors (GlobalRequestProcessor)                                  |
+| error_rate_hz          | errorCount: replies of status 400 and above                                              |
+| byte_rate_bytes_hz     | bytesSent                                                                                |
+| service_time_s         | processingTime / requestCount: from the first byte of a request in a thread to its end   |
+| busy_workers           | currentThreadsBusy, or activeCount of an executor; mean over the samples                 |
+| idle_workers           | threads less the busy ones, likewise                                                     |
+| servlet_rate_hz        | requestCount of every servlet but the one for static files: pages                        |
+| servlet_time_s         | processingTime / requestCount of these                                                   |
+| pool_busy_connections  | JDBC connections that are lent, of all pools; mean over the samples                      |
+| pool_idle_connections  | likewise those that are not                                                              |
+| pool_waiting_requests  | requests that wait for a connection; only Tomcat's own pool says so                      |
+| heap_bytes             | heap in use at the end of the window                                                     |
+| garbage_ratio          | share of the window in which a collector worked (CollectionTime)                         |
+
+A request counts, in Tomcat's books as in these, when it ends. The server answers from a thread of its own, not from
+one that serves, so what it says comes in time when all of those are busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Clock, Metric, Precedence, Readings, Sensor
+from trimtab.errors import NotMeasured, TrimtabError
+from trimtab.plants.tomcat.jmx import Jmx
+from trimtab.plants.tomcat.layout import Layout
+from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQUEST_RATE, SERVICE_TIME
+
+_EDGE_S = 2.0
+_HEAP = "java.lang:type=Memory"
+_FRESH_S = 0.01
+_COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was said at one moment.
+
+    Args:
+        at_s: when, on the loop's clock.
+        totals: counters by metric.
+        levels: what goes up and down, by metric.
+    """
+
+    at_s: float
+    totals: Mapping[str, float]
+    levels: Mapping[str, float]
+
+
+class TomcatStatus(Sensor):
+    """What a Tomcat says of itself.
+
+    Args:
+        jmx: the conversation with it.
+        layout: what it is made of.
+        clock: the loop's clock.
+    """
+
+    name = "tomcat-status"
+    precedence = Precedence.STATUS_PAGE
+    sampling_period_s = 0.1
+    metrics = (
+        REQUEST_RATE,
+        BYTE_RATE,
+        SERVICE_TIME,
+        BUSY_WORKERS,
+        IDLE_WORKERS,
+        Metric("error_rate_hz", "Hz", "requests per second that were answered with status 400 or above"),
+        Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
+        Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
+        Metric("pool_busy_connections", "connections", "time average of JDBC connections that are lent"),
+        Metric("pool_idle_connections", "connections", "time average of JDBC connections that are not lent"),
+        Metric("pool_waiting_requests", "requests", "time average of requests that wait for a JDBC connection"),
+        Metric("heap_bytes", "bytes", "heap in use, garbage included"),
+        Metric("garbage_ratio", "ratio", "share of time in which a garbage collector worked"),
+    )
+
+    def __init__(self, jmx: Jmx, layout: Layout, clock: Clock) -> None:
+        self._jmx = jmx
+        self._clock = clock
+        self._questions = _questions(layout)
+        self._layout = layout
+        self._asked: int | None = None
+        self._first: Sample | None = None
+        self._last: Sample | None = None
+        self._levels: list[Mapping[str, float]] = []
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: the server does not answer.
+        """
+        last, now_s = self._last, self._clock.now_s()
+        self._first = last if last is not None and now_s - last.at_s < _FRESH_S else self._look()
+        self._levels = []
+
+    def sample(self) -> None:
+        """Takes what was asked for the last time, and asks again.
+
+        Raises:
+            NotMeasured: the server does not answer.
+        """
+        try:
+            if self._asked is not None:
+                found = self._jmx.arrived(self._asked)
+                if found is None:
+                    return
+                self._asked = None
+                self._levels.append(self._understood(found).levels)
+            self._asked = self._jmx.ask_for(self._questions)
+        except TrimtabError as error:
+            self._asked = None
+            raise NotMeasured(str(error)) from None
+
+    def read(self) -> Readings:
+        """The readings of the window.
+
+        Raises:
+            NotMeasured: the server does not answer, or no time has passed.
+        """
+        if self._first is None:
+            raise NotMeasured("the window has not begun")
+        first, last = self._first, self._look()
+        self._last = last
+        elapsed_s = last.at_s - first.at_s
+        if elapsed_s <= 0:
+            raise NotMeasured("no time has passed since the window began")
+        grown = {name: last.totals[name] - first.totals[name] for name in last.totals if name in first.totals}
+        if any(value < 0 for value in grown.values()):
+            raise NotMeasured("the server's counters were reset within the window")
+        readings = {
+            "request_rate_hz": grown["requestCount"] / elapsed_s,
+            "error_rate_hz": grown["errorCount"] / elapsed_s,
+            "byte_rate_bytes_hz": grown["bytesSent"] / elapsed_s,
+            "servlet_rate_hz": grown["servlet requestCount"] / elapsed_s,
+            "garbage_ratio": min(1.0, grown["collection"] / 1000 / elapsed_s),
+            "heap_bytes": last.levels["heap"],
+        }
+        for name, kind in (("service_time_s", ""), ("servlet_time_s", "servlet ")):
+            if (number := grown[f"{kind}requestCount"]) > 0:
+                readings[name] = grown[f"{kind}processingTime"] / 1000 / number
+        levels = self._levels or [last.levels]
+        for name in ("busy_workers", "idle_workers", *_POOLED):
+            if all(name in one for one in levels):
+                readings[name] = sum(one[name] for one in levels) / len(levels)
+        return readings
+
+    def _look(self) -> Sample:
+        """What it says now."""
+        try:
+            return self._understood(self._jmx.wait(self._jmx.ask_for(self._questions), _EDGE_S))
+        except TrimtabError as error:
+            raise NotMeasured(str(error)) from None
+
+    def _understood(self, found: object) -> Sample:
+        """What an answer says."""
+        now_s = self._clock.now_s()
+        values = dict(zip(self._questions, Jmx.understood(self._questions, found), strict=True))
+        return Sample(now_s, _totals(self._layout, values), _levels(self._layout, values))
+
+
+_POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
+Said = Mapping[str, Mapping[str, int | str | None] | None]
+
+
+def _questions(layout: Layout) -> dict[str, tuple[str, ...]]:
+    """The attributes to ask for, by MBean."""
+    asked: dict[str, tuple[str, ...]] = {}
+    for connector in layout.connectors:
+        asked[connector.requests] = _COUNTS
+        asked[connector.endpoint] = ("currentThreadCount", "currentThreadsBusy", "connectionCount")
+    for executor in layout.executors:
+        asked[executor.bean] = ("poolSize", "activeCount")
+    for pool in layout.pools:
+        asked[pool.bean] = ("numActive", "numIdle") if pool.dbcp else ("NumActive", "NumIdle", "WaitCount")
+    for servlet in layout.servlets:
+        asked[servlet] = ("requestCount", "processingTime")
+    for collector in layout.collectors:
+        asked[collector] = ("CollectionTime",)
+    asked[_HEAP] = ("HeapMemoryUsage",)
+    return asked
+
+
+def _totals(layout: Layout, said: Said) -> dict[str, float]:
+    """The counters, summed."""
+    totals = {name: sum(_number(said, one.requests, name) for one in layout.connectors) for name in _COUNTS}
+    for name in ("requestCount", "processingTime"):
+        totals[f"servlet {name}"] = sum(_number(said, one, name) for one in layout.servlets)
+    totals["collection"] = sum(_number(said, one, "CollectionTime") for one in layout.collectors)
+    return totals
+
+
+def _levels(layout: Layout, said: Said) -> dict[str, float]:
+    """What goes up and down."""
+    threads = busy = 0.0
+    for one in layout.connectors:
+        if not one.executor and not one.virtual:
+            threads += _number(said, one.endpoint, "currentThreadCount")
+            busy += _number(said, one.endpoint, "currentThreadsBusy")
+    for executor in layout.executors:
+        threads += _number(said, executor.bean, "poolSize")
+        busy += _number(said, executor.bean, "activeCount")
+    levels = {
+        "busy_workers": busy,
+        "idle_workers": max(0.0, threads - busy),
+        "heap": _number(said, _HEAP, "HeapMemoryUsage"),
+    }
+    if layout.pools:
+        for metric, own, dbcp in (("busy", "NumActive", "numActive"), ("idle", "NumIdle", "numIdle")):
+            levels[f"pool_{metric}_connections"] = sum(
+                _number(said, pool.bean, dbcp if pool.dbcp else own) for pool in layout.pools
+            )
+        if not any(pool.dbcp for pool in layout.pools):
+            levels["pool_waiting_requests"] = sum(_number(said, pool.bean, "WaitCount") for pool in layout.pools)
+    return levels
+
+
+def _number(said: Said, bean: str, attribute: str) -> float:
+    """A number that was said.
+
+    Raises:
+        NotMeasured: it was not.
+    """
+    found = (said.get(bean) or {}).get(attribute)
+    if not isinstance(found, int):
+        raise NotMeasured(f"{bean} does not say its {attribute}: its application or connector may have been stopped")
+    return float(max(0, found))

@@ -1,0 +1,57 @@
+"""A shell script that undoes what was set in a Tomcat, for a user without trimtab: it brings its own Java program."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from trimtab.plants.tomcat.jmx import OPTIONS, identity, java, source
+from trimtab.plants.tomcat.journal import Entry
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.trust import printable
+
+_END = "END_OF_THE_PROGRAM"
+
+
+def nothing(why: str) -> str:
+    """A script where there is nothing to undo."""
+    return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(why)}\nexit 0\n"
+
+
+def script(process: TomcatProcess, entries: Sequence[Entry]) -> str:
+    """The script.
+
+    Args:
+        process: the Tomcat.
+        entries: what was set.
+
+    Raises:
+        UsageError: there is no Java, or the Tomcat has the rights of several users.
+        PlantGone: it has ended.
+    """
+    if not entries:
+        return nothing(f"nothing was set in {process}")
+    lines = ["\t".join(("set", "1", one.bean, one.attribute, str(one.before))) for one in entries]
+    said = " ".join(shlex.quote(line) for line in lines)
+    pid, started = process.pid, process.started
+    command = [*identity(process), java(), *(word for word in OPTIONS if word not in ("--source", "11"))]
+    return f"""#!/bin/sh
+# Undoes what trimtab set in {process}. A Tomcat that has restarted since has nothing to undo.
+set -e
+cd /
+[ "$(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null | cut -d ' ' -f 20)" = {started} ] || {{
+  echo "Tomcat (pid {pid}) has ended: there is nothing to undo"
+  exit 0
+}}
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+chmod 755 "$place"
+cat > "$place/Jmx.java" <<'{_END}'
+{source()}{_END}
+chmod 644 "$place/Jmx.java"
+said=$(printf '%s\\n' {said} | {shlex.join(command)} "$place/Jmx.java" {pid})
+case "$said" in
+  *'"error"'*) echo "$said" >&2; exit 1 ;;
+esac
+echo "undone"
+"""
