@@ -42,3 +42,9 @@ def home() -> Path:
     if named and (os.geteuid() != 0 or untrusted(named) is None):
         return Path(named)
     return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+
+
+def state() -> Path:
+    """Where this user's own records are kept between runs: `trimtab` in the XDG state directory."""
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else home() / ".local" / "state") / "trimtab"

@@ -44,8 +44,7 @@ _BESIDE = ("", "-wal", "-shm", "-journal")
 
 def default_path() -> Path:
     """Where the store is unless the user says otherwise: `trimtab/runs.sqlite` in the XDG state directory."""
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (state if state.is_absolute() else own.home() / ".local" / "state") / "trimtab" / "runs.sqlite"
+    return own.state() / "runs.sqlite"
 
 
 class Store:

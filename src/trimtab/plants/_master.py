@@ -75,6 +75,10 @@ class Master:
         if start_of(self.pid) != self.started:
             raise PlantGone(f"{self} has ended")
 
+    def accounts(self) -> frozenset[int]:
+        """Users whose servers root steers beside its own, because nothing of theirs is run or read as a file."""
+        return frozenset()
+
     def environ(self) -> Mapping[str, str]:
         """The environment that it was started with.
 

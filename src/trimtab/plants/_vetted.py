@@ -82,6 +82,8 @@ def _require_own(master: Master) -> None:
     master.check()
     if me != 0:
         raise master.not_permitted()
+    if user in master.accounts():
+        return
     if user is None:
         raise UsageError(f"{master} has the rights of several users: trimtab leaves it alone")
     raise UsageError(f"{master} is run by uid {user}, not by root: run trimtab as that user")

@@ -1,0 +1,62 @@
+"""MariaDB as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants.mariadb import process
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.findings import findings
+from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
+
+DEFAULTS = PlantDefaults()
+PLANT = Mariadb
+
+
+def add_arguments(parser: argparse._ActionsContainer) -> None:
+    """Adds what the command line can say of a MariaDB."""
+    parser.add_argument("--pid", type=int, help="process id of MariaDB, when several run")
+    parser.add_argument(
+        "--account", metavar="NAME", help="account of MariaDB without a password (default: this user's own name)"
+    )
+    parser.add_argument(
+        "--defaults-file",
+        type=Path,
+        metavar="FILE",
+        help="file with user and password under [client], which nobody else may be able to read",
+    )
+    parser.add_argument(
+        "--allow-less-durable",
+        action="store_true",
+        help="may move innodb_flush_log_at_trx_commit: a crash may then lose the last second's commits",
+    )
+
+
+def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
+    """The MariaDB that the command line names.
+
+    Raises:
+        UsageError: none or several run, or it cannot be read from here; the message says what is needed.
+    """
+    credentials = Credentials.chosen(args.account, args.defaults_file)
+    return Mariadb.attach(clock, args.pid, credentials, args.allow_less_durable)
+
+
+def probe() -> tuple[Finding, ...]:
+    """What can be done with each MariaDB that runs here."""
+    running = process.running()
+    if not running:
+        return (Finding("mariadb", False, "none runs here", "start MariaDB"),)
+    return tuple(finding for server in running for finding in findings(server))
+
+
+@contextlib.contextmanager
+def testbed() -> Iterator[tuple[str, ...]]:
+    """A private MariaDB with Debian's settings, and the words with which the command line names it."""
+    with MariadbTestbed(MariadbSpec()) as bed:
+        yield bed.words

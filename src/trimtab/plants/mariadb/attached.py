@@ -1,0 +1,170 @@
+"""One running MariaDB: what is in force there, what this account may set, and the setting itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from trimtab.core import Clock, Knob
+from trimtab.errors import ApplyFailed, NotMeasured, PlantError, UsageError
+from trimtab.plants.mariadb import knobs, memory, variables
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.link import Link, Rejected
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.sensors._cgroup import groups
+from trimtab.sensors._memory import limited
+
+_PATIENCE_S = 60.0
+"""For one answer: a buffer pool is shrunk within its statement."""
+_RESIZE_S = 120.0
+_GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
+_PAGE_BYTES = 16 << 10
+Answer = TypeVar("Answer")
+
+
+class Attached:
+    """A running MariaDB.
+
+    Args:
+        server: its process.
+        credentials: who we are to it.
+        clock: for the wait until a buffer pool has its new size.
+        rows: the variables that may become knobs.
+
+    Attributes:
+        server: as given.
+        link: the conversation.
+        there: its variables by name, as they were at the start.
+        version: what it says that it is.
+        memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
+        peak: most connections at once that it had when it was asked last.
+        privileges: what the account may do everywhere, in MariaDB's words.
+
+    Raises:
+        UsageError: it cannot be read from here; the message says what is needed.
+        PlantGone: it has ended.
+    """
+
+    def __init__(
+        self, server: MariadbServer, credentials: Credentials, clock: Clock, rows: Mapping[str, knobs.Row]
+    ) -> None:
+        self.server = server
+        self.clock = clock
+        self.link = Link(server, credentials, _PATIENCE_S)
+        try:
+            self._read(rows)
+        except (NotMeasured, Rejected) as error:
+            self.link.close()
+            raise UsageError(str(error)) from None
+        except BaseException:
+            self.link.close()
+            raise
+
+    def _read(self, rows: Mapping[str, knobs.Row]) -> None:
+        """Reads what it is."""
+        self.version = str(self.link.ask("SELECT VERSION()")[0][0])
+        if "MariaDB" not in self.version:
+            raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
+        names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
+        self.there = variables.read(self.link, names)
+        self.peak = 1
+        self.memory_limit_bytes = _memory_limit_bytes(self.server.pid)
+        self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, self.memory_limit_bytes)
+        self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
+        self.privileges = self._privileges()
+
+    def values(self) -> dict[str, int]:
+        """What is in force now, of all variables that may be knobs, as an earlier run may have moved more of them.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        return self._answered(lambda: variables.values(self.link, self._asked))
+
+    def look_at_peak(self) -> None:
+        """Learns how many connections there were at once so far.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        rows = self._answered(lambda: self.link.ask("SHOW GLOBAL STATUS LIKE 'Max_used_connections'"))
+        self.peak = int(rows[0][1])
+
+    def needed_bytes(self, configuration: Mapping[str, int]) -> int:
+        """Memory that a configuration takes, with as many connections as there were."""
+        fixed = {name: one.value for name, one in self.there.items()}
+        return memory.needed_bytes({**fixed, **configuration}, self.peak)
+
+    def set(self, values: Mapping[str, int]) -> None:
+        """Sets values, one after the other, and makes sure that they are in force.
+
+        Raises:
+            ApplyFailed: one is not, because MariaDB refuses it or takes another; some may be set.
+            PlantGone: it has ended.
+        """
+        for name, value in values.items():
+            try:
+                self.link.ask(f"SET GLOBAL {name} = {int(value)}")
+            except (Rejected, UsageError, NotMeasured) as error:
+                raise ApplyFailed(f"{name} {value}: {error}") from None
+        if knobs.BUFFER_POOL in values:
+            self._await_resize(values[knobs.BUFFER_POOL])
+        now = self.values()
+        for name, value in values.items():
+            if now[name] != value:
+                raise ApplyFailed(f"{name} is {now[name]} after it was set to {value}: MariaDB takes no such value")
+
+    def close(self) -> None:
+        """Ends the conversation; may be called twice."""
+        self.link.close()
+
+    def _await_resize(self, wanted_bytes: int) -> None:
+        """Waits until the buffer pool has its new size, by its pages: older versions resize it in the background.
+
+        Raises:
+            ApplyFailed: it has not in time.
+        """
+        deadline_s = self.clock.now_s() + _RESIZE_S
+        while not _near(pages_bytes := self._pool_bytes(), wanted_bytes):
+            if self.clock.now_s() > deadline_s:
+                raise ApplyFailed(f"the buffer pool has {pages_bytes} bytes of pages, not about {wanted_bytes}")
+            self.clock.sleep(0.1)
+
+    def _pool_bytes(self) -> int:
+        """Memory in the pages of the buffer pool."""
+        asked = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_pages_total', 'Innodb_page_size')"
+        rows = dict(self._answered(lambda: self.link.ask(asked)))
+        return int(rows["Innodb_buffer_pool_pages_total"]) * int(rows.get("Innodb_page_size", _PAGE_BYTES))
+
+    def _privileges(self) -> frozenset[str]:
+        """What the account may do everywhere, by itself or by its role."""
+        found = (_GRANT.match(str(row[0])) for row in self.link.ask("SHOW GRANTS"))
+        return frozenset(word.strip() for one in found if one for word in one[1].split(","))
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        """What a question gives.
+
+        Raises:
+            PlantError: it did not answer, or we may not ask any more.
+            PlantGone: it has ended.
+        """
+        try:
+            return ask()
+        except (NotMeasured, UsageError) as error:
+            raise PlantError(str(error)) from None
+
+
+def _near(pages_bytes: int, wanted_bytes: int) -> bool:
+    """Whether a buffer pool has its size: its pages and what describes them, about a hundredth."""
+    return 0.95 * wanted_bytes - (1 << 20) <= pages_bytes <= 1.001 * wanted_bytes
+
+
+def _memory_limit_bytes(pid: int) -> int:
+    root = Path("/")
+    source, limit = limited(groups(pid, root), root)
+    source.close()
+    return limit

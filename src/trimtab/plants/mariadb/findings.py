@@ -1,0 +1,53 @@
+"""What the doctor says of a running MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from trimtab.clock import SystemClock
+from trimtab.core import Finding
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants import _findings
+from trimtab.plants.mariadb import knobs
+from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.sensors import resources
+
+_OTHER_ROWS = ((knobs.LESS_DURABLE, "--allow-less-durable"), (knobs.AT_RESTART, "--allow-restart"))
+
+
+def findings(server: MariadbServer) -> tuple[Finding, ...]:
+    """What can be done with one MariaDB; nothing is changed."""
+    subject = f"mariadb pid {server.pid}"
+
+    def attached() -> Mariadb:
+        clock = SystemClock()
+        return Mariadb(clock, Attached(server, Credentials.chosen(None, None), clock, knobs.TABLE))
+
+    found = _findings.of(subject, attached, _said)
+    if not any(one.usable for one in found):
+        return found
+    return (*found, *(replace(one, subject=f"{subject} {one.subject}") for one in resources.probe(server.pid)))
+
+
+def _said(plant: Mariadb) -> Iterable[Finding]:
+    """What can be done with it."""
+    try:
+        plant.check_permissions()
+        reason = ""
+    except (UsageError, PlantGone) as error:
+        reason = str(error)
+    now = plant.configuration()
+    for knob in plant.knobs():
+        domain = knob.domain
+        said = f"{now[knob.name]} {knob.unit} now, {domain.minimum}..{domain.maximum} by {domain.step} possible"
+        yield Finding(knob.name, not reason, f"{said}; {knob.how}", reason)
+    for rows, option in _OTHER_ROWS:
+        for name, row in rows.items():
+            yield Finding(name, False, f"not moved unless you allow it: {row.description}", option)
+    for name, why in knobs.GONE.items():
+        yield Finding(name, False, why, "nothing: thread_pool_size, in a thread pool, comes nearest")
+    yield from _findings.notes(plant.notes)

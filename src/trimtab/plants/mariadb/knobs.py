@@ -1,0 +1,362 @@
+"""The knobs of a MariaDB: chung2004's Table 3 as far as it exists today, and those that matter today.
+
+Each is one system variable. MariaDB says itself what it takes (`variables`): a value that it would clip is outside of
+the domain. Steps are the paper's grid; where MariaDB rounds to a coarser one (binlog_cache_size), that. A grid goes
+through the value in force, so that where a search starts is on it.
+
+MariaDB's own largest values are mostly those of the integers. So a domain ends where there is a reason to, or at four
+times the largest value that the paper has found, which its users may call `_BEYOND_PAPER`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from trimtab.core import Domain, How, Knob, Role
+from trimtab.plants.mariadb.variables import Variable
+
+_BEYOND_PAPER = "four times the largest value that chung2004 has found"
+_MIB = 1 << 20
+_LIVE = "nothing: it is in force at once"
+_NEW = "nothing: connections that are open keep the old value, which pools may do for days"
+_NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
+DURABILITY = "innodb_flush_log_at_trx_commit"
+BUFFER_POOL = "innodb_buffer_pool_size"
+GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
+"""Variables of chung2004's Table 3 that there are no more, and why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a variable beforehand.
+
+    Args:
+        unit: unit of its value.
+        default: what Debian ships.
+        step: distance of neighbouring values; of the paper's grid where it gives one.
+        most: largest value of the domain; 0 for the largest that MariaDB takes.
+        limited_by: what sets that.
+        how: how a change comes into force.
+        description: what it does, in one sentence.
+        role: what it is for.
+        least: smallest value of the domain; 0 for the smallest that MariaDB takes.
+        logarithmic: whether a search walks by ratios.
+        privileges: what an account needs to set it, any of these.
+        where: the variable and the values without which it does nothing, and is left out; None for always.
+    """
+
+    unit: str
+    default: int
+    step: int
+    most: int
+    limited_by: str
+    how: How
+    description: str
+    role: Role = Role.OTHER
+    least: int = 0
+    logarithmic: bool = False
+    privileges: tuple[str, ...] = ("SUPER",)
+    where: tuple[str, tuple[int, ...]] | None = None
+
+
+_AS_MANY = "as many as MariaDB takes"
+_CONNECTIONS = ("SUPER", "CONNECTION ADMIN")
+TABLE: Mapping[str, Row] = {
+    "max_connections": Row(
+        "connections",
+        151,
+        50,
+        4 * 701,
+        _BEYOND_PAPER,
+        How.LIVE,
+        "How many connections there may be; those beyond it are refused.",
+        Role.CONNECTION_LIMIT,
+        privileges=_CONNECTIONS,
+    ),
+    BUFFER_POOL: Row(
+        "bytes",
+        128 * _MIB,
+        8 * _MIB,
+        0,
+        "the memory that MariaDB may use",
+        How.LIVE,
+        "Memory for pages of tables and indexes; what is not in it is read from disk.",
+        least=8 * _MIB,
+        logarithmic=True,
+    ),
+    "table_open_cache": Row(
+        "tables",
+        2000,
+        8,
+        4 * 905,
+        _BEYOND_PAPER,
+        How.LIVE,
+        "Open tables that are kept, one for each connection that uses one; below that, statements open them anew.",
+    ),
+    "thread_cache_size": Row(
+        "threads",
+        151,
+        1,
+        1024,
+        "more than as many connections as ever end at once are never kept",
+        How.LIVE,
+        "Threads of ended connections that are kept for new ones.",
+    ),
+    "thread_pool_size": Row(
+        "groups",
+        os.cpu_count() or 1,
+        1,
+        16 * (os.cpu_count() or 1),
+        "16 for each CPU: a group runs one statement at a time, but for those that wait",
+        How.LIVE,
+        "Groups of the thread pool, which are about the statements that run at a time.",
+        Role.WORKER_LIMIT,
+        privileges=_CONNECTIONS,
+        where=("thread_handling", (2,)),
+    ),
+    "innodb_io_capacity": Row(
+        "operations/s",
+        200,
+        100,
+        0,
+        "innodb_io_capacity_max, which MariaDB would raise with it",
+        How.LIVE,
+        "Disk operations per second that InnoDB's background work keeps to.",
+        logarithmic=True,
+    ),
+    "innodb_log_file_size": Row(
+        "bytes",
+        96 * _MIB,
+        4 * _MIB,
+        16 * 96 * _MIB,
+        "16 times what Debian ships: recovery after a crash takes as much longer",
+        How.LIVE,
+        "The redo log: the smaller it is, the sooner changed pages must be written.",
+        logarithmic=True,
+    ),
+    "join_buffer_size": Row(
+        "bytes",
+        256 << 10,
+        1 << 10,
+        32 * _MIB,
+        "four times what chung2004 starts from; every join without an index takes it",
+        How.CONNECTIONS,
+        "Memory for each join without an index, of each connection.",
+        logarithmic=True,
+    ),
+    "sort_buffer_size": Row(
+        "bytes",
+        2 * _MIB,
+        32 << 10,
+        32 * _MIB,
+        "16 times what Debian ships; every sort may take it",
+        How.CONNECTIONS,
+        "Memory for each sort, of each connection.",
+        logarithmic=True,
+    ),
+    "tmp_table_size": Row(
+        "bytes",
+        16 * _MIB,
+        256 << 10,
+        256 * _MIB,
+        "16 times what Debian ships; every temporary table may take it",
+        How.CONNECTIONS,
+        "Largest temporary table in memory; of this and max_heap_table_size the smaller one counts.",
+        least=256 << 10,
+        logarithmic=True,
+    ),
+    "max_heap_table_size": Row(
+        "bytes",
+        16 * _MIB,
+        256 << 10,
+        256 * _MIB,
+        "16 times what Debian ships; every temporary table may take it",
+        How.CONNECTIONS,
+        "Largest table of the MEMORY engine; of this and tmp_table_size the smaller one bounds temporary tables.",
+        least=256 << 10,
+        logarithmic=True,
+    ),
+    "query_cache_size": Row(
+        "bytes",
+        _MIB,
+        256 << 10,
+        256 * _MIB,
+        "beyond a few MiB its one lock costs more than its hits bring",
+        How.LIVE,
+        "Memory for the answers to statements that come again.",
+        where=("query_cache_type", (1, 2)),
+    ),
+    "binlog_cache_size": Row(
+        "bytes",
+        32 << 10,
+        2048,
+        4 * 284672,
+        _BEYOND_PAPER,
+        How.CONNECTIONS,
+        "Memory of each connection for its transaction's part of the binary log. Where that is off, as Debian ships "
+        f"it: {_NONE_KNOWN[0].lower()}{_NONE_KNOWN[1:]}",
+        privileges=("SUPER", "BINLOG ADMIN"),
+    ),
+    "net_buffer_length": Row(
+        "bytes",
+        16 << 10,
+        1024,
+        0,
+        _AS_MANY,
+        How.CONNECTIONS,
+        "First size of each connection's buffer for packets, which grows by itself to max_allowed_packet.",
+        logarithmic=True,
+    ),
+    "delayed_insert_limit": Row(
+        "rows",
+        100,
+        100,
+        4 * 700,
+        _BEYOND_PAPER,
+        How.LIVE,
+        f"Rows that INSERT DELAYED writes before it lets readers in. Without such statements: {_NONE_KNOWN}",
+    ),
+    "delayed_queue_size": Row(
+        "rows",
+        1000,
+        500,
+        4 * 9100,
+        _BEYOND_PAPER,
+        How.LIVE,
+        f"Rows of INSERT DELAYED that wait for a table. Without such statements: {_NONE_KNOWN}",
+    ),
+}
+"""By the name that MariaDB gives it; the first is what is tuned where nothing else is said."""
+LESS_DURABLE: Mapping[str, Row] = {
+    DURABILITY: Row(
+        "choice",
+        1,
+        1,
+        0,
+        _AS_MANY,
+        How.LIVE,
+        "When commits reach the disk: at each (1), or some of the last second's are lost in a crash (0, 2).",
+    )
+}
+"""Listed only where the operator accepts that commits may be lost."""
+AT_RESTART: Mapping[str, Row] = {
+    "thread_stack": Row(
+        "bytes",
+        299008,
+        5120,
+        4 * 1018880,
+        _BEYOND_PAPER,
+        How.RESTART,
+        "Address space of each connection's stack; too little of it and statements fail.",
+    ),
+    "thread_handling": Row(
+        "choice",
+        0,
+        1,
+        0,
+        _AS_MANY,
+        How.RESTART,
+        "Whether each connection has a thread of its own, or all share a pool of them.",
+    ),
+}
+"""Listed only where the operator lets MariaDB be restarted."""
+ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
+CONTEXT = (
+    "open_files_limit",
+    "table_open_cache_instances",
+    "innodb_io_capacity_max",
+    "innodb_buffer_pool_chunk_size",
+    "innodb_log_buffer_size",
+    "max_allowed_packet",
+    "thread_handling",
+    "query_cache_type",
+    "log_bin",
+)
+"""Variables that the domains and rules of knobs depend on."""
+
+
+def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: int) -> tuple[Knob, ...]:
+    """The knobs that this MariaDB has.
+
+    Args:
+        there: its variables by name.
+        rows: what is known of those that are wanted.
+        memory_bytes: the memory that it may use.
+    """
+    found = []
+    for name, row in rows.items():
+        if name in there and _acts(there, row):
+            limits = _most(there, name, row, memory_bytes)
+            domain = _domain(there[name], _least(there, name, row), _step(there, name, row), *limits, row.logarithmic)
+            cost = _LIVE if row.how is How.LIVE else _NEW if row.how is How.CONNECTIONS else "a restart"
+            found.append(Knob(name, name, row.unit, domain, row.default, row.how, cost, row.description, row.role))
+    return tuple(found)
+
+
+def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """The knobs that an account may not set, and what it would need, any of these.
+
+    Args:
+        names: the knobs.
+        held: its privileges.
+    """
+    every = "ALL PRIVILEGES" in held
+    return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}
+
+
+def _acts(there: Mapping[str, Variable], row: Row) -> bool:
+    """Whether a variable does anything as this MariaDB was started."""
+    if row.where is None:
+        return True
+    name, needed = row.where
+    return name in there and there[name].value in needed
+
+
+def _step(there: Mapping[str, Variable], name: str, row: Row) -> int:
+    """The step of a knob: the paper's, made a multiple of what MariaDB rounds to."""
+    chunk = there["innodb_buffer_pool_chunk_size"].value if name == BUFFER_POOL else 0
+    return math.lcm(row.step, there[name].block, chunk or 1)
+
+
+def _most(there: Mapping[str, Variable], name: str, row: Row, memory_bytes: int) -> tuple[int, str]:
+    """The largest value of a knob here, and what limits it."""
+    most, why = row.most or there[name].most, row.limited_by
+    if name == BUFFER_POOL:
+        most = memory_bytes
+    if name == "innodb_io_capacity":
+        most = there["innodb_io_capacity_max"].value
+    if name == "max_connections" and (files := there["open_files_limit"].value - _OTHER_FILES) < most:
+        most, why = files, f"open_files_limit = {there['open_files_limit'].value}"
+    if name == "net_buffer_length" and (packet := there["max_allowed_packet"].value) < most:
+        most, why = packet, f"max_allowed_packet = {packet}"
+    return min(most, there[name].most), why
+
+
+_OTHER_FILES = 30
+"""Descriptors that MariaDB keeps for itself when it shares out open_files_limit at its start."""
+
+
+def _least(there: Mapping[str, Variable], name: str, row: Row) -> int:
+    """The smallest value of a knob here."""
+    if name == "innodb_log_file_size":
+        return there["innodb_log_buffer_size"].value
+    return max(there[name].least, row.least, 1 if row.step > 1 else 0)
+
+
+def _domain(variable: Variable, least: int, step: int, most: int, limited_by: str, logarithmic: bool) -> Domain:
+    """The values of a knob, on a grid through the one in force."""
+    if variable.choices:
+        return Domain.choice(*variable.choices)
+    now = variable.value
+    minimum = now - step * max(0, (now - least) // step)
+    maximum = now + step * max(0, (most - now) // step)
+    return Domain(minimum, maximum, step, limited_by, (), logarithmic)
+
+
+def files_needed(configuration: Mapping[str, int], there: Mapping[str, Variable]) -> int:
+    """Descriptors that MariaDB sets aside for a configuration when it starts: connections, and two for each table."""
+    instances = there["table_open_cache_instances"].value
+    return _OTHER_FILES + configuration["max_connections"] + 2 * configuration["table_open_cache"] * instances

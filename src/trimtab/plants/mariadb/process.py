@@ -1,0 +1,98 @@
+"""The process of a running MariaDB, and the Unix socket on which it listens.
+
+Debian's runs as the user `mysql`. Root talks to it all the same: nothing of it is run, no file of it is read, and
+what it says is taken for numbers. What is asked for is that its program is the system's, that it is in no container,
+and that the socket's other end is this very process (SO_PEERCRED), so that a stranger who calls his program so, or
+puts a socket where MariaDB's was, gets no word and no password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pwd
+import socket
+import struct
+from pathlib import Path
+
+from trimtab.errors import UsageError
+from trimtab.plants._master import Master, chosen, masters
+from trimtab.processes import descriptors, sockets
+from trimtab.trust import printable
+
+_NAMES = ("mariadbd", "mysqld")
+_ACCOUNT = "mysql"
+_ACCEPTS = "00010000"
+"""SO_ACCEPTCON in /proc/net/unix."""
+_ENDS = ("--help", "--version", "--bootstrap", "-V", "-?")
+
+
+class MariadbServer(Master):
+    """The process of a running MariaDB."""
+
+    title = "MariaDB"
+
+    def accounts(self) -> frozenset[int]:
+        """The account that packages of MariaDB make for it."""
+        with contextlib.suppress(KeyError):
+            return frozenset({pwd.getpwnam(_ACCOUNT).pw_uid})
+        return frozenset()
+
+    def listen(self) -> Path:
+        """The Unix socket on which it listens.
+
+        Raises:
+            UsageError: there is none, or this user may not look.
+            PlantGone: it has ended.
+        """
+        held = descriptors(self.pid, "socket")
+        self.check()
+        rows = [row for row in sockets(self.pid, "unix") if row[3] == _ACCEPTS and len(row) == 8]
+        paths = [Path(row[7]) for row in rows if f"socket:[{row[6]}]" in held and row[7].startswith("/")]
+        if not paths:
+            raise UsageError(
+                f"{self} listens on no Unix socket: set 'socket = /run/mysqld/mysqld.sock' and restart MariaDB"
+            )
+        return paths[0]
+
+    def connect(self, patience_s: float) -> socket.socket:
+        """A connection to this very process.
+
+        Args:
+            patience_s: how long it may take, in seconds.
+
+        Raises:
+            UsageError: somebody else listens where it should, or it may not be reached.
+            OSError: it does not answer.
+            PlantGone: it has ended.
+        """
+        path = self.listen()
+        link = socket.socket(socket.AF_UNIX)
+        try:
+            link.settimeout(patience_s)
+            link.connect(str(path))
+            raw = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            peer, _, _ = struct.unpack("3i", raw)
+            self.check()
+            if peer != self.pid:
+                raise UsageError(f"at {printable(str(path))} listens pid {peer}, not {self}: trimtab leaves it alone")
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+def running() -> list[MariadbServer]:
+    """Every running MariaDB."""
+    return masters(MariadbServer, lambda name: name in _NAMES, lambda argv: not set(argv) & set(_ENDS))
+
+
+def find(pid: int | None) -> MariadbServer:
+    """The running MariaDB that is meant.
+
+    Args:
+        pid: its process id; None when there is only one, or this user runs only one.
+
+    Raises:
+        UsageError: there is none, or there are several and none was named.
+    """
+    return chosen(pid, running(), "MariaDB", " or ".join(_NAMES))

@@ -1,0 +1,205 @@
+"""Sensor: what MariaDB counts of itself (SHOW GLOBAL STATUS).
+
+| reading                      | from                                                                             |
+|------------------------------|----------------------------------------------------------------------------------|
+| request_rate_hz              | Questions: statements that clients have sent                                     |
+| service_time_s               | Query_time / Questions: mean time of a statement, waits for locks and disk in it |
+| requests_under_way           | Query_time / length: statements in progress, by Little's law                     |
+| transaction_rate_hz          | Com_commit + Com_rollback: statements that end a transaction; not autocommit     |
+| open_connections             | Threads_connected, at the window's ends                                          |
+| thread_start_rate_hz         | Threads_created: threads that the cache did not have                             |
+| failed_connection_rate_hz    | Aborted_connects; most of those that max_connections refuses are only in there   |
+| broken_connection_rate_hz    | Aborted_clients                                                                  |
+| buffer_pool_hit_ratio        | 1 - Innodb_buffer_pool_reads / Innodb_buffer_pool_read_requests                  |
+| row_lock_wait_rate_hz        | Innodb_row_lock_waits                                                            |
+| row_lock_wait_s              | Innodb_row_lock_time / Innodb_row_lock_waits                                     |
+| table_open_rate_hz           | Opened_tables                                                                    |
+| disk_temporary_table_rate_hz | Created_tmp_disk_tables                                                          |
+| slow_statement_rate_hz       | Slow_queries: those longer than long_query_time                                  |
+| disk_read_bytes_hz, ...      | Innodb_data_read, Innodb_data_written                                            |
+
+One question at each edge of a window, over a connection of its own that stays; what that connection itself adds to
+the counters is asked for in the same statement (SESSION_STATUS) and taken away. A statement counts when it ends.
+Query_time came with MariaDB 10.11's later releases; where it is not there, what follows from it is absent. In a
+thread pool a statement that waits for a thread is not yet in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trimtab.core.metric import Metric
+from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured, PlantGone, UsageError
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.link import Link, Rejected
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.sensors._metrics import OPEN_CONNECTIONS, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
+
+_FRESH_S = 0.01
+"""A window that begins this soon after the last was read begins with what was read."""
+_RATES = {
+    "request_rate_hz": ("QUESTIONS",),
+    "transaction_rate_hz": ("COM_COMMIT", "COM_ROLLBACK"),
+    "thread_start_rate_hz": ("THREADS_CREATED",),
+    "failed_connection_rate_hz": ("ABORTED_CONNECTS",),
+    "broken_connection_rate_hz": ("ABORTED_CLIENTS",),
+    "row_lock_wait_rate_hz": ("INNODB_ROW_LOCK_WAITS",),
+    "table_open_rate_hz": ("OPENED_TABLES",),
+    "disk_temporary_table_rate_hz": ("CREATED_TMP_DISK_TABLES",),
+    "slow_statement_rate_hz": ("SLOW_QUERIES",),
+    "disk_read_bytes_hz": ("INNODB_DATA_READ",),
+    "disk_write_bytes_hz": ("INNODB_DATA_WRITTEN",),
+    "requests_under_way": ("QUERY_TIME",),
+}
+"""Reading to the counters that it is the rate of."""
+_OTHERS = (
+    "INNODB_BUFFER_POOL_READS",
+    "INNODB_BUFFER_POOL_READ_REQUESTS",
+    "INNODB_ROW_LOCK_TIME",
+    "THREADS_CONNECTED",
+)
+_COUNTERS = (*(name for names in _RATES.values() for name in names), *_OTHERS)
+_OWN = ("QUESTIONS", "QUERY_TIME", "OPENED_TABLES", "CREATED_TMP_DISK_TABLES", "SLOW_QUERIES")
+"""What our own question adds to. Others of SESSION_STATUS are the server's totals, not the session's."""
+_LISTED = ", ".join(f"'{name}'" for name in _COUNTERS)
+_OWN_LISTED = ", ".join(f"'{name}'" for name in _OWN)
+_QUESTION = (
+    f"SELECT 1, VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS "
+    f"WHERE VARIABLE_NAME IN ({_LISTED}) UNION ALL "
+    f"SELECT -1, VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS "
+    f"WHERE VARIABLE_NAME IN ({_OWN_LISTED})"
+)
+_OURS = 2
+"""Connections of trimtab's: this one, and the one over which it sets values."""
+_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The counters at one moment.
+
+    Args:
+        at_s: the moment, on the loop's clock.
+        totals: counter to value, without what we have added.
+    """
+
+    at_s: float
+    totals: Mapping[str, float]
+
+
+class MariadbStatus(Sensor):
+    """What one MariaDB counts.
+
+    Args:
+        server: its process.
+        credentials: who we are to it.
+        clock: the loop's clock.
+    """
+
+    name = "mariadb-status"
+    precedence = Precedence.STATUS_PAGE
+    metrics = (
+        REQUEST_RATE,
+        SERVICE_TIME,
+        REQUESTS_UNDER_WAY,
+        OPEN_CONNECTIONS,
+        Metric("transaction_rate_hz", "Hz", "transactions ended by COMMIT or ROLLBACK per second"),
+        Metric("thread_start_rate_hz", "Hz", "threads started per second because none was kept for a new connection"),
+        Metric("failed_connection_rate_hz", "Hz", "connections per second that were refused, or came to nothing"),
+        Metric("broken_connection_rate_hz", "Hz", "connections per second that ended without a goodbye"),
+        Metric("buffer_pool_hit_ratio", "ratio", "reads of a page that found it in the buffer pool"),
+        Metric("row_lock_wait_rate_hz", "Hz", "waits for a row's lock per second"),
+        Metric("row_lock_wait_s", "s", "mean wait for a row's lock"),
+        Metric("table_open_rate_hz", "Hz", "tables opened per second because no open one was kept"),
+        Metric("disk_temporary_table_rate_hz", "Hz", "temporary tables per second that went to disk"),
+        Metric(
+            "slow_statement_rate_hz", "Hz", "statements per second longer than the server's own limit for slow ones"
+        ),
+        Metric("disk_read_bytes_hz", "bytes/s", "bytes that the database read from disk per second"),
+        Metric("disk_write_bytes_hz", "bytes/s", "bytes that the database wrote to disk per second"),
+    )
+
+    def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock) -> None:
+        self._link = Link(server, credentials, _PATIENCE_S)
+        self._clock = clock
+        self._began: _Counted | None = None
+        self._last: _Counted | None = None
+
+    def begin(self) -> None:
+        """Marks the start of a window.
+
+        Raises:
+            NotMeasured: MariaDB did not answer.
+        """
+        last = self._last
+        fresh = last is not None and self._clock.now_s() - last.at_s < _FRESH_S
+        self._began = last if fresh else None
+        self._began = self._began or self._counted()
+
+    def read(self) -> Readings:
+        """The readings since `begin`.
+
+        Raises:
+            NotMeasured: MariaDB did not answer.
+        """
+        began = self._began
+        if began is None:
+            raise NotMeasured("the window has not begun")
+        now = self._last = self._counted()
+        if now.at_s <= began.at_s:
+            raise NotMeasured("no time has passed since the window began")
+        return _readings(began, now)
+
+    def close(self) -> None:
+        """Ends the conversation; may be called twice."""
+        self._link.close()
+        self._began = self._last = None
+
+    def _counted(self) -> _Counted:
+        """The counters now.
+
+        Raises:
+            NotMeasured: MariaDB did not answer.
+        """
+        try:
+            rows = self._link.ask(_QUESTION)
+        except (Rejected, UsageError, PlantGone) as error:
+            raise NotMeasured(str(error)) from None
+        totals: dict[str, float] = {}
+        for sign, name, value in rows:
+            totals[name] = totals.get(name, 0.0) + sign * float(value)
+        return _Counted(self._clock.now_s(), totals)
+
+
+def _readings(began: _Counted, now: _Counted) -> Readings:
+    """The readings between two moments; what a counter is missing for, or was reset (FLUSH STATUS), is absent."""
+    elapsed_s = now.at_s - began.at_s
+
+    def change(*names: str) -> float | None:
+        pairs = [(began.totals.get(name), now.totals.get(name)) for name in names]
+        grown = [after - before for before, after in pairs if before is not None and after is not None]
+        # Our own share is asked for a moment later than the whole, so a counter may seem to go back by that little.
+        return max(0.0, sum(grown)) if len(grown) == len(names) and min(grown) > -1 else None
+
+    readings = {}
+    for reading, names in _RATES.items():
+        grown = change(*names)
+        if grown is not None:
+            readings[reading] = grown / elapsed_s
+    for reading, over, under, unit in (
+        ("service_time_s", "QUERY_TIME", "QUESTIONS", 1.0),
+        ("row_lock_wait_s", "INNODB_ROW_LOCK_TIME", "INNODB_ROW_LOCK_WAITS", 1e-3),
+    ):
+        top, bottom = change(over), change(under)
+        if top is not None and bottom:
+            readings[reading] = unit * top / bottom
+    missed, asked = change("INNODB_BUFFER_POOL_READS"), change("INNODB_BUFFER_POOL_READ_REQUESTS")
+    if missed is not None and asked:
+        readings["buffer_pool_hit_ratio"] = max(0.0, 1 - missed / asked)
+    ends = [one.totals.get("THREADS_CONNECTED") for one in (began, now)]
+    if None not in ends:
+        readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - _OURS)
+    return readings

@@ -1,0 +1,371 @@
+"""The plant against a real MariaDB: found, read, changed, read back, undone, and put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.servers._private_mariadb import DEBIAN, Bed, private
+from trimtab.clock import SystemClock
+from trimtab.core import How
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.plants.mariadb import attached, probe, process
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.journal import Journal
+from trimtab.plants.mariadb.knobs import ALL, DURABILITY
+from trimtab.plants.mariadb.plant import Mariadb
+
+pytestmark = pytest.mark.server
+SMALLER = {"max_connections": 101, "innodb_buffer_pool_size": 64 << 20, "join_buffer_size": 128 << 10}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with private(tmp_path_factory.mktemp("journals")) as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    """One that is left as it was found."""
+    yield shared
+    shared.set({name: DEBIAN[name] for name, value in shared.values().items() if value != DEBIAN[name]})
+    for path in shared.journals.iterdir():
+        path.unlink()
+
+
+@pytest.fixture
+def plant(bed: Bed) -> Iterator[Mariadb]:
+    """trimtab attached to it."""
+    mariadb = bed.attach()
+    yield mariadb
+    mariadb.close()
+
+
+def test_it_is_found_and_read_and_its_defaults_are_those_of_debian(plant: Mariadb) -> None:
+    assert plant.configuration() == DEBIAN
+    assert {knob.name: knob.default for knob in plant.knobs()} == DEBIAN
+    plant.check_permissions()
+    assert plant.leftover() == ""
+
+
+def test_a_change_is_in_force_and_restore_undoes_it(bed: Bed, plant: Mariadb) -> None:
+    applied = plant.apply(SMALLER)
+    assert applied.configuration == bed.values() == {**DEBIAN, **SMALLER}
+    plant.apply({"table_open_cache": 1000})
+    assert bed.values() == {**DEBIAN, **SMALLER, "table_open_cache": 1000}
+    plant.restore()
+    assert bed.values() == DEBIAN
+    assert list(bed.journals.iterdir()) == [], "what is restored needs no undo"
+    plant.restore()
+
+
+def test_the_buffer_pool_really_has_its_new_size(bed: Bed, plant: Mariadb) -> None:
+    def pages() -> int:
+        return int(bed.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_total'")[0][1])
+
+    before = pages()
+    plant.apply({"innodb_buffer_pool_size": 256 << 20})
+    assert pages() == pytest.approx(2 * before, rel=0.02)
+    plant.apply({"innodb_buffer_pool_size": 32 << 20})
+    assert pages() == pytest.approx(before / 4, rel=0.05)
+
+
+def test_open_connections_keep_what_they_began_with_and_new_ones_get_the_change_and_that_is_said(
+    bed: Bed, plant: Mariadb
+) -> None:
+    def size(connection: object) -> int:
+        with connection.cursor() as cursor:  # type: ignore[attr-defined]
+            cursor.execute("SELECT @@SESSION.join_buffer_size")
+            return int(cursor.fetchone()[0])
+
+    with bed.shop() as old:
+        applied = plant.apply({"join_buffer_size": 512 << 10})
+        with bed.shop() as new:
+            assert (size(old), size(new)) == (256 << 10, 512 << 10)
+    assert applied.notes == ("open connections keep their join_buffer_size",)
+    assert {knob.how for knob in plant.knobs() if knob.name == "join_buffer_size"} == {How.CONNECTIONS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"max_connections": 152}, "max_connections 152 is outside 51..2801 in steps of 50"),
+        ({"max_connections": 101, "binlog_cache_size": 63488}, "binlog_cache_size 63488 is outside 4096"),
+        ({"innodb_io_capacity": 2100}, "innodb_io_capacity_max"),
+        ({"innodb_flush_log_at_trx_commit": 2}, "unknown knob"),
+        ({"thread_stack": 299008}, "unknown knob"),
+        ({"max_connections": 2801, "table_open_cache": 3616}, "need .* descriptors, more than open_files_limit"),
+    ],
+)
+def test_what_is_not_valid_or_against_a_rule_is_refused_and_changes_nothing(
+    bed: Bed, plant: Mariadb, changes: dict[str, int], why: str
+) -> None:
+    with pytest.raises(ApplyRefused, match=why):
+        plant.apply(changes)
+    assert bed.values() == DEBIAN
+    assert list(bed.journals.iterdir()) == []
+
+
+def test_a_value_that_mariadb_clips_is_not_taken_for_applied(bed: Bed, plant: Mariadb) -> None:
+    knob = plant._knobs["binlog_cache_size"]
+    plant._knobs["binlog_cache_size"] = replace(knob, domain=replace(knob.domain, step=2048))
+    with pytest.raises(ApplyFailed, match="binlog_cache_size is 61440 after it was set to 63488"):
+        plant.apply({"max_connections": 101, "binlog_cache_size": 63488})
+    assert bed.values() == DEBIAN
+    assert plant.configuration() == DEBIAN, "and our own values are not taken for somebody else's"
+
+
+def test_durability_is_a_knob_only_where_that_is_allowed(bed: Bed) -> None:
+    mariadb = bed.attach(less_durable=True)
+    mariadb.apply({"innodb_flush_log_at_trx_commit": 2})
+    assert bed.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit") == ((2,),)
+    mariadb.close()
+    other = bed.attach()
+    assert DURABILITY not in other.configuration()
+    other.undo_leftover()
+    assert bed.sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit") == ((1,),)
+    other.close()
+
+
+def test_a_setting_of_the_operators_stands_that_knob_down_alone_and_outlives_restore(
+    bed: Bed, plant: Mariadb
+) -> None:
+    plant.apply({"max_connections": 101, "table_open_cache": 1000})
+    bed.set({"max_connections": 77})
+    with pytest.raises(OperatorEdit, match="max_connections was set to 77 by somebody else") as edit:
+        plant.configuration()
+    assert edit.value.knob == "max_connections"
+    assert plant.configuration()["max_connections"] == 77, "it is said once"
+    with pytest.raises(OperatorEdit):
+        plant.apply({"max_connections": 201})
+    plant.apply({"table_open_cache": 1600})
+    plant.restore()
+    assert bed.values() == {**DEBIAN, "max_connections": 77}
+
+
+def test_a_setting_of_the_operators_before_ours_is_not_overwritten(bed: Bed, plant: Mariadb) -> None:
+    bed.set({"max_connections": 77})
+    with pytest.raises(OperatorEdit):
+        plant.apply({"max_connections": 101})
+    assert bed.values()["max_connections"] == 77
+
+
+def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed, plant: Mariadb) -> None:
+    ask, left = plant._mariadb.link.ask, [0, 1]
+
+    def interrupted(statement: str, values: tuple[object, ...] = ()) -> object:
+        if statement.startswith("SET") and left and not left.pop():
+            raise KeyboardInterrupt
+        return ask(statement, values)
+
+    plant._mariadb.link.ask = interrupted  # type: ignore[method-assign,assignment]
+    with pytest.raises(KeyboardInterrupt):
+        plant.apply({"max_connections": 101, "table_open_cache": 1000, "sort_buffer_size": 1 << 20})
+    assert bed.values() == DEBIAN
+    assert list(bed.journals.iterdir()) == []
+
+
+KILLED = {
+    "before anything is set": "plant.Attached.set = die",
+    "after the first": "link.Link.ask = dying(link.Link.ask)",
+    "when all is set": "plant.Mariadb.configuration = die",
+}
+
+
+@pytest.mark.parametrize("point", KILLED)
+def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(bed: Bed, point: str) -> None:
+    run = textwrap.dedent(f"""
+        import os, pathlib, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.mariadb import link, plant
+        mariadb = plant.Mariadb.attach(SystemClock(), {bed.testbed.pid}, journals=pathlib.Path({str(bed.journals)!r}))
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+        def dying(ask):
+            def asked(self, statement, values=()):
+                rows = ask(self, statement, values)
+                if statement.startswith("SET"):
+                    die()
+                return rows
+            return asked
+        {KILLED[point]}
+        mariadb.apply({SMALLER})
+    """)
+    assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
+    changed = {name for name, value in bed.values().items() if value != DEBIAN[name]}
+    mariadb = bed.attach()
+    left = mariadb.leftover()
+    assert changed == {name for name in SMALLER if name in left}
+    assert len(changed) == {"before anything is set": 0, "after the first": 1, "when all is set": 3}[point]
+    mariadb.undo_leftover()
+    assert bed.values() == DEBIAN
+    assert mariadb.leftover() == ""
+    assert list(bed.journals.iterdir()) == []
+    mariadb.apply({"max_connections": 101})
+    mariadb.close()
+
+
+def test_undo_leaves_what_somebody_has_set_since(bed: Bed) -> None:
+    first = bed.attach()
+    first.apply(SMALLER)
+    first.close()
+    bed.set({"max_connections": 77})
+    second = bed.attach()
+    second.undo_leftover()
+    assert bed.values() == {**DEBIAN, "max_connections": 77}
+    second.close()
+
+
+def test_a_run_after_one_that_was_not_undone_goes_back_to_its_own_start_and_undo_to_the_first_ones(bed: Bed) -> None:
+    first = bed.attach()
+    first.apply({"max_connections": 101})
+    first.close()
+    second = bed.attach()
+    second.apply({"max_connections": 201})
+    second.restore()
+    assert bed.values()["max_connections"] == 101
+    assert "max_connections" in second.leftover()
+    second.undo_leftover()
+    assert bed.values() == DEBIAN
+    second.close()
+
+
+def test_the_undo_script_undoes_without_trimtab_but_not_what_somebody_has_set_since(bed: Bed, plant: Mariadb) -> None:
+    plant.apply(SMALLER)
+    bed.set({"max_connections": 77})
+    ended = subprocess.run(["sh", "-c", plant.undo_script()], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert bed.values() == {**DEBIAN, "max_connections": 77}
+
+
+def test_an_account_without_rights_is_told_which_and_changes_nothing(bed: Bed, tmp_path: Path) -> None:
+    bed.sql("CREATE OR REPLACE USER little@localhost IDENTIFIED BY 'kept apart'")
+    file = tmp_path / "little.cnf"
+    file.write_text("[client]\nuser = little\npassword = 'kept apart'\n")
+    with pytest.raises(UsageError, match="chmod 600"):
+        Credentials.chosen(None, file)
+    file.chmod(0o600)
+    who = Credentials.chosen(None, file)
+    assert "kept apart" not in repr(who)
+    mariadb = bed.attach(who=who)
+    assert mariadb.configuration() == DEBIAN, "reading needs no rights"
+    with pytest.raises(UsageError, match="GRANT BINLOG ADMIN, CONNECTION ADMIN, SUPER ON"):
+        mariadb.check_permissions()
+    with pytest.raises(ApplyRefused, match="may not set max_connections: GRANT CONNECTION ADMIN ON"):
+        mariadb.apply({"max_connections": 101})
+    mariadb.close()
+    bed.sql("GRANT CONNECTION ADMIN ON *.* TO little@localhost")
+    mariadb = bed.attach(who=who)
+    mariadb.check_permissions()
+    mariadb.apply({"max_connections": 101})
+    with pytest.raises(ApplyRefused, match="may not set table_open_cache: GRANT SUPER"):
+        mariadb.apply({"max_connections": 201, "table_open_cache": 1000})
+    assert bed.values() == {**DEBIAN, "max_connections": 101}
+    assert "kept apart" not in mariadb.undo_script()
+    mariadb.restore()
+    mariadb.close()
+    bed.sql("DROP USER little@localhost")
+
+
+def test_rights_that_come_with_a_role_count(bed: Bed, tmp_path: Path) -> None:
+    bed.sql("CREATE OR REPLACE ROLE tuner", "GRANT SUPER ON *.* TO tuner")
+    bed.sql("CREATE OR REPLACE USER ruled@localhost IDENTIFIED BY 'a'", "GRANT tuner TO ruled@localhost")
+    bed.sql("SET DEFAULT ROLE tuner FOR ruled@localhost")
+    mariadb = bed.attach(who=Credentials("ruled", "a"))
+    mariadb.check_permissions()
+    mariadb.apply({"table_open_cache": 1000})
+    mariadb.close()
+    bed.sql("DROP USER ruled@localhost", "DROP ROLE tuner")
+
+
+def test_an_account_that_mariadb_does_not_know_is_one_line_that_says_how_to_make_it(bed: Bed) -> None:
+    with pytest.raises(UsageError, match="does not let account nobody-such in: CREATE USER"):
+        bed.attach(who=Credentials("nobody-such"))
+
+
+def test_the_doctor_names_every_knob_and_those_that_need_leave(bed: Bed) -> None:
+    said = {one.subject.rpartition(" ")[2]: one for one in probe() if f"pid {bed.testbed.pid}" in one.subject}
+    assert all(said[knob].usable for knob in DEBIAN)
+    for knob, option in (("innodb_flush_log_at_trx_commit", "--allow-less-durable"), ("thread_stack", "restart")):
+        assert not said[knob].usable and option in said[knob].enable
+    assert "removed" in said["thread_concurrency"].detail
+
+
+def test_a_conversation_that_the_server_ends_begins_anew(bed: Bed, plant: Mariadb) -> None:
+    ours = bed.sql("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'")
+    assert ours
+    bed.sql(*(f"KILL {row[0]}" for row in ours))
+    assert plant.configuration() == DEBIAN
+
+
+def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached, "_PATIENCE_S", 0.3)
+    mariadb = bed.attach()
+    os.kill(bed.testbed.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(PlantError, match="did not answer"):
+            mariadb.configuration()
+        with pytest.raises(PlantError, match="did not answer"):
+            mariadb.apply({"max_connections": 101})
+    finally:
+        os.kill(bed.testbed.pid, signal.SIGCONT)
+    monkeypatch.undo()
+    assert bed.attach().configuration() == DEBIAN
+    mariadb.close()
+
+
+def test_a_server_that_has_ended_is_said_and_the_next_one_has_nothing_to_undo(tmp_path: Path) -> None:
+    with private(tmp_path) as bed:
+        mariadb = bed.attach()
+        mariadb.apply(SMALLER)
+        script = mariadb.undo_script()
+        os.kill(bed.testbed.pid, signal.SIGKILL)
+        for asked in (mariadb.configuration, mariadb.restore, lambda: mariadb.apply({"max_connections": 201})):
+            with pytest.raises(PlantGone):
+                for _ in range(100):
+                    asked()
+        assert bed.testbed.pid not in {one.pid for one in process.running()}
+        ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
+        assert ended.returncode == 0 and "has ended" in ended.stdout
+        mariadb.close()
+        assert len(list(tmp_path.iterdir())) == 1
+    with private(tmp_path) as bed:
+        mariadb = bed.attach()
+        assert mariadb.leftover() == ""
+        mariadb.apply({"max_connections": 101})
+        assert [one.name for one in tmp_path.iterdir()] == [Journal.of(process.find(bed.testbed.pid), ALL).path.name]
+        mariadb.restore()
+        mariadb.close()
+
+
+def test_a_buffer_pool_beyond_the_memory_is_refused(tmp_path: Path) -> None:
+    with private(tmp_path, memory_limit_bytes=512 << 20) as bed:
+        if "not" in bed.testbed.confinement:
+            pytest.skip("no control group of the memory here")
+        mariadb = Mariadb.attach(SystemClock(), bed.testbed.pid, journals=tmp_path)
+        with pytest.raises(ApplyRefused, match="MiB, more than 90% of 512 MiB"):
+            mariadb.apply({"innodb_buffer_pool_size": 480 << 20})
+        mariadb.apply({"innodb_buffer_pool_size": 320 << 20})
+        mariadb.restore()
+        mariadb.close()
+
+
+@pytest.mark.parametrize("handling", ["pool-of-threads"])
+def test_in_a_thread_pool_its_groups_are_a_knob(tmp_path: Path, handling: str) -> None:
+    with private(tmp_path, more=(f"thread_handling = {handling}",)) as bed:
+        mariadb = bed.attach()
+        now = mariadb.configuration()["thread_pool_size"]
+        assert now == os.cpu_count()
+        mariadb.apply({"thread_pool_size": 1})
+        assert bed.sql("SELECT @@GLOBAL.thread_pool_size") == ((1,),)
+        mariadb.restore()
+        mariadb.close()

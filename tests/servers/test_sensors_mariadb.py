@@ -1,0 +1,165 @@
+"""The sensor of a MariaDB against known counts, and against what its clients have seen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.servers._private_mariadb import Bed, private
+from trimtab.clock import SystemClock
+from trimtab.core.window import Readings
+from trimtab.errors import NotMeasured
+from trimtab.plants.mariadb import process
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.status import MariadbStatus
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with private(tmp_path_factory.mktemp("journals"), more=("max_connections = 20",)) as bed:
+        bed.sql("CREATE TABLE shop.t (i INT PRIMARY KEY, v INT) ENGINE=InnoDB")
+        bed.sql("USE shop", "INSERT INTO t SELECT seq, 0 FROM seq_1_to_1000")
+        yield bed
+
+
+class Seen:
+    """What the sensor saw of a piece of work."""
+
+    readings: Readings
+    took_s: float
+
+    def count(self, rate: str) -> float:
+        """How often something happened."""
+        return self.readings[rate] * self.took_s
+
+
+@contextmanager
+def watched(bed: Bed) -> Iterator[Seen]:
+    """A window around a piece of work."""
+    clock, seen = SystemClock(), Seen()
+    sensor = MariadbStatus(process.find(bed.testbed.pid), Credentials("root"), clock)
+    try:
+        sensor.begin()
+        assert sensor._began is not None
+        yield seen
+        seen.readings = sensor.read()
+        assert sensor._last is not None
+        seen.took_s = sensor._last.at_s - sensor._began.at_s
+    finally:
+        sensor.close()
+
+
+def test_statements_and_transactions_are_counted_exactly_and_our_own_are_not_among_them(bed: Bed) -> None:
+    with bed.shop() as shop, shop.cursor() as cursor, watched(bed) as seen:
+        for number in range(1, 31):
+            cursor.execute("BEGIN")
+            cursor.execute(f"UPDATE t SET v = {number} WHERE i = {number}")
+            cursor.execute("COMMIT" if number % 3 else "ROLLBACK")
+    assert seen.count("request_rate_hz") == pytest.approx(90, abs=0.01)
+    assert seen.count("transaction_rate_hz") == pytest.approx(30, abs=0.01)
+    assert seen.readings["buffer_pool_hit_ratio"] > 0.9
+
+
+def test_a_window_without_work_has_none(bed: Bed) -> None:
+    with watched(bed) as seen:
+        time.sleep(0.2)
+    assert {name: seen.count(name) for name in seen.readings if name.endswith("_rate_hz")} == pytest.approx(
+        dict.fromkeys((name for name in seen.readings if name.endswith("_rate_hz")), 0.0)
+    )
+    assert "service_time_s" not in seen.readings
+
+
+def test_the_time_of_a_statement_is_the_one_that_its_client_waits(bed: Bed) -> None:
+    with bed.shop() as shop, shop.cursor() as cursor, watched(bed) as seen:
+        began_s = time.monotonic()
+        for _ in range(10):
+            cursor.execute("SELECT SLEEP(0.05)")
+        waited_s = (time.monotonic() - began_s) / 10
+    assert 0.05 <= seen.readings["service_time_s"] <= waited_s
+    assert seen.count("requests_under_way") == pytest.approx(10 * seen.readings["service_time_s"], rel=0.01)
+
+
+def test_waits_for_locks_are_counted_with_their_length(bed: Bed) -> None:
+    one, other = bed.shop(), bed.shop()
+    with one, other, one.cursor() as first, other.cursor() as second, watched(bed) as seen:
+        first.execute("BEGIN")
+        first.execute("UPDATE t SET v = 1 WHERE i = 500")
+        waiting = threading.Thread(target=second.execute, args=("UPDATE t SET v = 2 WHERE i = 500",))
+        waiting.start()
+        time.sleep(0.3)
+        first.execute("COMMIT")
+        waiting.join()
+    assert seen.count("row_lock_wait_rate_hz") == pytest.approx(1, abs=0.01)
+    assert 0.1 <= seen.readings["row_lock_wait_s"] <= seen.readings["service_time_s"] * 4
+
+
+def test_refused_and_broken_connections_are_counted(bed: Bed) -> None:
+    held: list[Any] = []
+    refused = 0
+    with watched(bed) as seen:
+        for _ in range(40):
+            try:
+                held.append(bed.shop())
+            except pymysql.err.OperationalError as error:
+                assert "Too many connections" in str(error)
+                refused += 1
+        for connection in held[:3]:
+            connection._force_close()
+        time.sleep(0.3)
+    for connection in held[3:]:
+        connection.close()
+    assert refused >= 20
+    assert seen.count("failed_connection_rate_hz") == pytest.approx(refused, abs=0.01)
+    assert seen.count("broken_connection_rate_hz") == pytest.approx(3, abs=0.01)
+
+
+def test_open_connections_are_those_of_clients(bed: Bed) -> None:
+    plant = bed.attach()
+    status = plant.sensors()[0]
+    plant.configuration()
+    held = [bed.shop() for _ in range(4)]
+    status.begin()
+    time.sleep(0.05)
+    assert status.read()["open_connections"] == 4
+    for connection in held:
+        connection.close()
+    plant.close()
+
+
+def test_tables_on_disk_and_slow_statements_are_counted(bed: Bed) -> None:
+    with bed.shop() as shop, shop.cursor() as cursor:
+        cursor.execute("SET long_query_time = 0.01")
+        cursor.execute("SET tmp_table_size = 0")
+        with watched(bed) as seen:
+            for _ in range(5):
+                cursor.execute("SELECT v, COUNT(*) FROM t GROUP BY v ORDER BY RAND()")
+            cursor.execute("SELECT SLEEP(0.02)")
+    assert seen.count("disk_temporary_table_rate_hz") >= 5 - 0.01
+    assert seen.count("slow_statement_rate_hz") >= 1 - 0.01
+
+
+def test_a_counter_that_was_reset_is_absent_and_the_others_are_not(bed: Bed) -> None:
+    for _ in range(3):
+        with pytest.raises(pymysql.err.OperationalError):
+            pymysql.connect(host="127.0.0.1", port=bed.testbed.port, user="shop", password="wrong")
+    with watched(bed) as seen:
+        bed.sql("FLUSH STATUS")
+    assert "failed_connection_rate_hz" not in seen.readings
+    assert seen.count("request_rate_hz") >= 1
+
+
+def test_a_server_that_has_ended_is_not_measured(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with private(tmp_path_factory.mktemp("journals")) as bed:
+        plant = bed.attach()
+    status = plant.sensors()[0]
+    with pytest.raises(NotMeasured, match="has ended"):
+        status.begin()
+    plant.close()
