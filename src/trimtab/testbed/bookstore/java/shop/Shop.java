@@ -21,7 +21,7 @@ public final class Shop implements ServletContextListener {
             "ARTS", "BIOGRAPHIES", "BUSINESS", "CHILDREN", "COMPUTERS", "COOKING", "HEALTH", "HISTORY", "HOME", "HUMOR",
             "LITERATURE", "MYSTERY", "NON-FICTION", "PARENTING", "POLITICS", "REFERENCE", "RELIGION", "ROMANCE",
             "SELF-HELP", "SCIENCE-NATURE", "SCIENCE-FICTION", "SPORTS", "YOUTH", "TRAVEL");
-    private static final String BEST_SELLERS_AGE = "SHOP_BEST_SELLERS_CACHE_S";
+    private static final String BEST_SELLERS_AGE = "shop.bestSellersCacheS";
     private static final Set<String> GET = Set.of("GET");
     private static final Set<String> POST = Set.of("POST");
 
@@ -33,7 +33,7 @@ public final class Shop implements ServletContextListener {
     public void contextInitialized(ServletContextEvent event) {
         context = event.getServletContext();
         pool = lookUp();
-        bestSellers = new BestSellers(Integer.parseInt(System.getenv().getOrDefault(BEST_SELLERS_AGE, "0")));
+        bestSellers = new BestSellers(Integer.getInteger(BEST_SELLERS_AGE, 0));
         read("home", new Home());
         read("new_products", new NewProducts());
         read("best_sellers", new BestSellersPage());
