@@ -211,7 +211,10 @@ def _populate(place: Path, population: Population, say: Callable[[str], None], r
 
     say(f"making the population: {population.items} items, {population.customers} customers (kept for later)")
     loader = MariadbSpec(directory=place / "data", buffer_pool_bytes=512 * MIB, more=_LOADER)
-    with _ending(MariadbTestbed(loader, registry, start_patience_s=_START_S)) as bed, tempfile.TemporaryDirectory() as scratch:
+    with (
+        _ending(MariadbTestbed(loader, registry, start_patience_s=_START_S)) as bed,
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         connection = pymysql.connect(
             unix_socket=os.fspath(bed.socket),
             user=pwd.getpwuid(os.geteuid()).pw_name,

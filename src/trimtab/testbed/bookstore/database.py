@@ -43,7 +43,8 @@ def fill(
 
 def sources() -> list[Path]:
     """All that a filled database is made from."""
-    return [HERE / name for name in ("schema.sql", "keys.sql", "population.py", "words.py", "database.py")]
+    names = ("schema.sql", "keys.sql", "countries.txt", "population.py", "words.py", "database.py")
+    return [HERE / name for name in names]
 
 
 def _statements(file: str) -> list[str]:

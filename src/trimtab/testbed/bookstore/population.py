@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +27,7 @@ BACKINGS = ("HARDBACK", "PAPERBACK", "USED", "AUDIO", "LIMITED-EDITION")
 SHIPPING = ("AIR", "UPS", "FEDEX", "SHIP", "COURIER", "MAIL")
 STATUS = ("PROCESSING", "SHIPPED", "PENDING", "DENIED")
 CARDS = ("VISA", "MASTERCARD", "DISCOVER", "DINERS", "AMEX")
-COUNTRIES = tuple(
-    "United States,United Kingdom,Canada,Germany,France,Japan,Netherlands,Italy,Switzerland,Australia,Algeria,Argentina,"
-    "Armenia,Austria,Azerbaijan,Bahamas,Bahrain,Bangla Desh,Barbados,Belarus,Belgium,Bermuda,Bolivia,Botswana,Brazil,"
-    "Bulgaria,Cayman Islands,Chad,Chile,China,Christmas Island,Colombia,Croatia,Cuba,Cyprus,Czech Republic,Denmark,"
-    "Dominican Republic,Eastern Caribbean,Ecuador,Egypt,El Salvador,Estonia,Ethiopia,Falkland Island,Faroe Island,Fiji,"
-    "Finland,Gabon,Gibraltar,Greece,Guam,Hong Kong,Hungary,Iceland,India,Indonesia,Iran,Iraq,Ireland,Israel,Jamaica,"
-    "Jordan,Kazakhstan,Kuwait,Lebanon,Luxembourg,Malaysia,Mexico,Mauritius,New Zealand,Norway,Pakistan,Philippines,"
-    "Poland,Portugal,Romania,Russia,Saudi Arabia,Singapore,Slovakia,South Africa,South Korea,Spain,Sudan,Sweden,Taiwan,"
-    "Thailand,Trinidad,Turkey,Venezuela,Zambia".split(",")
-)
+COUNTRIES = tuple((Path(__file__).parent / "countries.txt").read_text(encoding="utf-8").splitlines())
 CUSTOMERS_PER_BROWSER = 2880
 DAY = datetime.date(2026, 1, 1)
 """The population's today."""
@@ -141,8 +133,18 @@ class Population:
             since, later = rng.integers(1, 731, n), rng.integers(0, 61, n)
             columns = (
                 *(words.names(n, 8, 15), words.names(n, 8, 15), _whole(rng, 1, 2 * self.customers, n)),
-                *(words.digits(n, 9, 16), words.names(n, 2, 9), since.tolist(), np.maximum(since - later, 0).tolist()),
-                *(_whole(rng, 0, 50, n), _whole(rng, 0, 99_999, n), _picked(rng, births, n), words.texts(n, 100, 500)),
+                *(
+                    words.digits(n, 9, 16),
+                    words.names(n, 2, 9),
+                    since.tolist(),
+                    np.maximum(since - later, 0).tolist(),
+                ),
+                *(
+                    _whole(rng, 0, 50, n),
+                    _whole(rng, 0, 99_999, n),
+                    _picked(rng, births, n),
+                    words.texts(n, 100, 500),
+                ),
             )
             for c, row in enumerate(zip(*columns, strict=True), first):
                 given, family, address, phone, host, joined, seen, discount, paid, born, data = row
@@ -169,13 +171,29 @@ class Population:
             *(rng.integers(1, 10_000, (n, 3)).tolist(), rng.integers(1, self.authors + 1, n).tolist(), related),
         )
         for i, row in enumerate(zip(*columns, strict=True), 1):
-            tail, house, subject, text, day, wait, list_price, cost, stock, isbn, pages, backing, size, author, near = row
+            (
+                tail,
+                house,
+                subject,
+                text,
+                day,
+                wait,
+                list_price,
+                cost,
+                stock,
+                isbn,
+                pages,
+                backing,
+                size,
+                author,
+                near,
+            ) = row
             title = f"{digsyl((i - 1) % (n // 5 + 1), 7)} {tail}".rstrip()
             yield (
                 f"{i}\t{title}\t{i if i <= self.authors else author}\t{days[day]}\t{house}\t{subject}\t{text}\t"
                 + "\t".join(map(str, near))
-                + f"\tthumb/{i}.png\titem/{i}.png\t{_cents(list_price)}\t{_cents(cost)}\t{days[day + wait]}\t{stock}\t{isbn}\t"
-                f"{pages}\t{backing}\t{'x'.join(map(_cents, size))}\n"
+                + f"\tthumb/{i}.png\titem/{i}.png\t{_cents(list_price)}\t{_cents(cost)}\t{days[day + wait]}\t"
+                f"{stock}\t{isbn}\t{pages}\t{backing}\t{'x'.join(map(_cents, size))}\n"
             )
 
     def _orders(self, rng: np.random.Generator, words: Words) -> Iterator[str]:
@@ -219,7 +237,9 @@ class Population:
                 *(words.names(n, 15, 15), every.total[part].tolist()),
                 *((every.age_days[part] - every.ship_days[part]).tolist(), _whole(rng, 1, len(COUNTRIES), n)),
             )
-            for o, (kind, number, name, until, auth, total, day, country) in enumerate(zip(*columns, strict=True), first):
+            for o, (kind, number, name, until, auth, total, day, country) in enumerate(
+                zip(*columns, strict=True), first
+            ):
                 yield f"{o}\t{kind}\t{number}\t{name}\t{until}\t{auth}\t{_cents(total)}\t{lately[day]}\t{country}\n"
 
     @cached_property

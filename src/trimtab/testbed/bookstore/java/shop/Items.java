@@ -118,9 +118,9 @@ final class Items {
         int[] found = relatedIds(id);
         try (PreparedStatement query = db.prepareStatement(
                 "SELECT ol_i_id FROM orders JOIN order_line ON ol_o_id = o_id WHERE ol_i_id <> ?"
-                        + " AND o_id > (SELECT MAX(o_id) - 10000 FROM orders) AND o_c_id IN (SELECT o_c_id FROM orders"
+                        + " AND o_id > (SELECT CAST(MAX(o_id) AS SIGNED) - 10000 FROM orders) AND o_c_id IN (SELECT o_c_id FROM orders"
                         + " JOIN order_line ON ol_o_id = o_id WHERE ol_i_id = ? AND o_id >"
-                        + " (SELECT MAX(o_id) - 10000 FROM orders))"
+                        + " (SELECT CAST(MAX(o_id) AS SIGNED) - 10000 FROM orders))"
                         + " GROUP BY ol_i_id ORDER BY SUM(ol_qty) DESC, ol_i_id LIMIT 5")) {
             query.setInt(1, id);
             query.setInt(2, id);
