@@ -197,7 +197,7 @@ class Counters(ManagerPage[Mapping[str, float]]):
     metrics = (
         BYTE_RATE,
         Metric("byte_hit_ratio", "ratio", "bytes of requests that a cache answered, of all"),
-        Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error of its own"),
+        Metric("error_rate_hz", "Hz", "requests per second that were answered with an error"),
     )
     sampling_period_s = 0.1
 

@@ -70,7 +70,7 @@ class TomcatStatus(Sensor):
         SERVICE_TIME,
         BUSY_WORKERS,
         IDLE_WORKERS,
-        Metric("error_rate_hz", "Hz", "requests per second that were answered with status 400 or above"),
+        Metric("error_rate_hz", "Hz", "requests per second that were answered with an error"),
         Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
         Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
         Metric("pool_busy_connections", "connections", "time average of JDBC connections that are lent"),
