@@ -6,6 +6,7 @@ Population and web application are made once and kept; each shop works on copies
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import subprocess
@@ -128,6 +129,7 @@ def shop(
         UsageError: something that it needs is not installed.
         PlantError: a server did not start; the message carries what it said.
     """
+    _require_installed(spec)
     where = directory or default_directory() / "shop"
     where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -146,12 +148,10 @@ def _database(
     spec: ShopSpec, where: Path, say: Callable[[str], None], registry: Registry | None
 ) -> Iterator[MariadbTestbed]:
     """MariaDB with a copy of the population."""
-    _require_pymysql()
     from trimtab.testbed.bookstore import database
 
     population = spec.population()
     bed = _PopulatedMariadb(spec.database, registry, start_patience_s=_START_S)
-    bed.require_installed()
     name = f"population-{spec.items}-{spec.browsers}"
     version = webapp.version(database.sources(), population, _server_version())
     with (
@@ -264,9 +264,15 @@ def _server_version() -> str:
     return said.strip()
 
 
-def _require_pymysql() -> None:
-    try:
-        import pymysql
-    except ImportError:
-        raise UsageError("the Python package pymysql is not installed; 'make setup-lab' installs it") from None
-    del pymysql
+def _require_installed(spec: ShopSpec) -> None:
+    """Makes sure that all is there before the long work begins.
+
+    Raises:
+        UsageError: something is not installed.
+    """
+    MariadbTestbed(spec.database).require_installed()
+    TomcatTestbed(spec.application).require_installed()
+    SquidTestbed(spec.proxy).require_installed()
+    webapp.compiler()
+    if importlib.util.find_spec("pymysql") is None:
+        raise UsageError("the Python package pymysql is not installed; 'make setup-lab' installs it")

@@ -53,6 +53,20 @@ def make(directory: Path, items: int) -> None:
     images.write(directory / "images", items)
 
 
+def compiler() -> str:
+    """The Java compiler.
+
+    Raises:
+        UsageError: it or Tomcat's servlet API is not installed.
+    """
+    found = own.program("javac")
+    if found is None:
+        raise UsageError("javac is not installed; install the package default-jdk-headless")
+    if not SERVLET_API.exists():
+        raise UsageError(f"{SERVLET_API} is not there; install the package tomcat10")
+    return found
+
+
 def compile_java(classes: Path) -> None:
     """Compiles the servlets.
 
@@ -63,15 +77,10 @@ def compile_java(classes: Path) -> None:
         UsageError: the Java compiler or Tomcat is not installed.
         TrimtabError: the compiler refused the sources; the message carries what it said.
     """
-    compiler = own.program("javac")
-    if compiler is None:
-        raise UsageError("javac is not installed; install the package default-jdk-headless")
-    if not SERVLET_API.exists():
-        raise UsageError(f"{SERVLET_API} is not there; install the package tomcat10")
     files = sorted(map(os.fspath, (HERE / "java").rglob("*.java")))
     options = ["-encoding", "UTF-8", "--release", _RELEASE, "-d", os.fspath(classes), "-cp", os.fspath(SERVLET_API)]
     environ = {"PATH": own.SYSTEM_PATH, "LC_ALL": "C.UTF-8"}
-    command = [compiler, *options, *files]
+    command = [compiler(), *options, *files]
     made = subprocess.run(command, env=environ, cwd="/", capture_output=True, text=True, check=False)
     if made.returncode != 0:
         raise TrimtabError(f"javac: {' '.join(made.stderr.split())[-500:]}")
