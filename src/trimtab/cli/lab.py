@@ -1,8 +1,9 @@
-"""Repeat the experiments of the papers on a testbed: list and run them, and clean up after a crash.
+"""Repeat the experiments of the papers on a testbed: list and run them, clean up after a crash; run a private shop.
 
 An experiment starts private servers on loopback, confined in control groups where this machine allows it, and leaves
 nothing behind. 'lab run NAME' runs all its parts; '--part' chooses some. A run that is in the store already is not
-made again: what was stopped goes on with the same command. Results go to a folder of their own.
+made again: what was stopped goes on with the same command. Results go to a folder of their own. 'lab up shop' runs a
+private shop of Squid, Tomcat and MariaDB until Ctrl-C, and writes the file with which 'tune stack' finds it.
 
 example: trimtab lab run liu2003 --part sweep-dynamic --seeds 1,2,3 --results sweep
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
+from trimtab.cli import _up
 from trimtab.cli._plant import writable
 from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
 from trimtab.cli._stop import exit_code, stopping
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("list", help="the experiments and their parts", allow_abbrev=False)
     actions.add_parser("clean", help="remove what testbeds of dead processes have left behind", allow_abbrev=False)
+    _up.add_arguments(actions.add_parser("up", help="run a private shop until Ctrl-C", allow_abbrev=False))
     runner = actions.add_parser("run", help="run an experiment", allow_abbrev=False)
     writer = actions.add_parser("write", help="write the results of stored runs", allow_abbrev=False)
     which = writer.add_mutually_exclusive_group(required=True)
@@ -81,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "clean":
         print("\n".join(clean()) or "nothing was left behind")
         return 0
+    if args.action == "up":
+        return _up.run(args)
     return _write(args) if args.action == "write" else _run(args)
 
 

@@ -144,6 +144,10 @@ class PrivateServer(ABC, Generic[Spec]):
             self._record = None
             self.released()
 
+    def running(self) -> bool:
+        """Whether its first process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     @abstractmethod
     def require_installed(self) -> None:
         """Makes sure that it can be started.

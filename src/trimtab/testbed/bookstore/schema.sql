@@ -1,0 +1,109 @@
+CREATE TABLE country (
+  co_id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
+  co_name VARCHAR(50) NOT NULL
+);
+CREATE TABLE address (
+  addr_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  addr_street1 VARCHAR(40) NOT NULL,
+  addr_street2 VARCHAR(40) NOT NULL,
+  addr_city VARCHAR(30) NOT NULL,
+  addr_state VARCHAR(20) NOT NULL,
+  addr_zip VARCHAR(10) NOT NULL,
+  addr_co_id SMALLINT UNSIGNED NOT NULL
+);
+CREATE TABLE author (
+  a_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  a_fname VARCHAR(20) NOT NULL,
+  a_mname VARCHAR(20) NOT NULL,
+  a_lname VARCHAR(20) NOT NULL,
+  a_dob DATE NOT NULL,
+  a_bio VARCHAR(500) NOT NULL
+);
+CREATE TABLE customer (
+  c_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  c_uname VARCHAR(20),
+  c_passwd VARCHAR(20),
+  c_fname VARCHAR(15) NOT NULL,
+  c_lname VARCHAR(15) NOT NULL,
+  c_addr_id INT UNSIGNED NOT NULL,
+  c_phone VARCHAR(16) NOT NULL,
+  c_email VARCHAR(50) NOT NULL,
+  c_since DATE NOT NULL,
+  c_last_login DATETIME NOT NULL,
+  c_login DATETIME NOT NULL,
+  c_expiration DATETIME NOT NULL,
+  c_discount DECIMAL(3, 2) NOT NULL,
+  c_balance DECIMAL(15, 2) NOT NULL,
+  c_ytd_pmt DECIMAL(15, 2) NOT NULL,
+  c_birthdate DATE NOT NULL,
+  c_data VARCHAR(500) NOT NULL
+);
+CREATE TABLE item (
+  i_id INT UNSIGNED NOT NULL PRIMARY KEY,
+  i_title VARCHAR(60) NOT NULL,
+  i_a_id INT UNSIGNED NOT NULL,
+  i_pub_date DATE NOT NULL,
+  i_publisher VARCHAR(60) NOT NULL,
+  i_subject VARCHAR(20) NOT NULL,
+  i_desc VARCHAR(500) NOT NULL,
+  i_related1 INT UNSIGNED NOT NULL,
+  i_related2 INT UNSIGNED NOT NULL,
+  i_related3 INT UNSIGNED NOT NULL,
+  i_related4 INT UNSIGNED NOT NULL,
+  i_related5 INT UNSIGNED NOT NULL,
+  i_thumbnail VARCHAR(40) NOT NULL,
+  i_image VARCHAR(40) NOT NULL,
+  i_srp DECIMAL(15, 2) NOT NULL,
+  i_cost DECIMAL(15, 2) NOT NULL,
+  i_avail DATE NOT NULL,
+  i_stock SMALLINT NOT NULL,
+  i_isbn CHAR(13) NOT NULL,
+  i_page SMALLINT UNSIGNED NOT NULL,
+  i_backing VARCHAR(15) NOT NULL,
+  i_dimensions VARCHAR(25) NOT NULL
+);
+CREATE TABLE orders (
+  o_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  o_c_id INT UNSIGNED NOT NULL,
+  o_date DATETIME NOT NULL,
+  o_sub_total DECIMAL(15, 2) NOT NULL,
+  o_tax DECIMAL(15, 2) NOT NULL,
+  o_total DECIMAL(15, 2) NOT NULL,
+  o_ship_type VARCHAR(10) NOT NULL,
+  o_ship_date DATETIME NOT NULL,
+  o_bill_addr_id INT UNSIGNED NOT NULL,
+  o_ship_addr_id INT UNSIGNED NOT NULL,
+  o_status VARCHAR(16) NOT NULL
+);
+CREATE TABLE order_line (
+  ol_o_id INT UNSIGNED NOT NULL,
+  ol_id SMALLINT UNSIGNED NOT NULL,
+  ol_i_id INT UNSIGNED NOT NULL,
+  ol_qty SMALLINT UNSIGNED NOT NULL,
+  ol_discount DECIMAL(3, 2) NOT NULL,
+  ol_comments VARCHAR(100) NOT NULL,
+  PRIMARY KEY (ol_o_id, ol_id)
+);
+CREATE TABLE cc_xacts (
+  cx_o_id INT UNSIGNED NOT NULL PRIMARY KEY,
+  cx_type VARCHAR(10) NOT NULL,
+  cx_num VARCHAR(16) NOT NULL,
+  cx_name VARCHAR(31) NOT NULL,
+  cx_expire DATE NOT NULL,
+  cx_auth_id CHAR(15) NOT NULL,
+  cx_xact_amt DECIMAL(15, 2) NOT NULL,
+  cx_xact_date DATETIME NOT NULL,
+  cx_co_id SMALLINT UNSIGNED NOT NULL
+);
+CREATE TABLE shopping_cart (
+  sc_id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  sc_token CHAR(16) NOT NULL,
+  sc_time DATETIME NOT NULL,
+  sc_c_id INT UNSIGNED
+);
+CREATE TABLE shopping_cart_line (
+  scl_sc_id INT UNSIGNED NOT NULL,
+  scl_i_id INT UNSIGNED NOT NULL,
+  scl_qty SMALLINT UNSIGNED NOT NULL,
+  PRIMARY KEY (scl_sc_id, scl_i_id)
+);

@@ -1,0 +1,60 @@
+"""What takes long to make and is kept between runs: made once, whole or not at all, by one process at a time.
+
+An ordinary user has it in his state directory; root in /var/lib/trimtab, because servers that he starts run as users
+who cannot reach his home.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from trimtab.store import default_path
+from trimtab.trust import require_trusted
+
+
+def default_directory() -> Path:
+    """Where it is unless a caller says otherwise."""
+    return Path("/var/lib/trimtab") if os.geteuid() == 0 else default_path().parent
+
+
+@contextlib.contextmanager
+def kept(directory: Path, name: str, version: str, make: Callable[[Path], None]) -> Iterator[Path]:
+    """A directory that stays as it is while this lasts; other versions of the same name are removed.
+
+    Args:
+        directory: where it is; made when it does not exist.
+        name: what it is.
+        version: which state of it.
+        make: fills an empty directory.
+
+    Raises:
+        UsageError: others can change the directory.
+    """
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    require_trusted(directory)
+    place = directory / f"{name}-{version}"
+    with (directory / f"{name}.lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            _make(place, name, make)
+        yield place
+
+
+def _make(place: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Makes it beside its place, with the lock held; what a crash has left half made goes too."""
+    for other in place.parent.glob(f"{name}-*"):
+        shutil.rmtree(other)
+    fresh = Path(tempfile.mkdtemp(prefix=f"{name}-half-", dir=place.parent))
+    try:
+        fresh.chmod(0o755)
+        make(fresh)
+        fresh.rename(place)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise

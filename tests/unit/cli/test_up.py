@@ -1,0 +1,52 @@
+"""`trimtab lab up shop`: what is refused before anything starts, and the file for `tune stack`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from trimtab.cli import main
+from trimtab.cli._up import stack_text
+from trimtab.testbed.shop import Shop, ShopSpec
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--items", "7"], "--items"),
+        (["--browsers", "0"], "browsers = 0"),
+        (["--cores", "0"], "--cores 0"),
+        (["--cores", "nan"], "--cores nan"),
+        (["--best-sellers-cache", "31"], "0 to 30 are allowed"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_in_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["lab", "up", "shop", "--stack", str(tmp_path / "shop.toml"), *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "shop.toml").exists()
+
+
+def test_somebody_elses_file_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[tiers.web]\n")
+    assert main(["lab", "up", "shop", "--stack", str(mine)]) == 2
+    assert "choose another name" in capsys.readouterr().err
+    assert mine.read_text() == "[tiers.web]\n"
+
+
+def test_the_file_names_each_tier_by_its_plant_and_process_and_the_clients_by_the_population() -> None:
+    tiers = [(name, SimpleNamespace(pid=pid), plant) for name, pid, plant in (("a", 1, "squid"), ("b", 2, "tomcat"))]
+    running: Any = SimpleNamespace(tiers=tiers, spec=ShopSpec(browsers=3), url="http://127.0.0.1:1/shop/")
+    read = tomllib.loads(stack_text(cast(Shop, running)))
+    assert read["tiers"] == {
+        "a": {"plant": "squid", "pid": 1, "accept-lost-connections": True},
+        "b": {"plant": "tomcat", "pid": 2},
+    }
+    assert read["clients"]["customers"] == 3 * 2880 and read["clients"]["url"] == running.url
