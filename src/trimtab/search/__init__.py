@@ -1,0 +1,1 @@
+"""Search over many knobs: the space, the evidence, the local model; pure parts of the controllers that search."""

@@ -1,0 +1,73 @@
+"""The evidence of a search: what each trial was of and what it cost, on a scale on which noise is alike everywhere.
+
+    y = log(cost) where less is better, -log(value) where more is                                       (E1)
+
+so a difference of 0.1 is a tenth, whatever the unit. A trial that broke a limit, was refused, or in which nothing was
+measured for `patience` windows, has no y: it failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trimtab.core import Knob, MoveState, Objective, Trial
+from trimtab.core.objective import BROKEN
+from trimtab.search.space import Values, in_force
+
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Told:
+    """One trial.
+
+    Args:
+        values: the configuration that was in force, in the order of the knobs.
+        y: its cost by Eq. (E1); None where it failed.
+    """
+
+    values: Values
+    y: float | None
+
+
+def y_of(objective: Objective, trial: Trial) -> float | None:
+    """The cost of a window by Eq. (E1); None where a limit was broken or it was not measured."""
+    cost = objective.cost(trial.window)
+    if cost is None or cost >= BROKEN or not math.isfinite(cost):
+        return None
+    if objective.minimize:
+        return math.log(max(cost, _LEAST))  # Eq. (E1)
+    return -math.log(max(-cost, _LEAST))  # Eq. (E1)
+
+
+def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str:
+    """Why a window says nothing of its configuration; empty where it does."""
+    window = trial.window
+    if in_force(knobs, window.configuration) is None:
+        unknown = next(knob.name for knob in knobs if knob.name not in window.configuration)
+        return f"the value of {unknown} in force is not known"
+    if missing := objective.missing(window):
+        return f"{missing} was not measured"
+    return "no request was completed" if window.samples is not None and window.samples < 1 else ""
+
+
+def refused(trial: Trial, asked: dict[str, int]) -> str:
+    """Why the configuration that was asked for is not in force: what the plant says; empty where it did not refuse."""
+    fate = trial.fate
+    if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
+        return ""
+    now = trial.window.configuration
+    apart = all(now.get(name) != value for name, value in fate.changes.items())
+    ours = all(asked.get(name) == value for name, value in fate.changes.items())
+    return (fate.detail or fate.state.value) if apart and ours else ""
+
+
+def best_of(told: Sequence[Told]) -> Values | None:
+    """The configuration of the best mean; None where none was measured."""
+    sums: dict[Values, list[float]] = {}
+    for one in told:
+        if one.y is not None:
+            sums.setdefault(one.values, []).append(one.y)
+    return min(sums, key=lambda values: (sum(sums[values]) / len(sums[values]), values)) if sums else None
