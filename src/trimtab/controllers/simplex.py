@@ -72,7 +72,7 @@ class Simplex:
     """
 
     objective: Objective
-    patience: int = 3
+    patience: int = 6
     peer: ClassVar[bool] = True
     searches: ClassVar[bool] = True
 

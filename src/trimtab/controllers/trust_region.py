@@ -21,12 +21,13 @@ Equations, with the model of `trimtab.search.local_model`, c the incumbent and D
 | f | logarithm of the cost, less is better | 1 | scalar |
 | z | the incumbent's latest cost against its earlier ones, in standard deviations | 1 | scalar |
 
-Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1) with
-k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob needs few
-trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that is how noise
-becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one standard deviation:
-a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed any more, and the search starts
-again from the incumbent; configurations that were the incumbent before are tried first, since a load often comes back.
+Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1)
+with k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob
+needs few trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that
+is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one
+standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
+any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
+first, since a load often comes back.
 
 A refused configuration is not asked for again. In the end it holds the incumbent and goes on watching for (T5).
 """
@@ -115,7 +116,7 @@ class TrustRegion:
     least_radius: float = 0.03
     optimism: float = 1.0
     watch: bool = False
-    patience: int = 3
+    patience: int = 6
     searches: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> TrustRegionState:

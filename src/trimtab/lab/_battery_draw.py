@@ -39,9 +39,9 @@ FIXED_KEEP_ALIVE_S = (0.0, 1.0)
 """Keep-alive times that are tried beside the drawn one, at the best limit."""
 ALONE, TRIM = "left alone", "trim"
 LIVE_PEERS = ("gradient2", "vegas", "brpc")
+"""Limiters of concurrency, which their users run on a limit that changes without a reload."""
 OPTIONS = {"tpe": {"trials": 40}}
 """Options of peers: a search without an end never settles on what it has found."""
-"""Limiters of concurrency, which their users run on a limit that changes without a reload."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Contested:
         harmed: share of the trials that truly cost more than the start by a tenth.
         gain: logarithm of how many times less than the start the winner truly costs at the end.
         moved: whether the winner is another than the start.
-        ended: trial in which the search ended; None where it did not.
+        ended: trial since which it has only held what it found; None where it still searches.
         placebos: placebos that were reported to matter.
         active: knobs with an effect that were.
     """
@@ -88,8 +88,7 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[st
         told.append(Told(values, y_of(controller.objective, trial)))
         state, move = controller.step(state, trial)
         incumbent = move.incumbent
-        if move.finished and ended is None:
-            ended = index + 1
+        ended = (ended or index + 1) if move.finished or move.phase == "hold" else None
         wanted = {**named(knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         after = in_force(knobs, wanted)
         assert after is not None

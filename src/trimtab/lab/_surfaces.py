@@ -2,16 +2,17 @@
 
     f(x) = q(x) + cliff(x),   q(x) = (x - x*)' A (x - x*),   cost = f_0 exp(f(x) + drift(t) + e_t)           (C1)
 
-with x the coordinates of `trimtab.search.space`, A positive definite with interactions, scaled so that the start costs
-`gain` more than the best, in logarithms. A placebo has neither row nor column in A. A cliff stands where the sum of two
-coordinates passes what both may have together, as where pools outgrow memory. On a plateau the start is the best.
+with x the coordinates of `trimtab.search.space`, A positive definite with interactions, scaled so that the start
+costs `gain` more than the best, in logarithms. A placebo has neither row nor column in A. A cliff stands where the
+sum of two coordinates passes what both may have together, as where pools outgrow memory. On a plateau the start is
+the best.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -122,8 +123,9 @@ class Surface:
         x = np.array(point_of(self.knobs, values))[: self.kind.active]
         apart = x - self._optimum(index)
         far = float(apart @ self.matrix @ apart)
-        over = x[0] + x[1] - float(sum(self._optimum(index)[:2])) - 0.15
-        return far + (self.kind.cliff if over > 0 else 0.0)
+        start = point_of(self.knobs, self.start)
+        edge = max(start[0] + start[1], float(sum(self._optimum(index)[:2]))) + 0.15
+        return far + (self.kind.cliff if x[0] + x[1] > edge else 0.0)
 
     def best(self, index: int) -> float:
         """f at the optimum, as near as the domains allow."""
@@ -169,8 +171,3 @@ def _knob(index: int, rng: np.random.Generator) -> Knob:
     domain = domains[int(rng.integers(0, len(domains)))]()
     name = f"k{index:02d}"
     return Knob(name, name, "", domain, domain.minimum, How.LIVE, "nothing", "a knob of a formula")
-
-
-def fewer(kind: Kind, active: int) -> Kind:
-    """The same with fewer knobs that have an effect."""
-    return replace(kind, active=active)

@@ -3,8 +3,9 @@
 The state is the evidence told so far; the library's own object is built from it anew at each step, by the seed, so
 that a step is pure, a run can be replayed and a killed one resumed.
 
-A refused configuration is told as a failed trial and the next one is asked for at once, so a method learns rules among
-knobs that it does not know. One in which nothing is measured is waited for `patience` windows, then it has failed.
+A refused configuration is told as a failed trial and the next one is asked for at once, so a method learns rules
+among knobs that it does not know. One in which nothing is measured is waited for `patience` windows, then it has
+failed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class AskAndTell:
 
     objective: Objective
     trials: int = 0
-    patience: int = 3
+    patience: int = 6
     peer: ClassVar[bool] = True
     method: ClassVar[str] = ""
     searches: ClassVar[bool] = True
@@ -104,5 +105,5 @@ class AskAndTell:
 
 
 def worst(state: AskState) -> float:
-    """What a failed trial is told to have cost where a library takes no failures: as much as the worst, and a tenth."""
+    """The cost of a failed trial for a library that takes no failures: a tenth more than the worst."""
     return max((one.y for one in state.told if one.y is not None), default=0.0) + 0.1

@@ -54,7 +54,7 @@ def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str
 
 
 def refused(trial: Trial, asked: dict[str, int]) -> str:
-    """Why the configuration that was asked for is not in force: what the plant says; empty where it did not refuse."""
+    """Why what was asked for is not in force, as the plant says; empty where it did not refuse."""
     fate = trial.fate
     if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
         return ""

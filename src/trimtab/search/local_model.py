@@ -8,10 +8,10 @@ with d_k the squared difference of the coordinates of a number, and for a choice
 l_k for each knob: one without effect gets a long one. A load that wanders is a random walk w beside the surface, so
 trials made late are not believed to be better only because the shop was quieter. The noise s comes from repeats.
 
-The other parameters are the most likely ones under broad lognormal priors, one step of a factor at a time from those of
-the trial before. The medians of the priors say what is usual before anything is known: a = 0.5, that is, somewhere in
-the space the cost is about 1.6 times another; l = 0.7 sqrt(knobs), so that surfaces of many knobs are no rougher than
-of few; g = 0.002, a wander of 2 % in a hundred trials.
+The other parameters are the most likely ones under broad lognormal priors, one step of a factor at a time from those
+of the trial before. The medians of the priors say what is usual before anything is known: a = 0.5, that is, somewhere
+in the space the cost is about 1.6 times another; l = 0.7 sqrt(knobs), so that surfaces of many knobs are no rougher
+than of few; g = 0.002, a wander of 2 % in a hundred trials.
 """
 
 from __future__ import annotations

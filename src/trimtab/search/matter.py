@@ -2,10 +2,10 @@
 
     y_i = b_0 + sum_k (b_k u_ik + c_k (u_ik^2 - mean)) + e_i,   u the coordinates, standardised            (K1)
 
-fitted by least squares; for each knob an F test of its terms against all the others, so a placebo that only went along
-with the incumbent as others moved is not taken for a cause. What the model leaves out, interactions above all, counts
-as noise and makes the test more careful. Of many knobs some look important by chance: Holm's correction keeps the
-probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
+fitted by least squares; for each knob an F test of its terms against all the others, so a placebo that only went
+along with the incumbent as others moved is not taken for a cause. What the model leaves out, interactions above all,
+counts as noise and makes the test more careful. Of many knobs some look important by chance: Holm's correction keeps
+the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
 other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
 
 Where there are too few trials for squares there are none; where too few for lines, nothing is told apart.
@@ -119,5 +119,5 @@ def _tested(terms: dict[int, Array], y: Array) -> dict[int, tuple[float, float, 
 
 def _fitted(columns: Array, y: Array) -> tuple[Array, float]:
     """Least squares: coefficients, and the sum of squares that is left."""
-    coefficients = np.linalg.lstsq(columns, y, rcond=None)[0]
+    coefficients: Array = np.linalg.lstsq(columns, y, rcond=None)[0]
     return coefficients, float(np.sum((y - columns @ coefficients) ** 2))

@@ -78,7 +78,7 @@ def test_a_search_finds_the_valley_of_a_smooth_curve(controller: Any) -> None:
         cost = 1 + math.log(limit / 40) ** 2
         costs.append(cost)
         state, move = controller.step(state, Trial(seen(limit, index, response_time_s=cost)))
-        limit = move.changes.get(NAME, limit)
+        limit = {**move.changes, **(move.incumbent or {} if move.finished else {})}.get(NAME, limit)
     assert min(costs) < 1.1
     assert costs[-1] < 1.2
 
