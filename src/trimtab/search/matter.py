@@ -119,5 +119,5 @@ def _tested(terms: dict[int, Array], y: Array) -> dict[int, tuple[float, float, 
 
 def _fitted(columns: Array, y: Array) -> tuple[Array, float]:
     """Least squares: coefficients, and the sum of squares that is left."""
-    coefficients: Array = np.linalg.lstsq(columns, y, rcond=None)[0]
+    coefficients: Array = np.asarray(np.linalg.lstsq(columns, y, rcond=None)[0], dtype=float)
     return coefficients, float(np.sum((y - columns @ coefficients) ** 2))

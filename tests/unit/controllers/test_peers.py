@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests._curve import NAME, seen, worker_knob
-from trimtab.controllers._peer import point_of, values_at
 from trimtab.controllers.apache2buddy import Apache2buddy
 from trimtab.controllers.brpc import Brpc
 from trimtab.controllers.gradient2 import Gradient2
@@ -91,9 +90,3 @@ def test_a_simplex_moves_off_a_setting_that_cannot_be_measured() -> None:
         state, move = controller.step(state, Trial(seen(150, index)))
         moved.append(bool(move.changes))
     assert moved == [False, True]
-
-
-@settings(deadline=None)
-@given(st.integers(1, 1000))
-def test_settings_and_points_of_the_unit_cube_are_each_others_inverse(value: int) -> None:
-    assert values_at((KNOB,), point_of((KNOB,), (value,))) == {NAME: value}
