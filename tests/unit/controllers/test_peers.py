@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests._curve import NAME, seen, worker_knob
 from trimtab.controllers.apache2buddy import Apache2buddy
