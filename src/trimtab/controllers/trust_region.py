@@ -10,7 +10,7 @@ incumbent, and takes its place only when it is better with the `confidence`; so 
 Equations, with the model of `trimtab.search.local_model`, c the incumbent and D(x) = f(x) - f(c):
 
     next x = argmin E D(x) - k sd D(x)  where  E D(x) + 1.28 sd D(x) <= log 1.1                            (T1)
-    promote where P(D(x) < 0) >= confidence, x measured twice and c in between or lately                    (T2)
+    promote where P(D(x) < 0) >= confidence by the model, and by the repeats of x and c alone, two or more    (T2)
     region: 1.5 times wider after a promotion, 0.6 times after max(4, knobs / 2) trials without             (T3)
     end where the region is below `least_radius`, or min E D(x) - 2 sd D(x) > -`least_gain` within it       (T4)
     S+ = max(0, S+ + z - 1/2), S- = max(0, S- - z - 1/2), changed load where one passes 5                  (T5)
@@ -221,12 +221,23 @@ class TrustRegion:
         if chances[best] < PROMISING:
             return state, None
         values = tried[best]
-        if counts[values] >= 2 and chances[best] >= self.confidence:  # Eq. (T2)
+        if counts[values] >= 2 and min(chances[best], self._told_apart(state, values)) >= self.confidence:  # Eq. (T2)
             radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
             return replace(state, incumbent=values, radius=radius, failures=0, sums=(0.0, 0.0)), None
         if counts[values] >= MOST_REPEATS:
             return replace(state, rejected=(*state.rejected, values)), None
         return state, values
+
+    def _told_apart(self, state: TrustRegionState, values: Values) -> float:
+        """The probability of being better than the incumbent by the repeats of both alone, without the model."""
+        own, other = (
+            [one.y for one in state.told[state.era :] if one.values == which and one.y is not None]
+            for which in (values, state.incumbent)
+        )
+        if not own or not other:
+            return 0.0
+        apart = math.fsum(other) / len(other) - math.fsum(own) / len(own)
+        return _normal(apart / (self._noise(state) * math.sqrt(1 / len(own) + 1 / len(other))))
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
         """Something new within the region, or the end."""
