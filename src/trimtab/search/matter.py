@@ -2,10 +2,11 @@
 
     y_i = b_0 + sum_k (b_k u_ik + c_k (u_ik^2 - mean)) + e_i,   u the coordinates, standardised            (K1)
 
-fitted by least squares; for each knob an F test of its terms against all the others, so a placebo that only went
-along with the incumbent as others moved is not taken for a cause. What the model leaves out, interactions above all,
-counts as noise and makes the test more careful. Of many knobs some look important by chance: Holm's correction keeps
-the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
+fitted by least squares to the mean of each configuration, since repeats share what the model leaves out and would
+count as new evidence; for each knob an F test of its terms against all the others, so a placebo that only went along
+with the incumbent as others moved is not taken for a cause. What the model leaves out, interactions above all, counts
+as noise and makes the test more careful. Of many knobs some look important by chance: Holm's correction keeps the
+probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
 other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
 
 Where there are too few trials for squares there are none; where too few for lines, nothing is told apart.
@@ -23,7 +24,7 @@ from scipy import stats
 from trimtab.core import Knob
 from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
-from trimtab.search.space import point_of
+from trimtab.search.space import Values, point_of
 
 LEVEL = 0.05
 """Probability of naming any knob without an effect, in one report."""
@@ -67,11 +68,14 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         knobs: those that were moved, in the order of the values.
         told: the trials.
     """
-    known = [one for one in told if one.y is not None]
+    known: dict[Values, list[float]] = {}
+    for one in told:
+        if one.y is not None:
+            known.setdefault(one.values, []).append(one.y)
     if not known:
         return tuple(Matter(knob.name, False) for knob in knobs)
-    x = np.array([point_of(knobs, one.values) for one in known])
-    y: Array = np.array([one.y for one in known], dtype=float)
+    x = np.array([point_of(knobs, values) for values in known])
+    y: Array = np.array([math.fsum(ys) / len(ys) for ys in known.values()])
     moved = [k for k in range(len(knobs)) if np.ptp(x[:, k]) > 0]
     squared = len(known) - 1 - 2 * len(moved) >= max(_SPARE, len(moved))
     if not moved or len(known) - 1 - len(moved) < _SPARE:
