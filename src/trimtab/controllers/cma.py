@@ -1,27 +1,21 @@
-"""CMA-ES (Hansen and Ostermeier 2001) by the package cmaes: a normal distribution that learns where costs fall.
+"""CMA-ES over windows: each window is a trial, by the package cmaes. A peer for the lab; it promises nothing.
 
-Each generation of 4 + 3 ln d points is drawn from N(m, s^2 C); then mean, step and covariance move towards its better
-half.
+Equations (Hansen 2016, as in cmaes.CMA): points are drawn from N(m, s^2 C), begun at the running configuration with
+`sigma`; after each generation m moves to the weighted mean of the better half, C and s follow the path of m.
 
-| symbol | here | unit | shape |
-|---|---|---|---|
-| m, s, C | mean, step (at first `sigma`) and covariance of the points | 1 | d, scalar, d x d |
-
-Departures: the first point is what is in force, told as if it had been drawn; a trial that failed costs as much as
-the worst of its generation. The library's state is rebuilt from the trials at each step.
+Departures: points go to the nearest member of the domain; a failed trial costs a tenth more than the worst.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
-from trimtab.controllers._ask import AskAndTell, AskState
 from trimtab.errors import UsageError
-from trimtab.search.space import point_of, values_at
+from trimtab.search.ask_and_tell import AskAndTell, AskState, worst
+from trimtab.search.space import Point, point_of
 
 
 @dataclass(frozen=True)
@@ -29,48 +23,42 @@ class Cma(AskAndTell):
     """The search.
 
     Args:
-        sigma: the first step, in widths of the unit cube.
+        sigma: first standard deviation of a coordinate.
     """
 
-    sigma: float = 0.15
+    sigma: float = 0.2
+    method: ClassVar[str] = "cma"
 
     def require(self) -> None:
-        """Finds the package.
+        """Refuses to start without the package.
 
         Raises:
-            UsageError: it is not installed.
+            UsageError: cmaes is not installed.
         """
         try:
             import cmaes  # noqa: F401
         except ImportError:
             raise UsageError("cma needs the package cmaes, which is not installed") from None
 
-    def asked(self, state: AskState) -> dict[str, int]:
-        """The next point of the generation."""
+    def next_point(self, state: AskState) -> Point:
+        """The next point of the generation under way; every generation is built anew from the evidence."""
         from cmaes import CMA
 
-        size = len(state.knobs)
-        first = dict(zip((k.name for k in state.knobs), state.told[0].values, strict=True))
-        mean = np.asarray(point_of(state.knobs, first))
-        if size == 1:  # the package needs two dimensions: the second does nothing
-            mean = np.append(mean, 0.5)
-        method: Any = CMA(mean, self.sigma, bounds=np.array([[0.0, 1.0]] * len(mean)), seed=state.seed)
-        generation: list[tuple[Any, float | None]] = [(mean, state.told[0].cost)]
+        knobs = state.knobs
+        dimensions = max(2, len(knobs))  # cmaes asks for two at least: the second of one knob is left out
+        middle = np.full(dimensions, 0.5)
+        middle[: len(knobs)] = point_of(knobs, state.told[0].values)
+        bounds = np.tile([0.0, 1.0], (dimensions, 1))
+        search = CMA(mean=middle, sigma=self.sigma, bounds=bounds, seed=state.seed)
+        generation: list[tuple[np.ndarray, float]] = []
         for one in state.told[1:]:
-            generation = _told(method, generation)
-            generation.append((method.ask(), one.cost))
-        _told(method, generation)
-        return values_at(state.knobs, method.ask()[:size])
-
-
-def _told(method: Any, generation: list[tuple[Any, float | None]]) -> list[tuple[Any, float | None]]:
-    """Tells a generation that is whole, and begins the next."""
-    if len(generation) < method.population_size:
-        return generation
-    known = [cost for _, cost in generation if cost is not None and math.isfinite(cost)]
-    worst = max(known, default=0.0)
-    method.tell([(x, cost if cost is not None and math.isfinite(cost) else worst) for x, cost in generation])
-    return []
+            x = search.ask()
+            x[: len(knobs)] = point_of(knobs, one.values)
+            generation.append((x, worst(state) if one.y is None else one.y))
+            if len(generation) == search.population_size:
+                search.tell(generation)
+                generation = []
+        return tuple(search.ask()[: len(knobs)].tolist())
 
 
 CONTROLLER = Cma

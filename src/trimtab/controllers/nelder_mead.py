@@ -1,4 +1,4 @@
-"""The simplex of Nelder and Mead (1965), a window an evaluation.
+"""The simplex of Nelder and Mead (1965), a window an evaluation. A peer for the lab; it promises nothing.
 
 Equations, with the vertices in order of cost, x_n the worst and c the centroid of the others:
 
@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from trimtab.controllers._knob import integer_knob, unjudged
 from trimtab.core import Knob, Move, Objective, Trial
-from trimtab.search.space import point_of, values_at
+from trimtab.search.evidence import refused, unmeasured
+from trimtab.search.space import in_force, named, of_many, point_of, values_at
 
 Point = tuple[float, ...]
 EDGE = 0.15
@@ -33,7 +34,7 @@ class NelderMeadState:
     """What the search remembers.
 
     Args:
-        knobs: those it moves.
+        knobs: those it moves, the worker limit first.
         simplex: costs and vertices, the best first once there are all.
         pending: points to be measured that make the simplex whole.
         asked: the point that the window is of; None before the first.
@@ -60,31 +61,31 @@ class NelderMead:
 
     objective: Objective
     patience: int = 6
+    peer: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> NelderMeadState:
         """The state before the first window; the seed is not used."""
-        integer_knob(knobs, "nelder_mead")
-        return NelderMeadState(knobs)
+        return NelderMeadState(of_many(knobs, "nelder_mead"))
 
     def step(self, state: NelderMeadState, trial: Trial) -> tuple[NelderMeadState, Move]:
         """The next point to be measured."""
-        window = trial.window
-        missing = next((m for k in state.knobs if (m := unjudged(self.objective, window, k, 1))), "")
-        known = all(k.name in window.configuration for k in state.knobs)
-        if missing and (not known or state.silent + 1 < self.patience):
+        missing = unmeasured(self.objective, state.knobs, trial)
+        now = in_force(state.knobs, trial.window.configuration)
+        if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"nelder_mead: {missing}")
-        found = None if missing else self.objective.cost(window)
-        cost = math.inf if found is None else found
-        at = state.asked or point_of(state.knobs, window.configuration)
+        assert now is not None
+        at = state.asked or point_of(state.knobs, now)
         if state.asked is None:
             state = replace(state, pending=_corners(at))
-        state, said = _told(replace(state, silent=0), cost, at)
+        denied = refused(trial, named(state.knobs, values_at(state.knobs, at)))
+        found = None if missing or denied else self.objective.cost(trial.window)
+        state, said = _told(replace(state, silent=0), math.inf if found is None else found, at)
         assert state.asked is not None
-        best = None
-        if state.simplex:
-            best = values_at(state.knobs, min(state.simplex)[1])
-        reason = f"nelder_mead: {said}"
-        return state, Move(values_at(state.knobs, state.asked), reason, phase="trial", incumbent=best)
+        best = min(state.simplex, default=None)
+        incumbent = None if best is None else named(state.knobs, values_at(state.knobs, best[1]))
+        changes = named(state.knobs, values_at(state.knobs, state.asked))
+        return state, Move(changes, f"nelder_mead: {said}", phase="trial", incumbent=incumbent)
 
 
 def _corners(at: Point) -> tuple[Point, ...]:

@@ -1,27 +1,28 @@
-"""Random search: every trial at a point drawn evenly. What any other search has to beat.
+"""Random search: every trial is drawn from the whole space. A peer for the lab; it promises nothing.
 
-| symbol | here | unit | shape |
-|---|---|---|---|
-| x ~ U(0, 1)^d | a point of the unit cube (`trimtab.search.space`) | 1 | one for each knob |
+Equations: x ~ U(0, 1) in each coordinate of `trimtab.search.space`, independently; the best mean is the incumbent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
+from typing import ClassVar
 
-from trimtab.controllers._ask import AskAndTell, AskState
-from trimtab.search.space import values_at
+import numpy as np
+
+from trimtab.search.ask_and_tell import AskAndTell, AskState
+from trimtab.search.space import Point
 
 
 @dataclass(frozen=True)
 class RandomSearch(AskAndTell):
-    """Draws settings; see `AskAndTell` for the options."""
+    """The search; its options are those of its base."""
 
-    def asked(self, state: AskState) -> dict[str, int]:
-        """A setting that nothing before has a say in."""
-        chance = Random(f"{state.seed}/{len(state.told)}")
-        return values_at(state.knobs, [chance.random() for _ in state.knobs])
+    method: ClassVar[str] = "random_search"
+
+    def next_point(self, state: AskState) -> Point:
+        """A point of the cube; the same for the same seed and number of trials."""
+        return tuple(np.random.default_rng((state.seed, len(state.told))).random(len(state.knobs)).tolist())
 
 
 CONTROLLER = RandomSearch

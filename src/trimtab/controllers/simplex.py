@@ -1,185 +1,174 @@
-"""The simplex of Active Harmony as chung2004 ran it: the Tcl controller of 2003, with all that sets it apart.
+"""Active Harmony's simplex as chung2004 used it: what its code of 2003 did, faults included. It promises nothing.
 
-What it promises: nothing of a server. It is here to be compared with; `trust_region` is ours.
+Equations, with the vertices in order of cost, x_n the worst and c the centroid:
 
-Vertices are settings, the knobs' own values, in order of cost; x_n is the worst and c the centroid:
-
-    reflect  r = c + (c - x_n);  expand e = c + 2 (c - x_n);  contract k = c - (c - x_n) / 2
+    reflect r = c + (c - x_n);  expand c + 2 (c - x_n);  contract c + (x_n - c) / 2;  shrink x_0 + (x_i - x_0) / 2
 
 | symbol | here | unit | shape |
 |---|---|---|---|
-| n | number of knobs | 1 | scalar |
-| x_0..x_n | simplex, the best first | the knobs' own | n + 1 settings |
-| c | centroid of all vertices | the knobs' own | one for each knob |
-| f | logarithm of the window's objective, less is better | 1 | scalar |
+| x | a configuration | each knob's own | one for each knob |
+| f | the cost of its trial, less is better | - | scalar |
 
-Departures of that controller from Nelder and Mead (1965), all kept:
+Its departures from Nelder and Mead, which are why the paper's first trials are bad ones:
 
-1. The first vertex is what is in force; vertex k sets knob k to its largest value and leaves the earlier ones there,
-   so that by trial n every knob is at its largest value.
-2. The centroid is over all n + 1 vertices, the worst included.
-3. A point is taken to the nearest setting, one beyond the largest value to that.
-4. A setting that is a vertex already is moved by one step of one knob after another, up and then down, until it is
+1. Vertex 0 is the running configuration; vertex k sets knob k to its maximum and leaves those before it there, so the
+   last vertex has every knob at its maximum.
+2. The centroid is that of all n + 1 vertices, the worst included.
+3. Values go to the nearest member of the domain, so what is outside is flattened against the bound.
+4. A point that is a vertex already is moved one coordinate after the other, a step up, then a step down, until it is
    new.
-5. A reflection between the best and the second worst is accepted; one better than the best is expanded, and the
-   expansion kept where it is better than the best. Else the contraction is kept where it is no worse than the worst
-   and the reflection, or the simplex shrinks half way to the best and every vertex is measured again, the best too.
-6. Where a reflection is between the second worst and the worst, its cost but not its setting replaces the worst's.
-7. It never ends and never measures an old vertex again before it shrinks.
+5. A reflection between best and second worst is accepted; an expansion is kept if it is better than the best; a
+   contraction, toward the worst, if it is at most the lesser of worst and reflected; else all shrink half way to the
+   best, which is run again itself.
+6. The value of a reflection between second worst and worst, but not its point, replaces that of the worst.
+7. It never ends and measures no vertex again but in a shrink.
 
-A window in which nothing was measured for `patience` times costs infinitely much; the original waits for ever.
+Departures from the paper: none further; a refused or failed trial costs infinitely much.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from trimtab.controllers._knob import unjudged
 from trimtab.core import Knob, Move, Objective, Trial
-from trimtab.errors import UsageError
-from trimtab.search.evidence import cost_of
+from trimtab.search.evidence import refused, unmeasured, y_of
+from trimtab.search.space import Values, in_force, named, of_many
 
-Setting = tuple[int, ...]
-Vertex = tuple[float, Setting]
+Vertex = tuple[float, Values]
 
 
 @dataclass(frozen=True)
 class SimplexState:
-    """What is remembered.
+    """What the search remembers.
 
     Args:
-        knobs: those that are moved.
-        simplex: vertices measured so far; all of them, the best first, once the first simplex is whole.
-        pending: settings that are still to be measured to make it whole.
-        asked: the setting that was asked for last; empty before the first.
-        reflected: a reflection that is being improved on.
+        knobs: those it moves.
+        simplex: costs and vertices that were measured, the best first once all were.
+        pending: vertices to be measured after the one that is asked for.
+        asked: what was asked for last; None before the first.
+        doing: what was asked for it: a vertex, a reflection, an expansion or a contraction.
+        reflected: the reflection that an expansion or a contraction follows.
         silent: windows in a row in which nothing was measured.
     """
 
     knobs: tuple[Knob, ...]
     simplex: tuple[Vertex, ...] = ()
-    pending: tuple[Setting, ...] = ()
-    asked: Setting = ()
+    pending: tuple[Values, ...] = ()
+    asked: Values | None = None
+    doing: str = "vertex"
     reflected: Vertex | None = None
     silent: int = 0
 
 
 @dataclass(frozen=True)
 class Simplex:
-    """The controller of 2003.
+    """The search.
 
     Args:
-        objective: what is made best.
-        patience: windows in which nothing was measured after which a setting costs infinitely much.
+        objective: what is minimised.
+        patience: windows without a measurement after which a trial costs infinitely much.
     """
 
     objective: Objective
-    patience: int = 2
+    patience: int = 6
+    peer: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> SimplexState:
-        """The state before the first window; nothing in it is random.
-
-        Raises:
-            UsageError: there is no knob.
-        """
-        if not knobs:
-            raise UsageError("a search needs at least one knob")
-        return SimplexState(knobs)
+        """The state before the first window; the seed is not used."""
+        return SimplexState(of_many(knobs, "simplex"))
 
     def step(self, state: SimplexState, trial: Trial) -> tuple[SimplexState, Move]:
-        """The next setting to be measured."""
-        window = trial.window
-        if any(knob.name not in window.configuration for knob in state.knobs):
-            return state, Move.hold("simplex: the values in force are not known")
-        missing = next((m for k in state.knobs if (m := unjudged(self.objective, window, k, 1))), "")
-        if missing and state.silent + 1 < self.patience:
+        """The next configuration to be measured."""
+        missing = unmeasured(self.objective, state.knobs, trial)
+        now = in_force(state.knobs, trial.window.configuration)
+        if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"simplex: {missing}")
-        found = None if missing else cost_of(window, self.objective)
-        cost = math.inf if found is None else found
-        at = state.asked
-        if not at:
-            at = tuple(window.configuration[knob.name] for knob in state.knobs)
-            state = replace(state, pending=_first_corners(state.knobs, at))
-        state, said = _told(replace(state, silent=0), (cost, at))
-        best = min(state.simplex)[1] if state.simplex else at
-        return state, Move(
-            _named(state.knobs, state.asked),
-            f"simplex: {said}",
-            phase="trial",
-            incumbent=_named(state.knobs, best),
-        )
+        assert now is not None
+        if state.asked is None:
+            state = replace(state, asked=now, pending=first_vertices(state.knobs, now))
+        assert state.asked is not None
+        y = None if missing or refused(trial, named(state.knobs, state.asked)) else y_of(self.objective, trial)
+        state = told(replace(state, silent=0), math.inf if y is None else y)
+        assert state.asked is not None
+        best = min(state.simplex, default=None)
+        incumbent = None if best is None else named(state.knobs, best[1])
+        changes = named(state.knobs, state.asked)
+        return state, Move(changes, f"simplex: {state.doing}", phase="trial", incumbent=incumbent)
 
 
-def _named(knobs: tuple[Knob, ...], setting: Setting) -> dict[str, int]:
-    return {knob.name: value for knob, value in zip(knobs, setting, strict=True)}
+def first_vertices(knobs: tuple[Knob, ...], start: Values) -> tuple[Values, ...]:
+    """Vertices 1 to n: each sets one more knob to its maximum (departure 1)."""
+    most = tuple(knob.domain.clip(knob.domain.maximum) for knob in knobs)
+    return tuple((*most[: k + 1], *start[k + 1 :]) for k in range(len(knobs)))
 
 
-def _first_corners(knobs: tuple[Knob, ...], at: Setting) -> tuple[Setting, ...]:
-    """The other vertices of the first simplex: departure 1."""
-    corners, now = [], list(at)
-    for k, knob in enumerate(knobs):
-        now[k] = knob.domain.clip(knob.domain.maximum)
-        corners.append(tuple(now))
-    return tuple(corners)
+def told(state: SimplexState, y: float) -> SimplexState:
+    """The state once the cost of what was asked for is known, with the next in `asked`.
 
-
-def _told(state: SimplexState, vertex: Vertex) -> tuple[SimplexState, str]:
-    """The state once a setting's cost is known, with the next one in `asked`."""
-    cost = vertex[0]
-    if len(state.simplex) <= len(state.knobs):
-        simplex = (*state.simplex, vertex)
+    Args:
+        state: before.
+        y: the cost; infinite where the trial failed.
+    """
+    assert state.asked is not None
+    here = (y, state.asked)
+    if state.doing in ("vertex", "shrink"):
+        state = replace(state, simplex=(*state.simplex, here))
         if state.pending:
-            after = replace(state, simplex=simplex, asked=state.pending[0], pending=state.pending[1:])
-            return after, "a vertex of the simplex"
-        return _reflecting(state, simplex)
+            return replace(state, asked=state.pending[0], pending=state.pending[1:])
+        return _reflect(state, state.simplex)
     *others, worst = state.simplex
-    before = state.reflected
-    if before is None:
-        if cost < others[0][0]:
-            return replace(state, reflected=vertex, asked=_away(state, 2.0)), "expanding"
-        if cost < others[-1][0]:
-            return _reflecting(state, (*others, vertex))
-        if cost < worst[0]:
-            state = replace(state, simplex=(*others, (cost, worst[1])))  # departure 6
-        return replace(state, reflected=vertex, asked=_away(state, -0.5)), "contracting"
-    if before[0] < others[0][0]:
-        return _reflecting(state, (*others, vertex if cost < others[0][0] else before))
-    if cost <= min(worst[0], before[0]):
-        return _reflecting(state, (*others, vertex))
-    best = others[0][1]
-    halved = [
-        _nearest(state.knobs, [(b + x) / 2 for b, x in zip(best, one, strict=True)]) for _, one in state.simplex
-    ]
-    after = replace(state, simplex=(), pending=tuple(halved[1:]), asked=halved[0], reflected=None)
-    return after, "shrinking, every vertex is measured again"
+    if state.doing == "reflection":
+        if y < others[0][0]:
+            return _ask(replace(state, reflected=here), 2.0, "expansion")
+        if y < others[-1][0]:
+            return _reflect(state, (*others, here))
+        if y < worst[0]:
+            worst = (y, worst[1])  # departure 6
+        return _ask(replace(state, simplex=(*others, worst), reflected=here), -0.5, "contraction")
+    assert state.reflected is not None
+    if state.doing == "expansion":
+        return _reflect(state, (*others, here if y < others[0][0] else state.reflected))
+    if y <= min(worst[0], state.reflected[0]):
+        return _reflect(state, (*others, here))
+    best = state.simplex[0][1]
+    halved = tuple(
+        _member(state.knobs, [b + (x - b) / 2 for b, x in zip(best, v, strict=True)]) for _, v in state.simplex
+    )
+    return replace(state, simplex=(), asked=halved[0], pending=halved[1:], doing="shrink", reflected=None)
 
 
-def _reflecting(state: SimplexState, simplex: tuple[Vertex, ...]) -> tuple[SimplexState, str]:
+def _reflect(state: SimplexState, simplex: tuple[Vertex, ...]) -> SimplexState:
     """A whole simplex, and the reflection of its worst vertex."""
-    state = replace(state, simplex=tuple(sorted(simplex)), reflected=None)
-    return replace(state, asked=_away(state, 1.0)), "reflecting"
+    return _ask(replace(state, simplex=tuple(sorted(simplex)), reflected=None), 1.0, "reflection")
 
 
-def _away(state: SimplexState, factor: float) -> Setting:
-    """The setting at a factor of the way from the worst vertex to the centroid, beyond that; new if it can be."""
-    size, worst = len(state.simplex), state.simplex[-1][1]
-    centre = [sum(one[i] for _, one in state.simplex) / size for i in range(len(worst))]  # departure 2
-    wanted = _nearest(state.knobs, [c + factor * (c - w) for c, w in zip(centre, worst, strict=True)])
-    taken = {one for _, one in state.simplex}
-    if wanted not in taken:
-        return wanted
-    for k, knob in enumerate(state.knobs):  # departure 4
-        for way in (1, -1):
-            moved = (*wanted[:k], knob.domain.clip(wanted[k] + way * knob.domain.step), *wanted[k + 1 :])
-            if moved not in taken:
+def _ask(state: SimplexState, factor: float, doing: str) -> SimplexState:
+    """Asks for the point at a factor of the way from the worst vertex to the centroid, seen from the centroid."""
+    vertices = [values for _, values in state.simplex]
+    centre = [sum(column) / len(vertices) for column in zip(*vertices, strict=True)]  # departure 2
+    wanted = [c + factor * (c - w) for c, w in zip(centre, vertices[-1], strict=True)]
+    return replace(state, asked=_new(state, _member(state.knobs, wanted)), doing=doing)
+
+
+def _member(knobs: tuple[Knob, ...], wanted: list[float]) -> Values:
+    """The nearest members of the domains (departure 3)."""
+    return tuple(knob.domain.clip(value) for knob, value in zip(knobs, wanted, strict=True))
+
+
+def _new(state: SimplexState, point: Values) -> Values:
+    """The point, moved by a step of one coordinate where it is a vertex already (departure 4)."""
+    there = {values for _, values in state.simplex}
+    if point not in there:
+        return point
+    for k, knob in enumerate(state.knobs):
+        for step in (knob.domain.step, -knob.domain.step):
+            moved = (*point[:k], point[k] + step, *point[k + 1 :])
+            if moved[k] in knob.domain and moved not in there:
                 return moved
-    return wanted
-
-
-def _nearest(knobs: tuple[Knob, ...], point: list[float]) -> Setting:
-    """The nearest setting: departure 3."""
-    return tuple(knob.domain.clip(x) for knob, x in zip(knobs, point, strict=True))
+    return point
 
 
 CONTROLLER = Simplex

@@ -1,60 +1,54 @@
-"""Optuna's TPE over windows: each window is a trial.
+"""Optuna's TPE over windows: each window is a trial. A peer for the lab; it promises nothing.
 
 Equations (Bergstra et al. 2011, as in optuna.samplers.TPESampler): of the points drawn from the density l of the best
 trials the one with the greatest l / g is next, g being the density of the others.
 
-| symbol | here | unit | shape |
-|---|---|---|---|
-| x | a point of the unit cube (`trimtab.search.space`) | 1 | one for each knob |
-| y | logarithm of the objective of the window, less is better | 1 | scalar |
-
-Departures: the first trial is what is in force; a window in which nothing was measured for `patience` times is a
-trial that failed. The study is built anew from the trials at each step, so that a step is pure.
+Departures: a failed trial is told as such. The study is built anew from the trials at each step, so that a step is
+pure.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import ClassVar
 
-from trimtab.controllers._ask import AskAndTell, AskState
 from trimtab.errors import UsageError
-from trimtab.search.space import point_of, values_at
+from trimtab.search.ask_and_tell import AskAndTell, AskState
+from trimtab.search.space import Point, point_of
 
 
 @dataclass(frozen=True)
 class Tpe(AskAndTell):
-    """The search; see `AskAndTell` for the options."""
+    """The search; its options are those of its base."""
+
+    method: ClassVar[str] = "tpe"
 
     def require(self) -> None:
-        """Finds the package, and keeps it from writing a line for each window.
+        """Refuses to start without the package.
 
         Raises:
-            UsageError: it is not installed.
+            UsageError: optuna is not installed.
         """
         try:
             import optuna
 
-            optuna.logging.set_verbosity(optuna.logging.WARNING)
+            optuna.logging.set_verbosity(optuna.logging.WARNING)  # else a line for each window
         except ImportError:
             raise UsageError("tpe needs the package optuna, which is not installed") from None
 
-    def asked(self, state: AskState) -> dict[str, int]:
-        """What the sampler asks for next."""
+    def next_point(self, state: AskState) -> Point:
+        """What a study with these trials asks for."""
         import optuna
 
         unit: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0.0, 1.0)
-        names = [knob.name for knob in state.knobs]
-        space = dict.fromkeys(names, unit)
+        space = {knob.name: unit for knob in state.knobs}
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=state.seed + len(state.told)))
         for one in state.told:
-            at = point_of(state.knobs, dict(zip(names, one.values, strict=True)))
-            failed = one.cost is None or not math.isfinite(one.cost)
-            kind = optuna.trial.TrialState.FAIL if failed else optuna.trial.TrialState.COMPLETE
-            params, cost = dict(zip(names, at, strict=True)), None if failed else one.cost
-            study.add_trial(optuna.trial.create_trial(state=kind, params=params, distributions=space, value=cost))
+            params = dict(zip(space, point_of(state.knobs, one.values), strict=True))
+            kind = optuna.trial.TrialState.FAIL if one.y is None else optuna.trial.TrialState.COMPLETE
+            study.add_trial(optuna.trial.create_trial(state=kind, params=params, distributions=space, value=one.y))
         asked = study.ask(space).params
-        return values_at(state.knobs, [asked[name] for name in names])
+        return tuple(float(asked[name]) for name in space)
 
 
 CONTROLLER = Tpe

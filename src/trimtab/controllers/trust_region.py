@@ -1,106 +1,96 @@
-"""trimtab's search over many knobs: small steps from what is in force, noise known first, proof before trust.
+"""Search over many knobs of a server with users: small steps around what runs, and nothing believed until repeated.
 
-What it promises. It starts from the running setting and measures that first, again and again, so that it knows the
-noise before it believes a difference. It moves within a box around the best setting so far, the incumbent, which
-grows with success and shrinks with failure. A setting becomes the incumbent only when its own repeats are better than
-the incumbent's by two standard errors; a single good trial is measured again instead. It says so when nothing is to
-be had.
+What it promises. It starts from the running configuration and repeats it first, so it knows the noise before it
+changes anything. A trial stays within a trust region around the incumbent, which is small at first: a tenth of each
+coordinate, about a factor of two for what spans three decades. It does not ask for what its model expects to be worse
+than the incumbent by a tenth with more than 10 % probability, while there is anything else to ask for. A bound is
+approached by halves and reached only from next to it. What looks better is measured again, in turn with the
+incumbent, and takes its place only when it is better with the `confidence`; so "no improvement" is an answer.
 
-A trial's setting is drawn by Thompson's rule (1933) from the model of `trimtab.search.model`: coefficients are drawn
-from what is known of them, and the least cost of that draw within the box is tried. So a knob whose effect is not
-known is tried both ways, one whose effect is known goes there, and one without effect is left alone by its relevance.
+Equations, with the model of `trimtab.search.local_model`, c the incumbent and D(x) = f(x) - f(c):
 
-    box: |x_j - c_j| <= R, and no edge of a domain before the model is sure of that way (2 standard deviations)
-    R <- R grow after a promotion, R shrink after a trial that is worse by a tenth
-    promoted: mean of incumbent - mean of candidate > 2 s sqrt(1 / n_c + 1 / n_i), n_c >= 2
-    drift: S <- max(0, S + z - 1/2), z the incumbent's new trial against its own mean; beyond 5 all is forgotten but
-           what was best under which load; a load like an earlier one begins with its best           (Page 1954)
-    end: what the model can still promise within twice the box is below a fiftieth, or `idle` trials promoted nothing
+    next x = argmin E D(x) - k sd D(x)  where  E D(x) + 1.28 sd D(x) <= log 1.1                            (T1)
+    promote where P(D(x) < 0) >= confidence by the model, and by the repeats of x and c alone, two or more    (T2)
+    region: 1.5 times wider after a promotion, 0.6 times after max(4, knobs / 2) trials without             (T3)
+    end where the region is below `least_radius`, or min E D(x) - 2 sd D(x) > -`least_gain` within it       (T4)
+    S+ = max(0, S+ + z - 1/2), S- = max(0, S- - z - 1/2), changed load where one passes 5                  (T5)
 
 | symbol | here | unit | shape |
 |---|---|---|---|
-| x, c | point of a trial and of the incumbent (`trimtab.search.space`) | 1 | d |
-| R | radius, half the side of the box | 1 | scalar |
-| s | standard deviation of one trial's log cost | 1 | scalar |
-| z | standardised difference | 1 | scalar |
+| x, c | coordinates of a configuration | 1 | one for each knob |
+| f | logarithm of the cost, less is better | 1 | scalar |
+| z | the incumbent's latest cost against its earlier ones, in standard deviations | 1 | scalar |
 
-Why so. A simplex has no idea of noise and begins at the edges of the domain; global methods (TPE, CMA-ES with a wide
-start) pay for knowledge of regions that nobody wants to be in, with users' pages. Online a trial near the incumbent
-costs next to nothing even where it is useless, and a factor of two is found along a slope as surely as from afar. A
-model without interactions needs 2 d numbers and not d^2: interactions are met by moving the centre.
+Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1)
+with k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob
+needs few trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that
+is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one
+standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
+any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
+first, since a load often comes back.
 
-What is remembered of a load is a signature: the rates of the window over the rate of pages, or of requests.
+A refused configuration is not asked for again. In the end it holds the incumbent and goes on watching for (T5).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from trimtab.controllers._knob import unjudged
-from trimtab.core import Knob, Move, Objective, Trial, Window, in_words
-from trimtab.errors import UsageError
-from trimtab.search.evidence import Told, cost_of, finite, means, noise_of
-from trimtab.search.model import Array, Local, fitted
-from trimtab.search.space import point_of, values_at
+from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.search.evidence import Told, refused, unmeasured, y_of
+from trimtab.search.local_model import Array, LocalModel, Scales, noise_of
+from trimtab.search.region import candidates
+from trimtab.search.space import Values, in_force, named, of_many, point_of
 
-Setting = tuple[int, ...]
-Means = Mapping[Setting, tuple[float, int]]
-PER = ("client_page_rate_hz", "request_rate_hz")
-"""The rate that a signature's rates are of, the first that is there."""
-_DRAWS = 12
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """A load and what was best under it.
-
-    Args:
-        signature: rates over the rate of pages, by name, as logarithms.
-        setting: the incumbent of that time.
-    """
-
-    signature: Mapping[str, float]
-    setting: Setting
+FIRST_RADIUS, MOST_RADIUS = 0.1, 0.4
+WIDER, NARROWER = 1.5, 0.6
+HARM, HARM_QUANTILE = math.log(1.1), 1.28
+SLACK, ALARM = 0.5, 5.0
+LATELY = 6
+"""Trials after which the incumbent is measured again."""
+PROMISING = 0.6
+"""Probability of being better from which a configuration is worth another trial."""
+MOST_REPEATS = 5
 
 
 @dataclass(frozen=True)
 class TrustRegionState:
-    """What is remembered.
+    """What the search remembers.
 
     Args:
-        knobs: those that are moved.
-        seed: source of all randomness.
-        radius: half the side of the box.
-        told: the trials under this load.
-        incumbent: the best setting so far; empty before the first trial.
-        candidate: a setting that is being measured again; empty for none.
-        idle: trials since the last promotion.
-        since: trials since the incumbent was measured.
-        above: CUSUM of the incumbent being worse than it was.
-        below: CUSUM of it being better.
-        signature: of the present load.
-        memory: earlier loads.
-        count: trials in all, for the draws.
+        knobs: those it moves.
+        seed: source of its randomness.
+        told: all trials.
+        era: index in `told` of the first one that is believed.
+        incumbent: what the evidence stands behind; None before the first trial.
+        radius: half the side of the region.
+        scales: the model's parameters.
+        failures: trials of something new since the last promotion or change of the region.
+        rejected: configurations that were repeated and found no better, or refused.
+        earlier: incumbents of earlier loads that are still to be tried.
+        asked: what was asked for last.
+        sums: S+ and S- of Eq. (T5).
+        finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.
     """
 
     knobs: tuple[Knob, ...]
     seed: int
-    radius: float
+    scales: Scales
     told: tuple[Told, ...] = ()
-    incumbent: Setting = ()
-    candidate: Setting = ()
-    idle: int = 0
-    since: int = 0
-    above: float = 0.0
-    below: float = 0.0
-    signature: Mapping[str, float] | None = None
-    memory: tuple[Remembered, ...] = ()
-    count: int = 0
+    era: int = 0
+    incumbent: Values | None = None
+    radius: float = FIRST_RADIUS
+    failures: int = 0
+    rejected: tuple[Values, ...] = ()
+    earlier: tuple[Values, ...] = ()
+    asked: Values | None = None
+    sums: tuple[float, float] = (0.0, 0.0)
+    finished: str = ""
     silent: int = 0
 
 
@@ -109,227 +99,194 @@ class TrustRegion:
     """The search.
 
     Args:
-        objective: what is made best.
-        radius: the first half side of the box, in widths of a knob's range.
-        most_radius: the largest.
-        least_radius: the smallest.
-        grow: what the radius is multiplied with after a promotion.
-        shrink: what it is multiplied with after a bad trial.
-        repeats: trials of the running setting before anything is moved.
-        turn: trials elsewhere after which the incumbent is measured again.
-        noise: standard deviation of a trial's log cost before it is known.
-        idle: trials without a promotion after which the search ends; for each knob two more.
-        worth: share of the cost below which a gain is none.
-        patience: windows in which nothing was measured after which a trial has failed.
+        objective: what is minimised.
+        repeats: trials of the running configuration before anything is changed.
+        confidence: probability of being better at which a configuration becomes the incumbent.
+        least_gain: share of the cost that is not worth searching for.
+        least_radius: half the side of the region below which the search ends.
+        optimism: k in Eq. (T1).
+        watch: goes on watching the load when it has found what it can, in place of ending.
+        patience: windows without a measurement after which a trial has failed.
     """
 
     objective: Objective
-    radius: float = 0.15
-    most_radius: float = 0.4
-    least_radius: float = 0.03
-    grow: float = 1.5
-    shrink: float = 0.6
     repeats: int = 3
-    turn: int = 5
-    noise: float = 0.03
-    idle: int = 16
-    worth: float = 0.02
-    patience: int = 2
+    confidence: float = 0.975
+    least_gain: float = 0.01
+    least_radius: float = 0.03
+    optimism: float = 1.0
+    watch: bool = False
+    patience: int = 6
+    searches: ClassVar[bool] = True
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> TrustRegionState:
-        """The state before the first window.
-
-        Raises:
-            UsageError: there is no knob.
-        """
-        if not knobs:
-            raise UsageError("a search needs at least one knob")
-        return TrustRegionState(knobs, seed, self.radius)
+        """The state before the first window."""
+        knobs = of_many(knobs, "trust_region")
+        return TrustRegionState(knobs, seed, Scales.usual(len(knobs)))
 
     def step(self, state: TrustRegionState, trial: Trial) -> tuple[TrustRegionState, Move]:
-        """The next setting to be measured, which is often the same again."""
-        window = trial.window
-        if any(knob.name not in window.configuration for knob in state.knobs):
-            return state, Move.hold("the values in force are not known")
-        missing = next((m for k in state.knobs if (m := unjudged(self.objective, window, k, 1))), "")
-        if missing and state.silent + 1 < self.patience:
-            return replace(state, silent=state.silent + 1), Move.hold(missing)
-        at = tuple(window.configuration[knob.name] for knob in state.knobs)
-        told = Told(at, None if missing else cost_of(window, self.objective))
-        state = self._told(state, told, window)
-        state, wanted, why = self._next(state, told)
-        return self._moved(state, window, wanted, why)
+        """The next trial, or the end."""
+        missing = unmeasured(self.objective, state.knobs, trial)
+        now = in_force(state.knobs, trial.window.configuration)
+        if missing and (now is None or state.silent + 1 < self.patience):
+            return replace(state, silent=state.silent + 1), Move.hold(f"trust_region: {missing}")
+        assert now is not None
+        if state.asked is not None and (why := refused(trial, named(state.knobs, state.asked))):
+            state = replace(state, rejected=(*state.rejected, state.asked))
+            said = f"the last trial was refused ({why}); "
+        else:
+            said = ""
+        state = self._learned(replace(state, silent=0), Told(now, None if missing else y_of(self.objective, trial)))
+        state, wanted, reason = self._next(state)
+        assert state.incumbent is not None
+        incumbent = named(state.knobs, state.incumbent)
+        state = replace(state, asked=wanted)
+        if state.finished and not self.watch:
+            return state, Move.end(incumbent, f"trust_region: {said}{reason}")
+        phase = "hold" if state.finished else "trial"
+        evidence = {"radius": state.radius, "noise_ratio": self._noise(state)}
+        move = Move(named(state.knobs, wanted), f"trust_region: {said}{reason}", evidence, phase, incumbent=incumbent)
+        return state, move
 
-    def _moved(
-        self, state: TrustRegionState, window: Window, wanted: Setting | None, why: str
-    ) -> tuple[TrustRegionState, Move]:
-        """The move to a setting; the end of the search where there is none to be measured."""
-        best = _named(state.knobs, state.incumbent)
-        if wanted is None:
-            return state, Move.end(best, why)
-        changes = {n: v for n, v in _named(state.knobs, wanted).items() if window.configuration[n] != v}
-        figures = {"noise_ratio": self._noise(state), "radius": state.radius}
-        return state, Move(changes, why, figures, "trial" if changes else "repeat", incumbent=best)
-
-    def _told(self, state: TrustRegionState, told: Told, window: Window) -> TrustRegionState:
-        """The state with one more trial; after a drift with that alone."""
-        at_home = told.values == state.incumbent or not state.incumbent
-        state = replace(state, silent=0, count=state.count + 1, since=0 if at_home else state.since + 1)
-        if not state.incumbent:
-            return replace(state, told=(told,), incumbent=told.values, signature=_signature(window))
-        if at_home and told.cost is not None and math.isfinite(told.cost):
-            state = self._watched(state, told.cost)
-            if max(state.above, state.below) > 5.0:
-                return self._renewed(state, told, window)
-        return replace(state, told=(*state.told, told), idle=state.idle + 1)
-
-    def _watched(self, state: TrustRegionState, cost: float) -> TrustRegionState:
-        """The state with the incumbent's own drift brought up to date (CUSUM)."""
-        known = means(state.told).get(state.incumbent)
-        if known is None or known[1] < 2:
+    def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
+        """The state with one more trial; after a change of the load without those before it."""
+        before = [one.y for one in state.told[state.era :] if one.values == state.incumbent and one.y is not None]
+        noise = self._noise(state)
+        state = replace(state, told=(*state.told, told), incumbent=state.incumbent or told.values)
+        if told.values != state.incumbent or told.y is None or len(before) < self.repeats - 1:
             return state
-        z = (cost - known[0]) / (self._noise(state) * math.sqrt(1 + 1 / known[1]))
-        return replace(state, above=max(0.0, state.above + z - 0.5), below=max(0.0, state.below - z - 0.5))
-
-    def _renewed(self, state: TrustRegionState, told: Told, window: Window) -> TrustRegionState:
-        """A search that begins again under another load, with what was best under one like it."""
-        now = _signature(window)
-        memory = (*state.memory, Remembered(state.signature or {}, state.incumbent))[-8:]
-        like = [one for one in memory if one.setting != state.incumbent and _distance(one.signature, now) < 0.15]
+        usual = math.fsum(before) / len(before)
+        z = (told.y - usual) / (noise * math.sqrt(1 + 1 / len(before)))
+        sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
+        if max(sums) <= ALARM:
+            return replace(state, sums=sums)
+        known = dict.fromkeys((*state.earlier, *self._stood(state)))
+        known.pop(told.values, None)
         return replace(
             state,
-            told=(told,),
-            candidate=like[-1].setting if like else (),
-            radius=self.radius,
-            idle=0,
-            above=0.0,
-            below=0.0,
-            signature=now,
-            memory=memory,
+            era=len(state.told) - 1,
+            radius=FIRST_RADIUS,
+            failures=0,
+            rejected=(),
+            earlier=tuple(known),
+            sums=(0.0, 0.0),
+            finished="",
         )
 
-    def _next(self, state: TrustRegionState, last: Told) -> tuple[TrustRegionState, Setting | None, str]:
-        """The setting of the next trial and why it; None to end."""
-        known, noise = means(state.told), self._noise(state)
-        home = known.get(state.incumbent)
-        if home is None and len(state.told) > self.repeats:
-            return self._abandoned(state)
-        if home is None or (home[1] < min(self.repeats, 1 + len(state.told)) and home[1] < self.repeats):
-            return state, state.incumbent, "the running setting again, for its noise"
-        if not state.candidate and last.values != state.incumbent:
-            better = last.values in known and home[0] - known[last.values][0] > noise / 2
-            state = replace(state, candidate=last.values) if better else self._after_failure(state, last, home[0])
-        if state.candidate:
-            state, said = self._proven(state, known, home, noise)
-            if state.candidate:
-                return state, state.candidate, said
-        if state.since >= self.turn:
-            return state, state.incumbent, "the incumbent's turn to be measured again"
-        return self._proposed(state, noise)
+    def _stood(self, state: TrustRegionState) -> list[Values]:
+        """Configurations worth trying again on another load: those that were measured three times or more."""
+        counts: dict[Values, int] = {}
+        for one in state.told:
+            counts[one.values] = counts.get(one.values, 0) + 1
+        return [values for values, count in counts.items() if count >= self.repeats]
 
-    def _abandoned(self, state: TrustRegionState) -> tuple[TrustRegionState, Setting | None, str]:
-        """What follows where the incumbent itself failed or broke a limit: the best of those that did not."""
-        known = means(state.told)
-        if known:
-            best = min(known, key=lambda values: known[values][0])
-            return replace(state, incumbent=best), best, "the incumbent cannot be measured any more"
-        return self._proposed(state, self._noise(state))
+    def _next(self, state: TrustRegionState) -> tuple[TrustRegionState, Values, str]:
+        """The next configuration to be measured, and why."""
+        incumbent = state.incumbent
+        assert incumbent is not None
+        era = state.told[state.era :]
+        counts = {one.values: sum(o.values == one.values for o in era) for one in era}
+        known = [one for one in era if one.y is not None]
+        if counts.get(incumbent, 0) < (self.repeats if state.era == 0 else 2) or not known:
+            return state, incumbent, "the incumbent is repeated, to know the noise"
+        if state.finished:
+            return state, incumbent, state.finished
+        for values in state.earlier:
+            return replace(state, earlier=state.earlier[1:]), values, "it was the best on an earlier load"
+        model = self._model(state, known)
+        state = replace(state, scales=model.scales)
+        state, challenger = self._challenged(state, model, counts)
+        incumbent = state.incumbent
+        assert incumbent is not None
+        since = next((k for k, one in enumerate(reversed(era)) if one.values == incumbent), len(era))
+        if since >= LATELY:
+            return state, incumbent, "the incumbent is measured again, to notice a changed load"
+        if challenger is not None:
+            wanted = incumbent if since > 2 else challenger
+            return state, wanted, "what looks better is measured again, in turn with the incumbent"
+        return self._explored(state, model)
 
-    def _after_failure(self, state: TrustRegionState, last: Told, home: float) -> TrustRegionState:
-        """A smaller box after a trial that was worse by a tenth, or was not measured."""
-        if last.cost is None or last.cost - home > math.log(1 / 0.9):
-            return replace(state, radius=max(self.least_radius, state.radius * self.shrink))
-        return state
+    def _challenged(
+        self, state: TrustRegionState, model: LocalModel, counts: dict[Values, int]
+    ) -> tuple[TrustRegionState, Values | None]:
+        """The state after a promotion, and what is worth another trial; None where nothing is."""
+        assert state.incumbent is not None
+        tried = [v for v in counts if v != state.incumbent and v not in state.rejected]
+        if not tried:
+            return state, None
+        points = np.array([point_of(state.knobs, v) for v in tried])
+        means, deviations = model.against(points, np.array(point_of(state.knobs, state.incumbent)))
+        chances = [_normal(-m / max(s, 1e-9)) for m, s in zip(means, deviations, strict=True)]
+        best = min(range(len(tried)), key=lambda i: (means[i] if chances[i] >= PROMISING else math.inf, tried[i]))
+        if chances[best] < PROMISING:
+            return state, None
+        values = tried[best]
+        if counts[values] >= 2 and min(chances[best], self._told_apart(state, values)) >= self.confidence:  # Eq. (T2)
+            radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
+            return replace(state, incumbent=values, radius=radius, failures=0, sums=(0.0, 0.0)), None
+        if counts[values] >= MOST_REPEATS:
+            return replace(state, rejected=(*state.rejected, values)), None
+        return state, values
 
-    def _proven(
-        self, state: TrustRegionState, known: Means, home: tuple[float, int], noise: float
-    ) -> tuple[TrustRegionState, str]:
-        """The state once a candidate was promoted or dropped; with the candidate while neither is sure."""
-        seen = known.get(state.candidate)
-        if seen is None:
-            failed = any(one.values == state.candidate for one in state.told)
-            return (replace(state, candidate=()), "") if failed else (state, "what was best under a load like this")
-        gain, error = home[0] - seen[0], noise * math.sqrt(1 / seen[1] + 1 / home[1])
-        if seen[1] >= 2 and gain > 2 * error:
-            radius = min(self.most_radius, state.radius * self.grow)
-            return replace(
-                state, incumbent=state.candidate, candidate=(), radius=radius, idle=0, above=0.0, below=0.0
-            ), ""
-        if gain <= 0 or seen[1] >= 4:
-            return replace(state, candidate=()), ""
-        return state, f"{math.exp(gain):.3g} times better so far: again, to be sure"
+    def _told_apart(self, state: TrustRegionState, values: Values) -> float:
+        """The probability of being better than the incumbent by the repeats of both alone, without the model."""
+        own, other = (
+            [one.y for one in state.told[state.era :] if one.values == which and one.y is not None]
+            for which in (values, state.incumbent)
+        )
+        if not own or not other:
+            return 0.0
+        apart = math.fsum(other) / len(other) - math.fsum(own) / len(own)
+        return _normal(apart / (self._noise(state) * math.sqrt(1 / len(own) + 1 / len(other))))
 
-    def _proposed(self, state: TrustRegionState, noise: float) -> tuple[TrustRegionState, Setting | None, str]:
-        """A draw of the model within the box."""
-        centre = np.asarray(point_of(state.knobs, _named(state.knobs, state.incumbent)))
-        model = self._model(state, centre, noise)
-        promised, sure = self._promise(model, state, centre)
-        over = state.idle >= self.idle + 2 * len(state.knobs)
-        if over or (len(state.told) > 3 * self.repeats and promised + sure < math.log1p(self.worth)):
-            share = 1 - math.exp(-max(0.0, promised + sure))
-            return state, None, f"no improvement in {state.idle} trials, and at most {share:.1%} is to be expected"
-        low, high = self._box(model, centre, state.radius)
-        chance = np.random.default_rng([state.seed & 0xFFFFFFFF, state.count])
-        for _ in range(_DRAWS):
-            point = model.drawn(chance).lowest(low, high)
-            wanted = tuple(values_at(state.knobs, point)[knob.name] for knob in state.knobs)
-            if wanted != state.incumbent and not _failed(state.told, wanted):
-                said = in_words(_differing(state, wanted), state.knobs)
-                return state, wanted, f"to learn what {said} does"
-        return state, state.incumbent, "nothing new within reach: the incumbent again"
+    def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
+        """Something new within the region, or the end."""
+        incumbent = state.incumbent
+        assert incumbent is not None
+        if state.failures >= max(4, len(state.knobs) // 2):
+            state = replace(state, radius=state.radius * NARROWER, failures=0)  # Eq. (T3)
+        failed = {one.values for one in state.told[state.era :] if one.y is None}
+        tried = {one.values for one in state.told[state.era :]} | failed | set(state.rejected)
+        rng = np.random.default_rng((state.seed, len(state.told)))
+        found = [v for v in candidates(state.knobs, incumbent, state.radius, state.scales, rng) if v not in tried]
+        if not found or state.radius < self.least_radius:
+            return self._ended(state, "no better one was found, and the region is small")
+        centre = np.array(point_of(state.knobs, incumbent))
+        means, deviations = model.against(np.array([point_of(state.knobs, v) for v in found]), centre)
+        if np.min(means - 2 * deviations) > -self.least_gain:  # Eq. (T4)
+            return self._ended(state, f"nothing near it promises {self.least_gain:.0%}")
+        risk = means + HARM_QUANTILE * deviations
+        wanted = means - self.optimism * deviations
+        safe = risk <= HARM
+        pick = int(np.argmin(np.where(safe, wanted, np.inf) if safe.any() else risk))  # Eq. (T1)
+        said = f"trial {len(state.told) + 1}, {means[pick]:+.1%} expected, to within {deviations[pick]:.1%}"
+        return replace(state, failures=state.failures + 1), found[pick], said
 
-    def _model(self, state: TrustRegionState, centre: Array, noise: float) -> Local:
-        """The model of the cost around the incumbent."""
-        trials = finite(state.told)
-        points = [point_of(state.knobs, _named(state.knobs, values)) for values, _ in trials]
-        return fitted(centre, points, [cost for _, cost in trials], noise)
+    def _ended(self, state: TrustRegionState, why: str) -> tuple[TrustRegionState, Values, str]:
+        """The end of the search, with the incumbent in force."""
+        incumbent = state.incumbent
+        assert incumbent is not None
+        same = state.told[0].values == incumbent
+        said = f"no improvement on the configuration that it began with: {why}" if same else why
+        return replace(state, finished=said), incumbent, said
 
-    def _promise(self, model: Local, state: TrustRegionState, centre: Array) -> tuple[float, float]:
-        """Gain of the best point within twice the box, by the model, and its standard deviation."""
-        reach = max(2 * state.radius, self.radius)
-        best = model.lowest(np.maximum(0.0, centre - reach), np.minimum(1.0, centre + reach))
-        return model.gain(best)
-
-    def _box(self, model: Local, centre: Array, radius: float) -> tuple[Array, Array]:
-        """The box around the incumbent; it touches an edge of the cube only where the model is sure of that way."""
-        size = len(centre)
-        slope, spread = model.mean[1 : size + 1], np.sqrt(np.diag(model.covariance)[1 : size + 1])
-        margin = np.minimum(0.05, np.minimum(centre, 1 - centre))
-        down = np.where(slope > 2 * spread, 0.0, margin)
-        up = np.where(slope < -2 * spread, 1.0, 1 - margin)
-        return np.maximum(down, centre - radius), np.minimum(up, centre + radius)
+    def _model(self, state: TrustRegionState, known: list[Told]) -> LocalModel:
+        x = np.array([point_of(state.knobs, one.values) for one in known])
+        y: Array = np.array([one.y for one in known], dtype=float)
+        return LocalModel(x, y, [bool(k.domain.choices) for k in state.knobs], self._noise(state), state.scales)
 
     def _noise(self, state: TrustRegionState) -> float:
-        return noise_of(state.told, self.noise)
+        """The noise, from repeats of what was measured on one load."""
+        groups: dict[Values, list[float]] = {}
+        for one in state.told[state.era :]:
+            if one.y is not None:
+                groups.setdefault(one.values, []).append(one.y)
+        return noise_of(list(groups.values()))
 
 
-def _named(knobs: Sequence[Knob], setting: Setting) -> dict[str, int]:
-    return {knob.name: value for knob, value in zip(knobs, setting, strict=True)}
-
-
-def _differing(state: TrustRegionState, wanted: Setting) -> dict[str, int]:
-    """What of a setting is not the incumbent's."""
-    at = _named(state.knobs, state.incumbent)
-    return {name: value for name, value in _named(state.knobs, wanted).items() if at[name] != value}
-
-
-def _failed(told: Sequence[Told], wanted: Setting) -> bool:
-    """Whether a setting failed or broke a limit before."""
-    return any(one.values == wanted and (one.cost is None or not math.isfinite(one.cost)) for one in told)
-
-
-def _signature(window: Window) -> dict[str, float]:
-    """The window's rates over the rate of pages, or of requests, as logarithms."""
-    usual = next((window.readings[name] for name in PER if window.readings.get(name, 0.0) > 0), None)
-    if usual is None:
-        return {}
-    return {n: math.log(v / usual) for n, v in window.readings.items() if n.endswith("_rate_hz") and v > 0}
-
-
-def _distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """The greatest difference of what two signatures share; infinite where they share nothing."""
-    shared = [abs(one[name] - other[name]) for name in one.keys() & other.keys()]
-    return max(shared, default=math.inf)
+def _normal(z: float) -> float:
+    """The standard normal distribution function."""
+    return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 CONTROLLER = TrustRegion

@@ -40,6 +40,8 @@ FIXED_KEEP_ALIVE_S = (0.0, 1.0)
 ALONE, TRIM = "left alone", "trim"
 LIVE_PEERS = ("gradient2", "vegas", "brpc")
 """Limiters of concurrency, which their users run on a limit that changes without a reload."""
+OPTIONS = {"tpe": {"trials": 40}}
+"""Options of peers: a search without an end never settles on what it has found."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def untouched(scenario: Scenario, workers: int | None = None) -> Had:
 def tuned(scenario: Scenario, name: str) -> Had:
     """A run under a controller, as `tune` runs it; peers have no referee and no guards but the domain."""
     objective = Objective(DEFAULTS.minimize)
-    controller = discovery.load("trimtab.controllers", name).CONTROLLER(objective)
+    controller = discovery.load("trimtab.controllers", name).CONTROLLER(objective, **OPTIONS.get(name, {}))
     plant = plant_of(scenario, live=name in LIVE_PEERS)
     try:
         knobs = tuple(knob for knob in plant.knobs() if knob.role in DEFAULTS.roles)

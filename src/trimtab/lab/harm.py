@@ -18,6 +18,7 @@ from trimtab.core import Objective
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab import Arm, Context, Lab, Runs, chosen
 from trimtab.lab._applications import require_installed
+from trimtab.lab._battery_draw import OPTIONS
 from trimtab.lab._clients import in_all
 from trimtab.lab._drawn import Drawn, fixed_workers, hurried
 from trimtab.lab._scenario import draw
@@ -69,6 +70,7 @@ def _arm(label: str, bed: Drawn, controller: str) -> Arm:
         DURATION_S,
         WINDOW_S,
         Objective(bed.defaults.minimize),
+        OPTIONS.get(controller, {}),
         roles=bed.defaults.roles,
         guarded=controller != "static",
         resolved=_at_its_rate,

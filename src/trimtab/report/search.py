@@ -12,7 +12,7 @@ from trimtab.report.sheet import Table
 from trimtab.report.text import plain, seconds, setting, shown
 from trimtab.report.track import Track
 from trimtab.search.evidence import Told
-from trimtab.search.relevance import relevance
+from trimtab.search.matter import which_matter
 from trimtab.trials import Search, SearchState, harm
 
 
@@ -48,17 +48,9 @@ def _knobs(state: SearchState[Any], objective: Objective) -> Table:
         for one in state.trials
         if one.value is not None and one.value > 0 and len(one.configuration) == len(state.knobs)
     ]
-    rows = [
-        (
-            one.knob,
-            *(setting(one.knob, value, state.knobs) for value in (one.least, one.most)),
-            f"{plain(1 / one.ratio)} ({plain(1 / one.high)} to {plain(1 / one.low)})",
-            "yes" if one.found else "not told apart",
-        )
-        for one in relevance(state.knobs, told)
-    ]
-    head = ("knob", "from", "to", "times better (95 % for all knobs together)", "matters")
-    return Table("Which knobs matter, over the range that was tried", head, rows)
+    found = which_matter(state.knobs, told)
+    rows = [(one.knob, "yes" if one.matters else "not told apart", one.said.partition(": ")[2]) for one in found]
+    return Table("Which knobs matter", ("knob", "matters", "what it did to the cost, over what was tried"), rows)
 
 
 def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:

@@ -1,1 +1,1 @@
-"""Search over many knobs: the space, the evidence, and models of it; pure functions, used by controllers."""
+"""Search over many knobs: the space, the evidence, the local model; pure parts of the controllers that search."""

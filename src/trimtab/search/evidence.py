@@ -1,14 +1,22 @@
-"""What a search has been told: settings with their costs, as a record that can be stored."""
+"""The evidence of a search: what each trial was of and what it cost, on a scale on which noise is alike everywhere.
+
+    y = log(cost) where less is better, -log(value) where more is                                       (E1)
+
+so a difference of 0.1 is a tenth, whatever the unit. A trial that broke a limit, was refused, or in which nothing was
+measured for `patience` windows, has no y: it failed.
+"""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.core import Objective, Window
+from trimtab.core import Knob, MoveState, Objective, Trial
 from trimtab.core.objective import BROKEN
+from trimtab.search.space import Values, in_force
+
+_LEAST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -16,58 +24,50 @@ class Told:
     """One trial.
 
     Args:
-        values: of the knobs, in their order.
-        cost: logarithm of the objective, less is better; infinite where it broke a limit, None where it failed.
+        values: the configuration that was in force, in the order of the knobs.
+        y: its cost by Eq. (E1); None where it failed.
     """
 
-    values: tuple[int, ...]
-    cost: float | None
+    values: Values
+    y: float | None
 
 
-def cost_of(window: Window, objective: Objective) -> float | None:
-    """The logarithm of a window's cost: differences are ratios whatever the objective is.
-
-    Args:
-        window: what was seen.
-        objective: what is made best.
-
-    Returns:
-        Less is better; infinite where a limit is broken; None where it was not measured, or a rate was 0.
-    """
-    value, cost = window.readings.get(objective.metric), objective.cost(window)
-    if cost is None or value is None or value <= 0:
+def y_of(objective: Objective, trial: Trial) -> float | None:
+    """The cost of a window by Eq. (E1); None where a limit was broken or it was not measured."""
+    cost = objective.cost(trial.window)
+    if cost is None or cost >= BROKEN or not math.isfinite(cost):
         return None
-    if cost >= BROKEN:
-        return math.inf
-    return math.log(value) if objective.minimize else -math.log(value)
+    if objective.minimize:
+        return math.log(max(cost, _LEAST))  # Eq. (E1)
+    return -math.log(max(-cost, _LEAST))  # Eq. (E1)
 
 
-def finite(told: Sequence[Told]) -> list[tuple[tuple[int, ...], float]]:
-    """The trials that can be compared."""
-    return [(one.values, one.cost) for one in told if one.cost is not None and math.isfinite(one.cost)]
+def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str:
+    """Why a window says nothing of its configuration; empty where it does."""
+    window = trial.window
+    if in_force(knobs, window.configuration) is None:
+        unknown = next(knob.name for knob in knobs if knob.name not in window.configuration)
+        return f"the value of {unknown} in force is not known"
+    if missing := objective.missing(window):
+        return f"{missing} was not measured"
+    return "no request was completed" if window.samples is not None and window.samples < 1 else ""
 
 
-def means(told: Sequence[Told]) -> dict[tuple[int, ...], tuple[float, int]]:
-    """Mean cost of each setting and how often it was measured; a setting that failed or broke a limit is left out."""
-    bad = {one.values for one in told if one.cost is None or not math.isfinite(one.cost)}
-    groups: dict[tuple[int, ...], list[float]] = {}
-    for values, cost in finite(told):
-        if values not in bad:
-            groups.setdefault(values, []).append(cost)
-    return {values: (statistics.fmean(costs), len(costs)) for values, costs in groups.items()}
+def refused(trial: Trial, asked: dict[str, int]) -> str:
+    """Why what was asked for is not in force, as the plant says; empty where it did not refuse."""
+    fate = trial.fate
+    if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
+        return ""
+    now = trial.window.configuration
+    apart = all(now.get(name) != value for name, value in fate.changes.items())
+    ours = all(asked.get(name) == value for name, value in fate.changes.items())
+    return (fate.detail or fate.state.value) if apart and ours else ""
 
 
-def noise_of(told: Sequence[Told], prior: float, weight: int = 3) -> float:
-    """Standard deviation of one trial's cost, from settings that were measured more than once.
-
-    Args:
-        told: the trials.
-        prior: what it is taken to be before anything was repeated.
-        weight: how many degrees of freedom that is worth.
-    """
-    groups: dict[tuple[int, ...], list[float]] = {}
-    for values, cost in finite(told):
-        groups.setdefault(values, []).append(cost)
-    squares = sum(statistics.variance(g) * (len(g) - 1) for g in groups.values() if len(g) > 1)
-    freedom = sum(len(g) - 1 for g in groups.values())
-    return math.sqrt((weight * prior**2 + squares) / (weight + freedom))
+def best_of(told: Sequence[Told]) -> Values | None:
+    """The configuration of the best mean; None where none was measured."""
+    sums: dict[Values, list[float]] = {}
+    for one in told:
+        if one.y is not None:
+            sums.setdefault(one.values, []).append(one.y)
+    return min(sums, key=lambda values: (sum(sums[values]) / len(sums[values]), values)) if sums else None

@@ -1,64 +1,76 @@
-"""Settings of several knobs as points of the unit cube, and back.
+"""The space of a search: knobs as coordinates between 0 and 1.
 
-A choice and a number of few values lie at equal distances. A number whose largest value is many times its smallest is
-a size: equal distances are equal factors, so that a search walks from 64 to 128 as it walks from 1024 to 2048.
+A number that spans two decades of its own step, or whose domain says so, is walked by ratios: equal steps of its
+coordinate are equal factors. A choice is the place of its name. What is asked for is always a member of the domain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from trimtab.core import Domain, Knob
+from trimtab.errors import UsageError
 
+Values = tuple[int, ...]
+"""A configuration of the knobs, in their order."""
 Point = tuple[float, ...]
-SIZE = 16
-"""Ratio of the largest value to the smallest from which a number is a size."""
+"""The same as coordinates."""
+_DECADES = 100
 
 
-def point_of(knobs: Sequence[Knob], values: Mapping[str, int]) -> Point:
-    """The point at which settings lie.
+def of_many(knobs: Sequence[Knob], method: str) -> tuple[Knob, ...]:
+    """The knobs that a search moves.
 
-    Args:
-        knobs: one for each coordinate.
-        values: knob name to value, for all of them.
+    Raises:
+        UsageError: there is none.
     """
-    return tuple(_share(knob.domain, values[knob.name]) for knob in knobs)
+    if not knobs:
+        raise UsageError(f"no knob to move: {method} needs at least one")
+    return tuple(knobs)
 
 
-def values_at(knobs: Sequence[Knob], point: Iterable[float]) -> dict[str, int]:
-    """The settings nearest to a point.
-
-    Args:
-        knobs: one for each coordinate.
-        point: coordinates; outside of 0 to 1 the nearest edge.
-    """
-    return {knob.name: _value(knob.domain, min(1.0, max(0.0, x))) for knob, x in zip(knobs, point, strict=True)}
-
-
-def _is_size(domain: Domain) -> bool:
-    return not domain.choices and (domain.logarithmic or domain.maximum >= SIZE * max(domain.minimum, domain.step, 1))
-
-
-def _share(domain: Domain, value: int) -> float:
-    span = domain.maximum - domain.minimum
+def coordinate(domain: Domain, value: int) -> float:
+    """Where a value lies between the least (0) and the greatest (1) of its domain."""
+    above, span = value - domain.minimum, domain.maximum - domain.minimum
     if span == 0:
         return 0.0
-    above = min(span, max(0, value - domain.minimum))
-    if not _is_size(domain):
-        return above / span
-    low = _origin(domain)
-    return math.log((above + low) / low) / math.log((span + low) / low)
+    unit = _unit(domain)
+    whole = math.log1p(span / unit) if unit else float(span)
+    return min(1.0, max(0.0, (math.log1p(max(0, above) / unit) if unit else above) / whole))
 
 
-def _value(domain: Domain, share: float) -> int:
+def value_at(domain: Domain, x: float) -> int:
+    """The member of the domain that is nearest to a coordinate; outside of 0 to 1 the nearest bound."""
+    x, span = min(1.0, max(0.0, x)), domain.maximum - domain.minimum
+    unit = _unit(domain)
+    return domain.clip(domain.minimum + (unit * math.expm1(x * math.log1p(span / unit)) if unit else x * span))
+
+
+def point_of(knobs: Sequence[Knob], values: Sequence[int]) -> Point:
+    """The coordinates of a configuration."""
+    return tuple(coordinate(knob.domain, value) for knob, value in zip(knobs, values, strict=True))
+
+
+def values_at(knobs: Sequence[Knob], point: Sequence[float]) -> Values:
+    """The configuration that is nearest to coordinates."""
+    return tuple(value_at(knob.domain, x) for knob, x in zip(knobs, point, strict=True))
+
+
+def named(knobs: Sequence[Knob], values: Sequence[int]) -> dict[str, int]:
+    """A configuration by the names of its knobs."""
+    return {knob.name: value for knob, value in zip(knobs, values, strict=True)}
+
+
+def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values | None:
+    """The values of the knobs in a configuration; None where one is not known."""
+    if any(knob.name not in configuration for knob in knobs):
+        return None
+    return tuple(configuration[knob.name] for knob in knobs)
+
+
+def _unit(domain: Domain) -> float:
+    """What ratios are counted from: the minimum where it is above a step, else a step; 0 where steps are equal."""
     span = domain.maximum - domain.minimum
-    if not _is_size(domain):
-        return domain.clip(domain.minimum + share * span)
-    low = _origin(domain)
-    return domain.clip(domain.minimum + low * math.expm1(share * math.log((span + low) / low)))
-
-
-def _origin(domain: Domain) -> int:
-    """The distance below the smallest value at which factors are counted from: the value itself, a step at least."""
-    return max(domain.minimum, domain.step)
+    wide = domain.logarithmic or span >= _DECADES * max(domain.step, domain.minimum)
+    return float(max(domain.step, domain.minimum)) if wide and not domain.choices else 0.0

@@ -1,0 +1,120 @@
+"""One search on one bed, trial by trial, and what it cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from trimtab import discovery
+from trimtab.core import Fate, MoveState, Objective, Trial
+from trimtab.lab._surfaces import KINDS, METRIC, Bed, surface
+from trimtab.search.evidence import Told, best_of, y_of
+from trimtab.search.matter import Matter, which_matter
+from trimtab.search.space import Values, in_force, named
+
+ROOM = "trimtab.controllers"
+STATIC = "static"
+"""What is never moved: no search, but what one has to be worth."""
+
+
+@dataclass(frozen=True)
+class Contested:
+    """A run.
+
+    Args:
+        method: registered name.
+        kind: the surface's.
+        seed: it was drawn from.
+        regrets: of each trial, the logarithm of its true cost to the best there was.
+        harmed: share of the trials that truly cost more than the start by a tenth.
+        gain: logarithm of how many times less than the start the winner truly costs at the end.
+        moved: whether the winner is another than the start.
+        ended: trial since which it has only held what it found; None where it still searches.
+        placebos: placebos that were reported to matter.
+        active: knobs with an effect that were.
+    """
+
+    method: str
+    kind: str
+    seed: int
+    regrets: tuple[float, ...]
+    harmed: float
+    gain: float
+    moved: bool
+    ended: int | None
+    placebos: int
+    active: int
+
+    @property
+    def regret(self) -> float:
+        """The mean over trials."""
+        return math.fsum(self.regrets) / len(self.regrets)
+
+
+def searches() -> tuple[str, ...]:
+    """All controllers that search over many knobs, by name: those that say so by `searches`."""
+    rooms = ((name, discovery.load(ROOM, name).CONTROLLER) for name in discovery.names(ROOM))
+    return tuple(name for name, kind in rooms if getattr(kind, "searches", False))
+
+
+def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
+    """Runs a method on a surface."""
+    drawn = surface(KINDS[kind][0], seed, trials)
+    active = {knob.name for knob in drawn.knobs[: drawn.kind.active]}
+    return run(method, kind, drawn, seed, trials, active)
+
+
+def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[str]) -> Contested:
+    """Runs a method on a bed.
+
+    Args:
+        method: registered name.
+        kind: what the bed is called.
+        bed: it.
+        seed: of the method's randomness.
+        trials: how many it is given.
+        active: names of the knobs with an effect.
+    """
+    controller = _built(method)
+    knobs, values = bed.knobs, bed.start
+    state, told, regrets, harmed = controller.start(knobs, seed), list[Told](), [], 0
+    fate, ended, incumbent = None, None, None
+    for index in range(trials):
+        trial = Trial(bed.window(index, values), fate)
+        truth = bed.truth(index, values)
+        regrets.append(truth - bed.best(index))
+        harmed += truth > bed.truth(index, bed.start) + math.log(1.1)
+        told.append(Told(values, y_of(controller.objective, trial)))
+        state, move = controller.step(state, trial)
+        incumbent = move.incumbent
+        ended = (ended or index + 1) if move.finished or move.phase == "hold" else None
+        wanted = {**named(knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
+        after = in_force(knobs, wanted)
+        assert after is not None
+        if after != values:
+            fate = Fate(MoveState.APPLIED, wanted)
+        values = after
+    named_one: Values | None = None if incumbent is None else in_force(knobs, incumbent)
+    winner = named_one or best_of(told) or bed.start
+    last = trials - 1
+    found: list[Matter] = [] if method == STATIC else [one for one in which_matter(knobs, told) if one.matters]
+    return Contested(
+        method,
+        kind,
+        seed,
+        tuple(regrets),
+        harmed / trials,
+        bed.truth(last, bed.start) - bed.truth(last, winner),
+        winner != bed.start,
+        ended,
+        sum(one.knob not in active for one in found),
+        sum(one.knob in active for one in found),
+    )
+
+
+def _built(method: str) -> Any:
+    """A controller as the contest runs it; one that can watch the load goes on watching."""
+    kind = discovery.load(ROOM, method).CONTROLLER
+    known = {field.name for field in fields(kind)}
+    return kind(Objective(METRIC), **({"watch": True} if "watch" in known else {}))

@@ -1,0 +1,86 @@
+"""The table and the figure of a contest: pure functions of its runs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trimtab.drawing import Figure
+from trimtab.lab._contest_run import STATIC, Contested
+from trimtab.lab._surfaces import KINDS
+from trimtab.report.figures import svg
+
+OURS = "trust-region"
+WORTH = 0.005
+"""A winner that truly gains less than half a percent is a false improvement."""
+
+
+def summary(found: Sequence[Contested], part: str) -> str:
+    """The outcome as Markdown, one table for each kind of surface, the least regret first."""
+    lines = [f"## {part}", ""]
+    for kind in dict.fromkeys(one.kind for one in found):
+        these = [one for one in found if one.kind == kind]
+        seeds, trials = len({one.seed for one in these}), len(these[0].regrets)
+        lines += [
+            f"### {kind}: {KINDS[kind][1]} ({seeds} seeds, {trials} trials)",
+            "",
+            "| method | median regret | quartiles | trials worse than the start by a tenth | "
+            "median gain of the winner | false improvements | reports naming a placebo |",
+            "|---|---:|---:|---:|---:|---:|---:|",
+            *(_row(name, [one for one in these if one.method == name]) for name in ranked(these)),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def ranked(found: Sequence[Contested]) -> list[str]:
+    """The methods by their median regret."""
+    names = dict.fromkeys(one.method for one in found)
+    return sorted(names, key=lambda name: statistics.median(one.regret for one in found if one.method == name))
+
+
+def place(found: Sequence[Contested], method: str) -> int:
+    """The place of a method among the searches on one kind of surface, from 1."""
+    return [name for name in ranked(found) if name != STATIC].index(method) + 1
+
+
+def _row(name: str, found: Sequence[Contested]) -> str:
+    regret = np.quantile([one.regret for one in found], (0.25, 0.5, 0.75))
+    harmed = statistics.fmean(one.harmed for one in found)
+    gain = statistics.median(one.gain for one in found)
+    false = sum(one.moved and one.gain < WORTH for one in found)
+    placebos = sum(one.placebos > 0 for one in found)
+    shown = f"**{name}**" if name == OURS else name
+    return (
+        f"| {shown} | {regret[1]:.3f} | {regret[0]:.3f} to {regret[2]:.3f} | {harmed:.1%} | {np.expm1(gain):+.1%} | "
+        f"{false} of {len(found)} | {placebos} of {len(found)} |"
+    )
+
+
+def regrets(found: Sequence[Contested]) -> str:
+    """Regret over trials, the median of the seeds with its quartiles for ours, one panel for each kind of surface."""
+    kinds = list(dict.fromkeys(one.kind for one in found))
+
+    def draw(figure: Figure) -> None:
+        rows = -(-len(kinds) // 2)
+        panels: Any = figure.subplots(rows, min(2, len(kinds)), squeeze=False, sharex=True)
+        for axes, kind in zip(panels.flat, kinds, strict=False):
+            for name in dict.fromkeys(one.method for one in found):
+                values = np.array([one.regrets for one in found if one.kind == kind and one.method == name])
+                low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+                trials = np.arange(1, len(middle) + 1)
+                (line,) = axes.plot(trials, middle, label=name, linewidth=2.0 if name == OURS else 0.9)
+                if name == OURS:
+                    axes.fill_between(trials, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+            axes.set_title(kind)
+            axes.set_ylim(bottom=0)
+        for axes in panels[-1]:
+            axes.set_xlabel("trial")
+        for axes in panels[:, 0]:
+            axes.set_ylabel("regret [log of cost]")
+        panels[0][0].legend(fontsize="x-small")
+
+    return svg(draw, 7.2, 2.2 * -(-len(kinds) // 2))

@@ -1,0 +1,109 @@
+"""The adapter between a controller's pure step and a library that is asked for points and told their costs.
+
+The state is the evidence told so far; the library's own object is built from it anew at each step, by the seed, so
+that a step is pure, a run can be replayed and a killed one resumed.
+
+A refused configuration is told as a failed trial and the next one is asked for at once, so a method learns rules
+among knobs that it does not know. One in which nothing is measured is waited for `patience` windows, then it has
+failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.search.evidence import Told, best_of, refused, unmeasured, y_of
+from trimtab.search.space import Point, Values, in_force, named, of_many, values_at
+
+
+@dataclass(frozen=True)
+class AskState:
+    """What a search remembers.
+
+    Args:
+        knobs: those it moves.
+        seed: source of its randomness.
+        told: the evidence, in its order.
+        asked: the configuration that was asked for last; None before the first.
+        silent: windows in a row in which nothing was measured.
+    """
+
+    knobs: tuple[Knob, ...]
+    seed: int
+    told: tuple[Told, ...] = ()
+    asked: Values | None = None
+    silent: int = 0
+
+
+class Asked(Protocol):
+    """What a library gives: the next point."""
+
+    def next_point(self, state: AskState) -> Point:
+        """The next point to be tried; a function of the evidence and the seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class AskAndTell:
+    """The base of a search by a library.
+
+    Args:
+        objective: what is minimised.
+        trials: trials after which the best configuration stays and the search ends; 0 to go on until it is stopped.
+        patience: windows without a measurement after which a trial has failed.
+    """
+
+    objective: Objective
+    trials: int = 0
+    patience: int = 6
+    peer: ClassVar[bool] = True
+    method: ClassVar[str] = ""
+    searches: ClassVar[bool] = True
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> AskState:
+        """The state before the first window.
+
+        Raises:
+            UsageError: there is no knob to move, or the library is not installed.
+        """
+        self.require()
+        return AskState(of_many(knobs, self.method), seed)
+
+    def require(self) -> None:
+        """Refuses to start where the library is not installed.
+
+        Raises:
+            UsageError: it is not.
+        """
+
+    def next_point(self, state: AskState) -> Point:
+        """The next point to be tried; a function of the evidence and the seed."""
+        raise NotImplementedError
+
+    def step(self, state: AskState, trial: Trial) -> tuple[AskState, Move]:
+        """The next trial, or the best one when all were made."""
+        missing = unmeasured(self.objective, state.knobs, trial)
+        now = in_force(state.knobs, trial.window.configuration)
+        if missing and (now is None or state.silent + 1 < self.patience):
+            return replace(state, silent=state.silent + 1), Move.hold(f"{self.method}: {missing}")
+        assert now is not None
+        told = [*state.told, Told(now, None if missing else y_of(self.objective, trial))]
+        said = ""
+        if state.asked is not None and (why := refused(trial, named(state.knobs, state.asked))):
+            told, said = [*state.told, Told(state.asked, None)], f", the last one was refused: {why}"
+        state = replace(state, told=tuple(told), silent=0)
+        best = best_of(state.told)
+        incumbent: Any = None if best is None else named(state.knobs, best)
+        if self.trials and len(state.told) >= self.trials:
+            return state, Move.end(incumbent or {}, f"{self.method}: the best of {len(state.told)} trials stays")
+        asked = values_at(state.knobs, self.next_point(state))
+        reason = f"{self.method}: trial {len(state.told)}{said}"
+        move = Move(named(state.knobs, asked), reason, phase="trial", incumbent=incumbent)
+        return replace(state, asked=asked), move
+
+
+def worst(state: AskState) -> float:
+    """The cost of a failed trial for a library that takes no failures: a tenth more than the worst."""
+    return max((one.y for one in state.told if one.y is not None), default=0.0) + 0.1

@@ -1,0 +1,112 @@
+"""The trust region: what it promises to those who pay for its trials."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from trimtab import codec
+from trimtab.controllers.trust_region import FIRST_RADIUS, TrustRegion, TrustRegionState
+from trimtab.core import Fate, Move, MoveState, Objective, Trial
+from trimtab.lab._contest_run import contested
+from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
+from trimtab.search.space import Values, in_force, named, point_of
+
+OBJECTIVE = Objective(METRIC)
+
+
+def walk(
+    drawn: Surface, trials: int, controller: TrustRegion, refuses: bool = False
+) -> tuple[TrustRegionState, list[Move], list[Values]]:
+    """A search trial by trial: the last state, its moves, and what was in force."""
+    state, values, fate = controller.start(drawn.knobs, 1), drawn.start, None
+    moves, forced = [], []
+    for index in range(trials):
+        forced.append(values)
+        state, move = controller.step(state, Trial(drawn.window(index, values), fate))
+        moves.append(move)
+        wanted = {**named(drawn.knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
+        if refuses and wanted["k00"] > drawn.start[0]:
+            fate = Fate(MoveState.REFUSED, wanted, "k00 is bounded by another")
+            continue
+        after = in_force(drawn.knobs, wanted)
+        assert after is not None
+        values, fate = after, Fate(MoveState.APPLIED, wanted)
+    return state, moves, forced
+
+
+USUAL = surface(KINDS["usual"][0], 3, 40)
+
+
+def test_it_repeats_what_runs_before_it_changes_anything() -> None:
+    _, _, forced = walk(USUAL, 5, TrustRegion(OBJECTIVE, repeats=4))
+    assert forced[:4] == [USUAL.start] * 4
+    assert forced[4] != USUAL.start
+
+
+def test_the_first_change_is_within_the_first_region_and_at_no_bound() -> None:
+    for seed in range(1, 6):
+        drawn = surface(KINDS["usual"][0], seed, 40)
+        _, _, forced = walk(drawn, 4, TrustRegion(OBJECTIVE))
+        for knob, x, at in zip(
+            drawn.knobs, point_of(drawn.knobs, forced[3]), point_of(drawn.knobs, drawn.start), strict=True
+        ):
+            assert abs(x - at) <= 2 * FIRST_RADIUS or knob.domain.step > 1
+            assert min(at, 1 - at) <= FIRST_RADIUS + 1e-9 or 0 < x < 1
+
+
+def test_an_incumbent_was_measured_at_least_twice() -> None:
+    _, moves, forced = walk(USUAL, 40, TrustRegion(OBJECTIVE))
+    for index, move in enumerate(moves):
+        incumbent = in_force(USUAL.knobs, move.incumbent or {})
+        assert incumbent == USUAL.start or forced[: index + 1].count(incumbent or ()) >= 2
+    assert moves[-1].incumbent != named(USUAL.knobs, USUAL.start)
+
+
+def test_a_refused_configuration_is_not_asked_for_again() -> None:
+    _, moves, forced = walk(USUAL, 40, TrustRegion(OBJECTIVE), refuses=True)
+    refused = [tuple(m.changes.values()) for m in moves if m.changes and m.changes["k00"] > USUAL.start[0]]
+    assert refused and len(refused) == len(set(refused))
+    assert any("was refused" in move.reason for move in moves)
+    assert all(values[0] <= USUAL.start[0] for values in forced)
+
+
+def test_where_nothing_is_to_be_had_it_ends_and_says_so() -> None:
+    flat = replace(surface(KINDS["plateau"][0], 2, 60), matrix=USUAL.matrix * 30)
+    _, moves, _ = walk(flat, 60, TrustRegion(OBJECTIVE))
+    assert moves[-1].finished
+    assert "no improvement" in moves[-1].reason
+    assert moves[-1].incumbent == named(flat.knobs, flat.start)
+
+
+def test_a_changed_load_is_noticed_and_what_was_known_of_the_old_one_no_longer_believed() -> None:
+    controller = TrustRegion(OBJECTIVE, watch=True)
+    state, _, _ = walk(USUAL, 30, controller)
+    before, incumbent = state.era, state.incumbent
+    assert incumbent is not None
+    window = USUAL.window(30, incumbent)
+    for index in range(2):
+        slow = {METRIC: window.readings[METRIC] * 2}
+        state, _ = controller.step(state, Trial(replace(window, index=30 + index, readings=slow)))
+    assert state.era > before
+    assert state.radius == FIRST_RADIUS
+
+
+def test_its_state_comes_back_from_json_and_goes_on_alike() -> None:
+    controller = TrustRegion(OBJECTIVE)
+    state, _, _ = walk(USUAL, 12, controller)
+    again = codec.decode(codec.encode(state), TrustRegionState)
+    trial = Trial(USUAL.window(12, state.asked or USUAL.start))
+    assert controller.step(again, trial) == controller.step(state, trial)
+
+
+@pytest.mark.parametrize("kind", ["usual", "placebo", "cliff"])
+def test_it_costs_users_less_than_leaving_alone_and_than_drawing_at_random(kind: str) -> None:
+    ours, alone, drawn = (
+        math.fsum(contested(name, kind, seed, 33).regret for seed in (1, 2, 3))
+        for name in ("trust_region", "static", "random_search")
+    )
+    assert ours < alone
+    assert ours < drawn

@@ -1,0 +1,48 @@
+"""Which knobs matter: effects are found, and a knob without one is named no more often than is said."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trimtab.core import Domain, How, Knob
+from trimtab.search.evidence import Told
+from trimtab.search.matter import LEVEL, which_matter
+
+KNOBS = tuple(
+    Knob(f"k{k}", f"k{k}", "", Domain(0, 20), 0, How.LIVE, "nothing", "a knob of a formula") for k in range(8)
+)
+
+
+def trials(seed: int, slope: float, count: int = 40) -> list[Told]:
+    """Trials in which only the first knob has an effect, and noise of 3 %."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 21, (count, len(KNOBS)))
+    y = slope * values[:, 0] / 20 + 0.03 * rng.standard_normal(count)
+    return [Told(tuple(map(int, row)), float(one)) for row, one in zip(values, y, strict=True)]
+
+
+def test_an_effect_is_found_with_its_size_and_error() -> None:
+    first, *others = which_matter(KNOBS, trials(1, 0.3))
+    assert first.knob == "k0" and first.matters
+    assert first.effect is not None and first.error is not None
+    assert abs(first.effect - 0.3) < 3 * first.error
+    assert not any(one.matters for one in others)
+
+
+def test_reports_that_name_a_knob_without_an_effect_are_as_rare_as_is_said() -> None:
+    """Binomial, 200 reports at 5 %: more than 20 would come once in a thousand times."""
+    wrong = sum(any(one.matters for one in which_matter(KNOBS, trials(seed, 0.0))) for seed in range(200))
+    assert LEVEL == 0.05
+    assert wrong <= 20
+
+
+def test_too_few_trials_tell_nothing() -> None:
+    found = which_matter(KNOBS, trials(1, 0.3, 10))
+    assert [one.knob for one in found] == [knob.name for knob in KNOBS]
+    assert all("too few" in one.said for one in found)
+    assert all("too few" in one.said for one in which_matter(KNOBS, []))
+
+
+def test_a_knob_that_was_never_moved_is_not_said_to_matter() -> None:
+    held = [Told((*one.values[:7], 3), one.y) for one in trials(1, 0.3)]
+    assert "too few" in {one.knob: one for one in which_matter(KNOBS, held)}["k7"].said
