@@ -145,6 +145,6 @@ def _settings(args: argparse.Namespace, usual: PlantDefaults, search: Search | N
         objective=chosen_objective(args),
         mode=Mode(args.mode),
         settle_s=None if args.settle is None else parse_duration_s(args.settle),
-        restore=(args.on_exit or defaults_of(args.plant).on_exit) == "restore",
+        restore=(args.on_exit or usual.on_exit) == "restore",
         seed=args.seed,
     )
