@@ -16,9 +16,8 @@ from trimtab.cli._plant import writable
 from trimtab.cli._stop import SIGNALS, exit_code, stopping
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import read_regular, write_whole
-from trimtab.testbed.shop import Shop, ShopSpec, shop
+from trimtab.testbed.shop import FIRST_LINE, Shop, ShopSpec, shop, stack_text
 
-_FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
 _LOOK_S = 0.25
 
 
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shop", choices=["shop"], help="Squid, Tomcat with a bookstore, and MariaDB")
     parser.add_argument("--items", type=int, choices=(1000, 10_000), default=shape.items, help="books (default 1000)")
     parser.add_argument(
-        "--browsers", type=int, default=shape.browsers, metavar="N", help="2880 customers for each (default 10)"
+        "--browsers", type=int, default=100, metavar="N", help="browsers it is for: 2880 customers each (default 100)"
     )
     parser.add_argument("--cores", type=float, default=0.5, help="CPU time per second of each tier (default 0.5)")
     parser.add_argument(
@@ -73,20 +72,6 @@ def run(args: argparse.Namespace) -> int:
     return exit_code(stop.reason)
 
 
-def stack_text(running: Shop) -> str:
-    """The file with which `trimtab tune stack` finds the tiers."""
-    lines = [_FIRST_LINE, ""]
-    for name, bed, plant in running.tiers:
-        lines += [f"[tiers.{name}]", f'plant = "{plant}"', f"pid = {bed.pid}"]
-        # A reload of Debian's Squid closes its port for a moment; these clients are only ours.
-        lines += ["accept-lost-connections = true", ""] if plant == "squid" else [""]
-    spec = running.spec
-    lines += ["[objective]", 'maximize = "client_page_rate_hz"', ""]
-    lines += ["[clients]", f'url = "{running.url}"', 'workload = "tpcw"', 'mix = "shopping"', f"items = {spec.items}"]
-    lines += [f"browsers = {spec.browsers}", f"customers = {spec.population().customers}"]
-    return "\n".join([*lines, ""])
-
-
 def _announcement(running: Shop, file: Path, as_json: bool) -> str:
     """What is said of a shop that runs."""
     if as_json:
@@ -124,7 +109,7 @@ def _require_ours(file: Path) -> None:
     """
     writable(file, "the stack")
     there = read_regular(file)
-    if there and not there.startswith(_FIRST_LINE):
+    if there and not there.startswith(FIRST_LINE):
         raise UsageError(f"{file} was not written by 'trimtab lab up shop': choose another name with '--stack FILE'")
 
 

@@ -32,6 +32,9 @@ _MOST_AGE_S = 30
 _START_S, _FILL_S = 120.0, 600.0
 _LOADER = ("innodb_flush_log_at_trx_commit = 0", "innodb_doublewrite = 0", "innodb_log_file_size = 512M")
 MIB = 1 << 20
+FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
+TIME_SCALE = 60
+"""Of the browsers that tune it: 100 of them at half a core for each tier are near saturation, and so can gain."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,26 @@ class Shop:
             ("application", self.application, "tomcat"),
             ("database", self.database, "mariadb"),
         )
+
+
+def stack_text(running: Shop, mix: str = "shopping", time_scale: float = TIME_SCALE) -> str:
+    """The file with which `trimtab tune stack` finds the tiers.
+
+    Args:
+        running: the shop.
+        mix: what its browsers do.
+        time_scale: what their think times are divided by.
+    """
+    lines = [FIRST_LINE, ""]
+    for name, bed, plant in running.tiers:
+        lines += [f"[tiers.{name}]", f'plant = "{plant}"', f"pid = {bed.pid}"]
+        # A reload of Debian's Squid closes its port for a moment; these clients are only ours.
+        lines += ["accept-lost-connections = true", ""] if plant == "squid" else [""]
+    spec = running.spec
+    lines += ["[objective]", 'maximize = "client_page_rate_hz"', ""]
+    lines += ["[clients]", f'url = "{running.url}"', 'workload = "tpcw"', f'mix = "{mix}"', f"items = {spec.items}"]
+    lines += [f"browsers = {spec.browsers}", f"customers = {spec.population().customers}"]
+    return "\n".join([*lines, f"time-scale = {time_scale:g}", ""])
 
 
 @contextlib.contextmanager

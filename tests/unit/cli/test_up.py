@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from trimtab.cli import main
-from trimtab.cli._up import stack_text
-from trimtab.testbed.shop import Shop, ShopSpec
+from trimtab.testbed.shop import Shop, ShopSpec, stack_text
 
 
 @pytest.mark.parametrize(

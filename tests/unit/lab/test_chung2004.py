@@ -1,0 +1,74 @@
+"""The runs of chung2004's parts, and the summary of what they left in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from trimtab.core import Move, MoveState, Window
+from trimtab.events import Outcome, Status
+from trimtab.lab import Arm
+from trimtab.lab._engine import Made, _plan
+from trimtab.lab._results import write_results
+from trimtab.lab.chung2004 import LAB, METRIC, MIXES, PARTS, SEARCHES, START, OnShop, arms, winner
+from trimtab.report.track import tracks
+from trimtab.store import Store
+
+
+def stored(store: Store, arm: Arm, gain: float, seed: int) -> int:
+    """A synthetic run: three trials at the start, the others so many times better."""
+    chance = Random(f"{seed}/{arm.label}")
+    writer = store.begin(_plan(arm, initial={"a": 1}))
+    for index in range(15):
+        moved = index > 2 and arm.controller != "static"
+        rate = 100 * (gain if moved or "winner" in arm.label else 1.0) * chance.uniform(0.99, 1.01)
+        writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, {METRIC: rate}))
+        move = Move({}, "", incumbent={"a": 2} if arm.controller != "static" else None)
+        writer.move(index, move, move, MoveState.HELD)
+    writer.finish(Outcome(Status.DONE, "", 15, False))
+    return writer.run_id
+
+
+def test_the_winner_is_what_the_search_named_last_where_it_is_not_the_start() -> None:
+    store = Store(None)
+    run = stored(store, arms("search-shopping", 1)[0], 1.1, 1)
+    assert winner(tracks(store, [run])[0]) == {"a": 2}
+
+
+def test_each_winner_is_measured_anew_under_every_mix_at_its_setting() -> None:
+    store = Store(None)
+    made = Made(store)
+    for mix in MIXES:
+        arm = arms(f"search-{mix}", 1)[0]
+        made.ids[arm.group, arm.label, arm.seed, arm.digest()] = stored(store, arm, 1.1, 1)
+    cross = arms("cross", 1)
+    assert len(cross) == len(MIXES) * (len(MIXES) + 1)
+    for arm in cross:
+        if arm.label.startswith(START):
+            assert arm.resolved is None
+            continue
+        assert arm.resolved is not None
+        bed = arm.resolved(arm, made).bed
+        assert isinstance(bed, OnShop) and bed.values == (("a", 2),)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_search_has_as_many_trials(part: str) -> None:
+    lengths = {arm.duration_s for arm in arms(part, 1)}
+    assert len(lengths) == 1
+
+
+def test_the_summary_says_what_was_gained_and_what_it_cost(tmp_path: Path) -> None:
+    store, ids = Store(None), []
+    for seed in (1, 2):
+        for part in PARTS:
+            ids += [stored(store, arm, 1.2, seed) for arm in arms(part, seed)]
+    write_results(LAB, tmp_path, store, ids)
+    text = (tmp_path / "summary.md").read_text()
+    assert all(name in text for name in SEARCHES)
+    row = next(line for line in text.splitlines() if line.startswith("| trust_region | 1 |"))
+    assert "| 15 | 1.2" in row or "| 15 | 1.19" in row
+    assert "| winner of browsing | 1.2" in text or "| winner of browsing | 1.19" in text
+    assert "shopping: the winner measured anew over the start | 1.16 | 1.20 | yes" in text
