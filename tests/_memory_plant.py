@@ -18,6 +18,7 @@ from trimtab.core import (
     Precedence,
     Prepared,
     Readings,
+    Role,
     Sensor,
     Trial,
 )
@@ -25,7 +26,8 @@ from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.metrics import known, metric
 from trimtab.sensors._metrics import BURST_LENGTH
 
-WORKERS = Knob("workers", "Workers", "workers", Domain(1, 100), 10, How.LIVE, "nothing", "Workers of the plant.")
+_LIMIT = ("workers", "Workers", "workers", Domain(1, 100), 10)
+WORKERS = Knob(*_LIMIT, How.LIVE, "nothing", "Workers of the plant.", Role.WORKER_LIMIT)
 TIMEOUT = Knob("timeout", "Timeout", "ms", Domain(0, 5000), 100, How.LIVE, "nothing", "Timeout of the plant.")
 
 

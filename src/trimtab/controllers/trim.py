@@ -88,8 +88,8 @@ class Trim:
         Raises:
             UsageError: none of these knobs is a limit of workers.
         """
-        knob = of_role(knobs, Role.WORKER_LIMIT)
-        if knob is None:
+        knob = integer_knob(knobs, "trim")
+        if knob.role is not Role.WORKER_LIMIT:
             raise UsageError("trim moves a limit of workers, and none of these knobs is one: choose a --controller")
         keep_alive = of_role(knobs, Role.KEEP_ALIVE)
         return State(knob, None if keep_alive == knob else keep_alive)

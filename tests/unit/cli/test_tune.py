@@ -68,7 +68,18 @@ def test_options_of_the_controller_are_used_and_stored(trimtab: Trimtab, store: 
 
 def test_a_knob_and_an_objective_that_are_asked_for_are_used(trimtab: Trimtab, store: Path) -> None:
     trimtab(
-        "tune", "memory", "--knob", "timeout", "--maximize", "request_rate_hz", "--duration", "10s", "--label", "a"
+        "tune",
+        "memory",
+        "--controller",
+        "static",
+        "--knob",
+        "timeout",
+        "--maximize",
+        "request_rate_hz",
+        "--duration",
+        "10s",
+        "--label",
+        "a",
     )
     plan = Store(store).run(1).plan
     assert ([knob.name for knob in plan.knobs], plan.label) == (["timeout"], "a")

@@ -14,7 +14,9 @@ from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 
-DEFAULTS = PlantDefaults()
+DEFAULTS = PlantDefaults(
+    "trust_region", window="30s", knobs=("innodb_buffer_pool_size", "table_open_cache"), searched=True
+)
 PLANT = Mariadb
 
 
