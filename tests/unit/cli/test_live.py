@@ -254,6 +254,16 @@ def test_without_a_terminal_there_is_one_line_per_window(capsys: pytest.CaptureF
     assert all(line == line.rstrip() and "\x1b" not in line for line in lines)
 
 
+def test_of_many_knobs_a_line_says_only_those_that_change(capsys: pytest.CaptureFixture[str]) -> None:
+    moved = [knob(f"knob_{k}") for k in range(8)]
+    lines = Lines(rows_of([k.name for k in moved], OBJECTIVE, moved), True, None, moved)
+    lines.header()
+    (window,) = windows(1, moved, lambda i: {"response_time_s": 0.1})
+    for event in told(window, "for a reason"):
+        lines(event)
+    assert "knob_0" not in capsys.readouterr().out.splitlines()[0]
+
+
 @contextlib.contextmanager
 def pseudo_terminal(columns: int, lines: int) -> Iterator[tuple[int, int]]:
     ours, theirs = pty.openpty()
