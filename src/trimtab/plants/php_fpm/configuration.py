@@ -7,16 +7,14 @@ could change is read (`trimtab.trust`).
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.files import Stamp, read_text, stamp
-from trimtab.trust import open_trusted, printable, require_trusted
+from trimtab.plants._included_files import Files
+from trimtab.trust import printable
 
 GLOBAL = "global"
 _SECTION = re.compile(r"\s*\[([^\]]*)\]\s*(;.*)?$")
@@ -52,20 +50,14 @@ class Setting:
 
 
 @dataclass
-class Configuration:
+class Configuration(Files):
     """All that the files say.
 
     Attributes:
         settings: every setting, in the order in which FPM reads them.
-        files: the files, in that order.
-        patterns: what `include` names, in that order.
-        stamps: of the files and of the directories in which included ones are looked for.
     """
 
     settings: list[Setting] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    patterns: list[Path] = field(default_factory=list)
-    stamps: dict[Path, Stamp] = field(default_factory=dict)
 
     def all(self, section: str, key: str) -> list[Setting]:
         """Every setting of a key, in order; the last one counts."""
@@ -103,10 +95,6 @@ class Configuration:
         """The pools, in order."""
         return list(dict.fromkeys(one.section for one in self.settings if one.section not in (GLOBAL, "")))
 
-    def changed(self) -> list[Path]:
-        """The files and directories that are not as they were when they were read."""
-        return [path for path, was in self.stamps.items() if stamp(path) != was]
-
 
 def read(main: Path, prefix: Path = Path("/usr"), overlay: Mapping[Path, str | None] | None = None) -> Configuration:
     """Reads a configuration.
@@ -135,14 +123,7 @@ class _Reader:
         """Takes in one file and those that it includes."""
         if depth > 20 or len(self.out.files) >= _MOST_FILES:
             raise UsageError(f"{printable(str(path))}: FPM's configuration includes itself, or too many files")
-        text = self._overlay.get(path)
-        if text is None:
-            try:
-                self.out.stamps[path] = stamp(path)
-                text = read_text(open_trusted(path), path)
-            except OSError as error:
-                raise UsageError(f"cannot read {printable(str(path))}: {error.strerror}") from None
-        self.out.files.append(path)
+        text = self.out.read(path, self._overlay)
         for number, line in enumerate(text.splitlines(), 1):
             self._line(path, number, line, depth)
 
@@ -157,31 +138,7 @@ class _Reader:
         quoted = _QUOTED.match(value)
         value = quoted[1][1:-1] if quoted else value.partition(";")[0].rstrip()
         if found[1] == "include":
-            self._include(Path(value) if value.startswith("/") else self._prefix / value, depth)
+            for name in self.out.included(self._prefix / value, self._overlay):
+                self.file(name, depth + 1)
             return
         self.out.settings.append(Setting(self._section, found[1], value, path, number))
-
-    def _include(self, pattern: Path, depth: int) -> None:
-        """The files of a pattern, sorted by bytes as glob(3) does in FPM's locale."""
-        self.out.patterns.append(pattern)
-        if not glob.has_magic(str(pattern)):
-            self.file(pattern, depth + 1)
-            return
-        directory = pattern.parent
-        if not glob.has_magic(str(directory)):
-            require_trusted(directory)
-            self.out.stamps[directory] = stamp(directory)
-        names = {Path(name) for name in glob.glob(str(pattern))}
-        names |= {p for p, t in self._overlay.items() if t is not None and p.parent == directory and _of(p, pattern)}
-        for name in sorted(names - {p for p, t in self._overlay.items() if t is None}):
-            self.file(name, depth + 1)
-
-
-def _of(path: Path, pattern: Path) -> bool:
-    return fnmatchcase(path.name, pattern.name) and not path.name.startswith(".")
-
-
-def directories(configuration: Configuration, name: str) -> list[Path]:
-    """The included directories in which a file of this name would be read, the last one first."""
-    wild = [p for p in configuration.patterns if _of(p.parent / name, p) and p.name != name]
-    return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))

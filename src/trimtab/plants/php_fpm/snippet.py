@@ -12,9 +12,10 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
+from trimtab.plants._included_files import directories
 from trimtab.plants._own_file_plant import edited, first_place
 from trimtab.plants.php_fpm import knobs
-from trimtab.plants.php_fpm.configuration import Configuration, Setting, directories, read
+from trimtab.plants.php_fpm.configuration import Configuration, Setting, read
 from trimtab.plants.php_fpm.program import Program
 from trimtab.trust import printable
 
@@ -69,7 +70,7 @@ def place(
 
     include = f"include={chosen or main.parent / 'pool.d'}/*.conf"
     mend = f"make sure that '{include}' is the last line of {main} and reload PHP-FPM"
-    return first_place(directories(configuration, name(pool)), chosen, name(pool), hindrance, mend)
+    return first_place(directories(configuration.patterns, name(pool)), chosen, name(pool), hindrance, mend)
 
 
 def edits(

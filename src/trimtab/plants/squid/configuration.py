@@ -6,17 +6,15 @@ else could change is read (`trimtab.trust`). Source: `parseOneConfigFile` in src
 
 from __future__ import annotations
 
-import glob
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.files import Stamp, read_text, stamp
-from trimtab.trust import open_trusted, printable, require_trusted
+from trimtab.plants._included_files import Files
+from trimtab.trust import printable
 
 _DEEPEST = 16
 _EQUATION = re.compile(r"\s*([+-]?\d+)\s*=\s*([+-]?\d+)\s*")
@@ -45,20 +43,14 @@ class Setting:
 
 
 @dataclass
-class Configuration:
+class Configuration(Files):
     """All that the files say.
 
     Attributes:
         settings: every setting, in the order in which Squid reads them.
-        files: the files, in that order.
-        patterns: what `include` names, in that order.
-        stamps: of the files and of the directories in which included ones are looked for.
     """
 
     settings: list[Setting] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    patterns: list[Path] = field(default_factory=list)
-    stamps: dict[Path, Stamp] = field(default_factory=dict)
 
     def all(self, name: str) -> list[Setting]:
         """Every setting of a name, in order; the last one counts where there is one value."""
@@ -68,10 +60,6 @@ class Configuration:
         """What a name with one value is set to."""
         found = self.all(name)
         return found[-1].value if found else default
-
-    def changed(self) -> list[Path]:
-        """The files and directories that are not as they were when they were read."""
-        return [path for path, was in self.stamps.items() if stamp(path) != was]
 
 
 def read(main: Path, service: str, overlay: Mapping[Path, str | None] | None = None) -> Configuration:
@@ -100,14 +88,7 @@ class _Reader:
         """Takes in one file and those that it includes."""
         if depth > _DEEPEST:
             raise UsageError(f"{_shown(path)}: Squid's configuration includes itself, or too deeply")
-        text = self._overlay.get(path)
-        if text is None:
-            try:
-                self.out.stamps[path] = stamp(path)
-                text = read_text(open_trusted(path), path)
-            except OSError as error:
-                raise UsageError(f"cannot read {_shown(path)}: {error.strerror}") from None
-        self.out.files.append(path)
+        text = self.out.read(path, self._overlay)
         holds: list[bool] = []
         for number, line in _joined(text):
             for macro, value in self._macros.items():
@@ -133,19 +114,7 @@ class _Reader:
         for pattern in (Path(word) for word in shlex.split(patterns)):
             if not pattern.is_absolute():
                 raise UsageError(f"{_shown(file)} includes {_shown(pattern)}, which is not an absolute path")
-            self.out.patterns.append(pattern)
-            if not glob.has_magic(str(pattern)):
-                found.append(pattern)
-                continue
-            directory = pattern.parent
-            if not glob.has_magic(str(directory)):
-                require_trusted(directory)
-                self.out.stamps[directory] = stamp(directory)
-            names = {Path(name) for name in glob.glob(str(pattern))}
-            names |= {
-                p for p, t in self._overlay.items() if t is not None and p.parent == directory and _of(p, pattern)
-            }
-            found += sorted(names - {p for p, t in self._overlay.items() if t is None})
+            found += self.out.included(pattern, self._overlay)
         for name in found:
             self.file(name, depth + 1)
 
@@ -178,16 +147,6 @@ def _true(expression: str, where: str) -> bool:
     if equation is None:
         raise UsageError(f"{where}: 'if {printable(expression)}' cannot be understood")
     return int(equation[1]) == int(equation[2])
-
-
-def _of(path: Path, pattern: Path) -> bool:
-    return fnmatchcase(path.name, pattern.name) and not path.name.startswith(".")
-
-
-def directories(configuration: Configuration, name: str) -> list[Path]:
-    """The included directories in which a file of this name would be read, the last one first."""
-    wild = [p for p in configuration.patterns if _of(p.parent / name, p) and p.name != name]
-    return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))
 
 
 def _shown(path: Path) -> str:

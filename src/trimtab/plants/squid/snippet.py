@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trimtab.plants import _own_file
+from trimtab.plants._included_files import directories
 from trimtab.plants._own_file_plant import edited, first_place
 from trimtab.plants.squid import knobs
-from trimtab.plants.squid.configuration import Configuration, directories, read
+from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.program import Program
 
 NAME = "zz-trimtab.conf"
@@ -46,7 +47,7 @@ def place(program: Program, configuration: Configuration, values: Mapping[str, i
 
     include = f"include {chosen or main.parent / 'conf.d'}/*.conf"
     mend = f"make sure that '{include}' comes after all of them in {main}, and that the directory holds a file"
-    return first_place(directories(configuration, NAME), chosen, NAME, hindrance, mend)
+    return first_place(directories(configuration.patterns, NAME), chosen, NAME, hindrance, mend)
 
 
 def edits(before: Configuration, now: Configuration, wanted: Iterable[str], ours: Path | None) -> dict[str, str]:
