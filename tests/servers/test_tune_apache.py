@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers._tuning import command, finished
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
@@ -48,19 +48,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--store", path),
         *("--snippet-directory", bed.snippet_directory, "--controller", "fuzzy", "--window", "1s", *more),
     )
-
-
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
 
 
 def started(arguments: list[str], path: Path) -> subprocess.Popen[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -14,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_nginx import Bed, private
+from tests.servers._tuning import PATIENCE_S, applied, command, finished
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab.clock import SystemClock
-from trimtab.core.trial import MoveState
 from trimtab.gate import run_directory
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
 from trimtab.plants.nginx.process import find, serving
-from trimtab.store import Store
 from trimtab.testbed import nginx_config
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.nginx_config import NginxSpec
@@ -29,8 +26,6 @@ from trimtab.workloads._population import Connection, Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = [pytest.mark.server]
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +43,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "nginx", "--pid", bed.pid, "--store", path, "--controller", "fuzzy", "--window", "1s"),
@@ -59,23 +50,12 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     )
 
 
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-
-
-def applied(path: Path) -> list[int]:
-    """The numbers of processes that the runs have brought into force."""
-    with contextlib.closing(Store(path, create=False)) as store:
-        moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
-    return [move.configuration["worker_processes"] for move in moves if move.configuration is not None]
-
-
 def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
     said = finished(tune(bed, path, "--duration", "8s"))
     assert (said.returncode, said.stderr) == (0, "")
     assert "a reload closes idle kept connections" in said.stdout
-    limits = applied(path)
+    limits = applied(path, "worker_processes")
     assert any(limit != start for limit in limits)
     assert bed.processes() == limits[-1]
     undone = finished(command("runs", "undo", 1, "--store", path))
@@ -88,7 +68,7 @@ def test_restore_on_exit_leaves_nothing(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
     said = finished(tune(bed, path, "--duration", "5s", "--on-exit", "restore"))
     assert (said.returncode, said.stderr) == (0, "")
-    assert applied(path)
+    assert applied(path, "worker_processes")
     assert (bed.files(), bed.processes()) == (before, start)
 
 
@@ -96,7 +76,7 @@ def test_sigkill_leaves_a_valid_configuration_that_undo_takes_back(bed: Bed, pat
     before, start = bed.files(), bed.processes()
     process = subprocess.Popen(tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + PATIENCE_S
-    while not (path.exists() and applied(path)):
+    while not (path.exists() and applied(path, "worker_processes")):
         assert process.poll() is None and time.monotonic() < deadline, "no change was applied"
         time.sleep(0.1)
     process.kill()
@@ -169,7 +149,7 @@ def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_
         assert said.returncode == 0, said.stderr
         windows = [line for line in map(json.loads, said.stdout.splitlines()) if "readings" in line]
         assert any(line["readings"].get("request_time_s", 0) > 0 for line in windows), "no page of stub_status"
-        assert applied(store)
+        assert applied(store, "worker_processes")
         assert config.read_bytes() == before
     finally:
         process.terminate()

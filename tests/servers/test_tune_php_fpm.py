@@ -6,17 +6,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers._private_fpm import DEBIAN, Bed, private, until
+from tests.servers._tuning import PATIENCE_S, applied, command, finished
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab import processes
 from trimtab.clock import SystemClock
-from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.plants.php_fpm import process
@@ -27,7 +26,6 @@ from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.server
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -46,27 +44,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "php-fpm", "--pid", bed.testbed.pid, "--store", path),
         *("--controller", "fuzzy", "--window", "1s", *more),
     )
-
-
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-
-
-def applied(path: Path) -> list[int]:
-    """What max_children was set to by the run's changes."""
-    store = Store(path, create=False)
-    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
-    store.close()
-    return [move.configuration["max_children"] for move in moves if move.configuration is not None]
 
 
 def limit(bed: Bed, path: Path) -> int:
@@ -83,7 +65,7 @@ def limit(bed: Bed, path: Path) -> int:
 def test_a_run_moves_max_children_and_undo_puts_it_back(bed: Bed, path: Path) -> None:
     said = finished(tune(bed, path, "--duration", "10s"))
     assert (said.returncode, said.stderr) == (0, "")
-    moved = applied(path)
+    moved = applied(path, "max_children")
     assert any(value != DEBIAN["max_children"] for value in moved)
     assert limit(bed, path) == moved[-1]
     assert bed.snippet.exists()
@@ -98,7 +80,7 @@ def test_a_signal_ends_the_run_cleanly(bed: Bed, path: Path, on_exit: str) -> No
     process_ = subprocess.Popen(
         tune(bed, path, "--duration", "10m", "--on-exit", on_exit), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    until(lambda: path.exists() and applied(path), "no change was applied")
+    until(lambda: path.exists() and applied(path, "max_children"), "no change was applied")
     process_.send_signal(signal.SIGINT)
     _, err = process_.communicate(timeout=PATIENCE_S)
     assert (process_.returncode, err) == (128 + signal.SIGINT, b"")
@@ -109,7 +91,7 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
     process_ = subprocess.Popen(
         tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until(lambda: path.exists() and applied(path), "no change was applied")
+    until(lambda: path.exists() and applied(path, "max_children"), "no change was applied")
     process_.kill()
     process_.wait()
     assert Store(path).run(1).unfinished

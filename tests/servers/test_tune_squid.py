@@ -6,15 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers._private_squid import DEBIAN, Bed, private, until
+from tests.servers._tuning import PATIENCE_S, applied, command, finished
 from trimtab.clock import SystemClock
-from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.store import Store
@@ -22,7 +21,6 @@ from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.server
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -41,10 +39,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "squid", "--pid", bed.testbed.pid, "--store", path),
@@ -52,22 +46,10 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     )
 
 
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-
-
-def applied(path: Path) -> list[int]:
-    """What cache_mem was set to by the run's changes."""
-    store = Store(path, create=False)
-    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
-    store.close()
-    return [move.configuration["cache_mem"] for move in moves if move.configuration is not None]
-
-
 def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: Bed, path: Path) -> None:
     said = finished(tune(bed, path, "--duration", "5s"))
     assert (said.returncode, said.stderr) == (0, "")
-    moved = applied(path)
+    moved = applied(path, "cache_mem")
     assert any(value != DEBIAN["cache_mem"] for value in moved)
     assert bed.snippet.exists()
     readings = Store(path).windows(1)[0].readings
@@ -88,7 +70,7 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
     process_ = subprocess.Popen(
         tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until(lambda: path.exists() and applied(path), "no change was applied")
+    until(lambda: path.exists() and applied(path, "cache_mem"), "no change was applied")
     process_.kill()
     process_.wait()
     assert Store(path).run(1).unfinished

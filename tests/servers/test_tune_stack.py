@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import _private_fpm, _private_nginx
+from tests.servers._tuning import command, finished
 from trimtab.core.trial import MoveState
 from trimtab.store import Store
 
@@ -88,17 +88,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     search = ("--controller", "nelder_mead", "--trial-length", "500ms", "--settle", "200ms")
     return command("tune", "stack", bed.file, "--store", path, *search, *more)
-
-
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
 
 
 def applied(path: Path) -> int:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_tomcat import SHIPPED, Bed, private, until
+from tests.servers._tuning import PATIENCE_S, applied, command, finished
 from trimtab.clock import SystemClock
-from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.load import LoadRun
 from trimtab.plants.tomcat import process
@@ -25,7 +24,6 @@ from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.server
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +47,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.sqlite"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "tomcat", "--pid", bed.testbed.pid, "--store", path),
@@ -60,21 +54,9 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     )
 
 
-def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-
-
-def applied(path: Path) -> list[int]:
-    """What the limit was set to by the run's changes."""
-    store = Store(path, create=False)
-    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
-    store.close()
-    return [move.configuration["max_threads"] for move in moves if move.configuration is not None]
-
-
 def changed_since(path: Path, before: int) -> bool:
     """Whether more changes were applied than there were."""
-    return path.exists() and len(applied(path)) > before
+    return path.exists() and len(applied(path, "max_threads")) > before
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +77,7 @@ def limit(server: Jmx) -> int:
 def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, server: Jmx, path: Path) -> None:
     said = finished(tune(loaded, path, "--duration", "4s"))
     assert (said.returncode, said.stderr) == (0, "")
-    moved = applied(path)
+    moved = applied(path, "max_threads")
     assert any(value != SHIPPED["max_threads"] for value in moved)
     assert limit(server) == moved[-1]
     undone = finished(command("runs", "undo", 1, "--store", path))
@@ -110,7 +92,7 @@ def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_
         run = subprocess.Popen(
             tune(loaded, path, "--duration", "10m", *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        before = len(applied(path)) if path.exists() else 0
+        before = len(applied(path, "max_threads")) if path.exists() else 0
         until(partial(changed_since, path, before), "no change was applied")
         run.send_signal(ends)
         run.wait(PATIENCE_S)

@@ -1,0 +1,30 @@
+"""`trimtab` as a user types it, and what a run of it has changed."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+from trimtab.core.trial import MoveState
+from trimtab.store import Store
+
+PATIENCE_S = 60.0
+
+
+def command(*arguments: object) -> list[str]:
+    """The words of a command line."""
+    return [sys.executable, "-m", "trimtab", *map(str, arguments)]
+
+
+def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """What came of a command."""
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def applied(path: Path, knob: str) -> list[int]:
+    """What the runs of a store have set a knob to."""
+    with contextlib.closing(Store(path, create=False)) as store:
+        moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
+    return [move.configuration[knob] for move in moves if move.configuration is not None]
