@@ -153,7 +153,7 @@ class Searching:
         inner, move = self.inner.step(state.inner, trial)
         before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
-        best = {**state.start, **(move.incumbent or self._best(state) or {})}
+        best = self._standing(state, {**state.start, **(move.incumbent or self._best(state) or {})})
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
         figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
@@ -217,6 +217,15 @@ class Searching:
             work = f"{lost_s:.3g} s of the start's work are lost, {most_s:.3g} s may be"
             return f"the budget of harm is spent: {work}"
         return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
+
+    def _standing(self, state: SearchState[Any], named: Configuration) -> Configuration:
+        """What a method names, but for the start where its own trials are no better than the start's."""
+        means = _by_configuration(state.trials, kept=True)
+        own, start = (means.get(tuple(sorted(one.items()))) for one in (named, state.start))
+        if not own or not start:
+            return named
+        sign = 1 if self.objective.minimize else -1
+        return named if sign * statistics.fmean(own) < sign * statistics.fmean(start) else state.start
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
         """The configuration with the best mean of those that break no limit, the start among equals; None without."""

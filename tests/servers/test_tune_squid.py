@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "squid", "--pid", bed.testbed.pid, "--store", path),
-        *("--controller", "fuzzy", "--window", "1s", "--accept-lost-connections", *more),
+        *("--controller", "fuzzy", "--window", "1s", "--remeasure", "0", "--accept-lost-connections", *more),
     )
 
 
