@@ -90,9 +90,11 @@ def test_the_time_of_a_statement_is_the_one_that_its_client_waits(bed: Bed) -> N
         began_s = time.monotonic()
         for _ in range(10):
             cursor.execute("SELECT SLEEP(0.05)")
-        waited_s = (time.monotonic() - began_s) / 10
-    assert 0.05 <= seen.readings["service_time_s"] <= waited_s
-    assert seen.count("requests_under_way") == pytest.approx(10 * seen.readings["service_time_s"], rel=0.01)
+        waited_s = time.monotonic() - began_s
+    # Statements of a connection that has just been made may be among them; they take next to no time.
+    assert 0.5 <= seen.count("requests_under_way") <= 1.1 * waited_s
+    mean_s = seen.count("requests_under_way") / seen.count("request_rate_hz")
+    assert seen.readings["service_time_s"] == pytest.approx(mean_s, rel=0.01)
 
 
 def test_waits_for_locks_are_counted_with_their_length(bed: Bed) -> None:
