@@ -8,9 +8,9 @@ a server with a process or a thread for each connection they count these, on one
 The server's own limits stay as they are: M moves below what the server was configured to hold, and the SPEC's
 `workers` is the largest M.
 
-So a smaller M gives no memory back by itself: work goes round all the processes there are, and those beyond M keep
-what they hold until the server lets them go, which prefork does with one a second above MaxSpareServers. A reload
-ends them at once. Where memory is what binds, keep the spare limits low.
+A smaller M gives memory back where the server is Apache's prefork: its idle processes beyond M end at once
+(`retire`). Where others have a process for each connection, those beyond M keep what they hold until the server lets
+them go.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from trimtab.gate.answers import State
 from trimtab.gate.link import Link
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import server_of, threads_of
-from trimtab.plants.gate.knobs import at_start, knobs
+from trimtab.plants.gate.knobs import LIMIT, at_start, knobs
+from trimtab.plants.gate.retire import retired
 from trimtab.plants.gate.undo import script
 from trimtab.sensors import _eq1
 from trimtab.sensors.gate import Gate as GateSensor
@@ -66,7 +67,7 @@ class Gate(Plant):
         self._down: set[str] = set()
         state = self.link.apply({})
         self._original, self._generation = state.configuration, state.generation
-        server = server_of(place)
+        self._server = server = server_of(place)
         resources = () if server is None else (Resources(server, clock, threads_of(place)),)
         self._sensors: tuple[Sensor, ...] = (GateSensor(self.link), *resources, Shim(place.shared, clock))
 
@@ -152,6 +153,9 @@ class Gate(Plant):
         self._generation = state.generation
         opened = "the gate is open, because its controller's lease ran out: budgets wait for the next lease"
         notes = () if state.mode == "budgets" else (opened,)
+        if LIMIT in wanted and wanted[LIMIT] < prepared.before[LIMIT]:
+            ended = retired(self._server, wanted[LIMIT], self.clock)
+            notes += (f"{ended} idle processes beyond it end, and give their memory back",) if ended else ()
         return Applied({n: state.configuration[n] for n in self._knobs}, self.clock.now_s() - began_s, notes)
 
     def restore(self) -> None:
