@@ -36,7 +36,7 @@ def summary(page: Page) -> list[str]:
         name = part.removeprefix("sweep-")
         lines, bests[name] = _sweep(page, name, swept(page, name))
         text += lines
-    for part in (p for p in page.parts if p.startswith(("compare-", "long-", "live-"))):
+    for part in (p for p in page.parts if p.startswith(("compare-", "debian-", "long-", "live-"))):
         name = part.partition("-")[2]
         text += _comparison(page, part, page.parts[part], bests.get(name))
         if part.startswith("live-"):
@@ -128,7 +128,11 @@ def _comparison(page: Page, part: str, labels: Labels, best_s: float | None) -> 
     for number, drawn in side_by_side(labels):
         page.figure(f"trajectories-{shown}-{number}", trajectories(drawn, "response_time_s"))
     window_s = next(iter(labels.values()))[0].run.plan.settings.window_s
-    known = {"compare": "Methods", "live": "M of a gate moved live, in place of reloads"}
+    known = {
+        "compare": "Methods",
+        "debian": "From Debian's own pool",
+        "live": "M of a gate moved live, in place of reloads",
+    }
     title = known.get(kind, f"With time, windows of {window_s:g} s")
     heading = [f"## {title}, {name} (Fig. {'13, 14' if name == 'dynamic' else '15'}, Table IV)", ""]
     fixed = FIXED in labels

@@ -23,6 +23,8 @@ PARTS = {
     "sweep-static": "the same with static files (Table I, Fig. 6, 11)",
     "compare-dynamic": "default, newton, fuzzy, saturation, best fixed, trim: dynamic pages (Fig. 13, 14, Table IV)",
     "compare-static": "default, fuzzy, saturation, best fixed, trim: static files (Fig. 15, Table IV)",
+    "debian-dynamic": "the same from Debian's own pool: 5 processes at first, 5 to 10 idle ones kept",
+    "debian-static": "the same from Debian's own pool, static files",
     "long-dynamic": "fuzzy in windows of 8 s, with and without guards, and the best fixed: it is slow",
     "long-static": "fuzzy in windows of 8 s and the best fixed, static files, where no guard has anything to say",
     "live-dynamic": "M of a gate moved live in place of reloads: default, saturation, best fixed, trim (Fig. 14)",
@@ -33,10 +35,10 @@ COMPARE_S, COMPARE_WINDOW_S = 56.0, 2.0
 LONG_S, LONG_WINDOW_S = 168.0, 8.0
 """fuzzy compares neighbouring windows, so a window has to be longer than the backlog of a change takes to drain."""
 LIVE_S = 168.0
-"""Long enough for the idle processes beyond M to leave, one a second."""
-LIVE_SPARE = (5, 10)
-"""Least and most idle processes where M moves live, as Debian ships. A reload ends the processes beyond its limit; a
-gate only stops giving them work, and a server that kept its whole pool would hold their memory for good."""
+"""Long enough for the idle processes beyond M to leave by themselves, one a second."""
+DEBIANS_START, DEBIANS_SPARE = 5, (5, 10)
+"""Processes at the start, and least and most idle ones, as Debian ships. Also where M moves live: a reload ends the
+processes beyond its limit; under a gate a server that kept its whole pool would begin them anew."""
 SWITCH_AT_S = 34.0
 SWITCH_S = 100.0
 SWITCHED_S = SWITCH_AT_S - WARM_S
@@ -44,8 +46,11 @@ SWITCHED_S = SWITCH_AT_S - WARM_S
 GUARDED = " with guards"
 """Ends the label of a paper's method that runs with the guards of `trimtab tune`, as users get it."""
 METHODS = {
-    "compare-dynamic": ("static", "newton", "fuzzy", "saturation", f"saturation{GUARDED}", FIXED, "trim"),
-    "compare-static": ("static", "fuzzy", "saturation", FIXED, "trim"),
+    **dict.fromkeys(
+        ("compare-dynamic", "debian-dynamic"),
+        ("static", "newton", "fuzzy", "saturation", f"saturation{GUARDED}", FIXED, "trim"),
+    ),
+    **dict.fromkeys(("compare-static", "debian-static"), ("static", "fuzzy", "saturation", FIXED, "trim")),
     "long-dynamic": ("fuzzy", FIXED, f"fuzzy{GUARDED}"),
     "long-static": ("fuzzy", FIXED),
     "live-dynamic": ("static", "saturation", FIXED, "trim"),
@@ -69,8 +74,10 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     if kind == "sweep":
         beds = [OnApache(setup, start=m) for m in setup.sweep]
         return [Arm(part, str(bed.start), seed, bed, "static", SWEEP_S, guarded=False) for bed in beds]
+    pooled = replace(setup, spec=replace(setup.spec, spare_workers=DEBIANS_SPARE))
+    if kind == "debian":
+        setup = replace(pooled, spec=replace(pooled.spec, start_servers=DEBIANS_START))
     if kind == "live":
-        pooled = replace(setup, spec=replace(setup.spec, spare_workers=LIVE_SPARE))
         found = [_arm(part, m, pooled, seed, (LIVE_S, COMPARE_WINDOW_S)) for m in METHODS[part]]
         return [replace(arm, bed=LiveLimit(**vars(arm.bed))) for arm in found]
     times = (LONG_S, LONG_WINDOW_S) if kind == "long" else (COMPARE_S, COMPARE_WINDOW_S)

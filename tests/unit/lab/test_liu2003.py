@@ -15,7 +15,7 @@ from trimtab.lab import FIXED, Arm
 from trimtab.lab._beds import OnApache
 from trimtab.lab._gated import LiveLimit
 from trimtab.lab._results import STORE, write_results
-from trimtab.lab.liu2003 import GUARDED, LAB, LIVE_SPARE, METHODS, PARTS, SWITCH_AT_S
+from trimtab.lab.liu2003 import DEBIANS_SPARE, GUARDED, LAB, METHODS, PARTS, SWITCH_AT_S
 from trimtab.store import Store
 from trimtab.testbed import setups
 
@@ -61,13 +61,16 @@ def test_only_the_switch_changes_its_clients() -> None:
     assert all(a.duration_s > SWITCH_AT_S + 24 for a in arms), "twelve windows and more after it"
 
 
-def test_only_where_m_moves_live_is_there_a_gate_and_a_server_that_lets_idle_processes_go() -> None:
+def test_a_gate_is_only_where_m_moves_live_and_idle_processes_go_only_there_and_in_debians_pool() -> None:
     arms = [arm for part in PARTS for arm in LAB.arms(part, 4)]
     live = [a for a in arms if isinstance(a.bed, LiveLimit)]
     assert {a.group for a in live} == {"live-dynamic"}
     assert {bed(a).setup.workload for a in live} == {setups.DYNAMIC.workload}
-    assert {bed(a).setup.spec.spare_workers for a in live} == {LIVE_SPARE}
-    assert {bed(a).setup.spec.spare_workers for a in arms if a not in live} == {None}
+    assert {bed(a).setup.spec.spare_workers for a in live} == {DEBIANS_SPARE}
+    debians = [a for a in arms if a.group.startswith("debian-")]
+    assert {bed(a).setup.spec.spare_workers for a in debians} == {DEBIANS_SPARE}
+    assert {bed(a).setup.spec.start_servers for a in arms} == {None, 5}
+    assert {bed(a).setup.spec.spare_workers for a in arms if a not in live + debians} == {None}
     # One process leaves in a second, and as many have to as the default is beyond the best.
     assert all(a.duration_s > 150 - bed(a).setup.reference for a in live)
 
