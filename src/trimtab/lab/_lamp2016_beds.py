@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from trimtab.lab import _lamp2016_programs as programs
 from trimtab.plants._stack import Stack
 from trimtab.plants.linux import target
 from trimtab.plants.linux.plant import Allowed, Linux
+from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.sensors.benchmark import Benchmark, Result
 from trimtab.testbed import launch
 from trimtab.testbed._swapped import SwappedServer
@@ -130,7 +132,7 @@ class Cell:
     """A benchmark on a set-up, with some of the kernel's knobs set.
 
     Args:
-        program: ab, wrk, php, stack or memory.
+        program: ab, wrk, php, slap, sysbench, stack or memory.
         machine: the set-up.
         values: knob names of the plant linux to their values; those not named stay as they are.
     """
@@ -146,6 +148,7 @@ class Cell:
         if absent:
             raise UsageError(f"{self.machine.name} needs the CPUs {self.machine.cpus}, which are not all here")
         beds = {"php": self._php, "stack": self._stack, "memory": self._memory}
+        beds |= {"slap": self._mariadb, "sysbench": self._mariadb}
         with beds.get(self.program, self._static)(arm) as (pid, confinement, start):
             allowed = Allowed(machine_wide=True, sensors=False)
             linux = Linux(SystemClock(), target.find([], [pid], []), allowed)
@@ -187,6 +190,21 @@ class Cell:
         """PHP's interpreter."""
         with PhpBench(PhpSpec(self.machine.cpus, self.machine.memory_bytes)) as bed:
             yield bed.pid, bed.confinement, lambda: programs.php(bed.port, arm.window_s)
+
+    @contextlib.contextmanager
+    def _mariadb(self, arm: Arm) -> Iterator[Bed]:
+        """MariaDB with a buffer pool of three quarters of its memory, as pts/mysqlslap asks."""
+        memory = self.machine.memory_bytes
+        spec = MariadbSpec(
+            buffer_pool_bytes=memory * 3 // 4, memory_limit_bytes=memory, cpus=self.machine.cpus, cpu_weight=2
+        )
+        with MariadbTestbed(spec) as bed:
+            if self.program == "slap":
+                yield bed.pid, bed.confinement, lambda: programs.slap(bed.socket, self.machine.cpus)
+            else:
+                programs.prepare_sysbench(bed.socket)
+                start = partial(programs.sysbench, bed.socket, arm.window_s, self.machine.cpus)
+                yield bed.pid, bed.confinement, start
 
     @contextlib.contextmanager
     def _stack(self, arm: Arm) -> Iterator[Bed]:

@@ -1,15 +1,20 @@
-"""The benchmarks of lamp2016, each as what starts one run: ab and wrk as pts/apache has them, PHP, open arrivals.
+"""The benchmarks of lamp2016: each function starts one run, and gives a function that waits for its result.
 
 pts/apache 1.6.1, of the paper's year, is `ab -n 1000000 -c 100` on a page of 3064 bytes without kept connections;
-here it runs by time, not by count. pts/apache 3.0.0, of today, is `wrk` with kept connections.
+here it runs by time, not by count. pts/apache 3.0.0, of today, is `wrk` with kept connections. pts/mysqlslap 1.5.0 is
+`mariadb-slap` with tables that it generates, pts/mariadb 1.0.0 is sysbench's `oltp_read_write` for 200 s on 16 tables
+of a million rows; here its tables are as small as a run of some seconds allows, and lie in memory either way.
 """
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from trimtab import own
 from trimtab.clock import SystemClock
@@ -21,6 +26,9 @@ from trimtab.workloads._population import Population
 
 CLIENTS = 100
 PATIENCE_S = 30.0
+SLAP_QUERIES, SLAP_ITERATIONS = 100, 5
+"""Queries of each client in an iteration, and iterations; pts has 1000 and 100."""
+SYSBENCH_TABLES, SYSBENCH_ROWS, SYSBENCH_THREADS = 4, 10_000, 16
 _MS = 1e-3
 _UNITS = {"us": 1e-6, "ms": _MS, "s": 1.0}
 Read = Callable[[str], Readings | None]
@@ -49,6 +57,50 @@ def wrk(url: str, duration_s: float, cpus: Sequence[int]) -> Result:
     """
     words = ["-t", str(len(cpus)), "-c", str(CLIENTS), "-d", f"{duration_s:.0f}s", "--latency", url]
     return _program("wrk", words, cpus, duration_s, _of_wrk)
+
+
+def slap(database: Path, cpus: Sequence[int]) -> Result:
+    """Iterations in 1000 s of mariadb-slap, which pts/mysqlslap calls queries a second; it ends by itself.
+
+    Args:
+        database: the server's socket.
+        cpus: those that it may run on.
+    """
+    words = ["--no-defaults", f"--socket={database}", "--auto-generate-sql", "--auto-generate-sql-add-autoincrement"]
+    words += ["--engine=innodb", "--number-int-cols=4", "--number-char-cols=4", f"--concurrency={CLIENTS}"]
+    words += [f"--auto-generate-sql-execute-number={SLAP_QUERIES}", f"--iterations={SLAP_ITERATIONS}"]
+    return _program("mariadb-slap", words, cpus, PATIENCE_S, _of_slap)
+
+
+def prepare_sysbench(database: Path) -> None:
+    """Makes sysbench's tables.
+
+    Args:
+        database: the server's socket.
+
+    Raises:
+        UsageError: sysbench is not installed.
+        NotMeasured: the tables could not be made; the message carries what it said.
+    """
+    _program("sysbench", [*_sysbench_words(database), "prepare"], (), PATIENCE_S, lambda said: {})()
+
+
+def sysbench(database: Path, duration_s: float, cpus: Sequence[int]) -> Result:
+    """Queries a second of sysbench's oltp_read_write.
+
+    Args:
+        database: the server's socket.
+        duration_s: whole seconds.
+        cpus: those that it may run on.
+    """
+    words = [*_sysbench_words(database), f"--threads={SYSBENCH_THREADS}", f"--time={duration_s:.0f}"]
+    return _program("sysbench", [*words, "--percentile=99", "run"], cpus, duration_s, _of_sysbench)
+
+
+def _sysbench_words(database: Path) -> list[str]:
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    account = [f"--mysql-socket={database}", f"--mysql-user={user}", "--mysql-db=shop"]
+    return ["oltp_read_write", *account, f"--tables={SYSBENCH_TABLES}", f"--table-size={SYSBENCH_ROWS}"]
 
 
 def php(port: int, duration_s: float) -> Result:
@@ -89,7 +141,7 @@ def arrivals(port: int, clients: Sequence[Population], duration_s: float, seed: 
 
 
 def _program(name: str, words: Sequence[str], cpus: Sequence[int], duration_s: float, read: Read) -> Result:
-    """Starts a program on some CPUs.
+    """Starts a program on some CPUs, or on all where none is named.
 
     Raises:
         UsageError: it is not installed.
@@ -97,7 +149,8 @@ def _program(name: str, words: Sequence[str], cpus: Sequence[int], duration_s: f
     found, taskset = own.program(name), own.program("taskset")
     if found is None or taskset is None:
         raise UsageError(f"{name} is not installed: make setup-lab installs it")
-    command = [taskset, "-c", ",".join(map(str, cpus)), found, *words]
+    confined = [taskset, "-c", ",".join(map(str, cpus))] if cpus else []
+    command = [*confined, found, *words]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -109,8 +162,7 @@ def _program(name: str, words: Sequence[str], cpus: Sequence[int], duration_s: f
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise NotMeasured(f"{name} did not end") from None
-        assert callable(read)
-        readings: Readings | None = read(said) if process.returncode == 0 else None
+        readings = read(said) if process.returncode == 0 else None
         if readings is None:
             raise NotMeasured(f"{name}: {' '.join(said.split())[-200:]}")
         return readings
@@ -143,4 +195,22 @@ def _of_wrk(said: str) -> Readings | None:
         "benchmark_score": float(rate[1]),
         "benchmark_p99_s": float(p99[1]) * _UNITS[p99[2]],
         "benchmark_errors": float(errors + (int(wrong[1]) if wrong else 0)),
+    }
+
+
+def _of_slap(said: str) -> Readings | None:
+    average = re.search(r"Average number of seconds to run all queries:\s+([\d.]+) seconds", said)
+    return {"benchmark_score": 1000 / float(average[1])} if average and float(average[1]) > 0 else None
+
+
+def _of_sysbench(said: str) -> Readings | None:
+    rate = re.search(r"^\s*queries:\s+\d+\s+\(([\d.]+) per sec\.\)", said, re.MULTILINE)
+    p99 = re.search(r"^\s*99th percentile:\s+([\d.]+)", said, re.MULTILINE)
+    failed = re.search(r"^\s*ignored errors:\s+(\d+)", said, re.MULTILINE)
+    if rate is None or p99 is None or failed is None:
+        return None
+    return {
+        "benchmark_score": float(rate[1]),
+        "benchmark_p99_s": float(p99[1]) * _MS,
+        "benchmark_errors": float(failed[1]),
     }

@@ -12,8 +12,8 @@ from trimtab.experiments.design import Factor, usual
 from trimtab.lab import Claim, Page
 from trimtab.lab import _lamp2016_figures as figures
 from trimtab.lab._tables import mean, table
-from trimtab.lab.lamp2016 import METRIC, P99, PAPER, PARTS, label
-from trimtab.report.track import Track
+from trimtab.lab.lamp2016 import LEFT, METRIC, ONLINE, P99, PAPER, PARTS, TUNED, label
+from trimtab.report.track import Track, estimate
 
 PAPERS = {
     "apache": {"mean": 10219.10, "sd": 967.98, "most": 11877.68, "least": 7717.33, "default": 10975.5},
@@ -31,6 +31,9 @@ def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; draws its figures."""
     text: list[str] = []
     for part, labels in page.parts.items():
+        if part == ONLINE:
+            text += _online(page, labels)
+            continue
         tracks = [track for repeats in labels.values() for track in repeats]
         text += [f"## {part}: {PARTS[part].what}", ""]
         for metric, said in ((METRIC, "score"), (P99, "99th percentile")):
@@ -156,6 +159,48 @@ def _verdict(found: Analysis, metric: str) -> list[str]:
     return [f"{said}; worse: {len(worse)}.", ""]
 
 
+def _online(page: Page, labels: Mapping[str, Sequence[Track]]) -> list[str]:
+    """The stack left alone and tuned, seed by seed, beside the best cell of its factorial."""
+    by_seed = {
+        name: {track.run.plan.settings.seed: track for track in labels.get(name, ())} for name in (LEFT, TUNED)
+    }
+    seeds = sorted(set(by_seed[LEFT]) & set(by_seed[TUNED]))
+    halves = {name: [_second_half_s(by_seed[name][seed]) for seed in seeds] for name in by_seed}
+    pairs = [(left, tuned) for left, tuned in zip(halves[LEFT], halves[TUNED], strict=True) if left and tuned]
+    rows = [
+        (str(seed), *(f"{v * 1e3:.1f}" if v else "-" for v in (left, tuned)), _ended_with(by_seed[TUNED][seed]))
+        for seed, left, tuned in zip(seeds, halves[LEFT], halves[TUNED], strict=True)
+    ]
+    lines = [f"## {ONLINE}: `tune linux` beside batch jobs", ""]
+    lines += table(("seed", f">{LEFT}, p99 (ms)", f">{TUNED}, p99 (ms)", "ended with"), rows)
+    if pairs:
+        found = estimate([math.log(tuned / left) for left, tuned in pairs])
+        ends = [math.exp(end) for end in (found.low, found.high) if end is not None]
+        within = f" ({ends[0]:.3f} to {ends[1]:.3f})" if len(ends) == 2 else ""
+        lines += [f"99th percentile in the second half, tuned over left alone: {math.exp(found.mean):.3f}{within}."]
+    stack = _found(page, "stack", P99)
+    if stack is not None:
+        best = min(stack.cells, key=lambda one: one.ratio)
+        lines += [
+            "The best cell of the factorial, over its control: "
+            f"{best.ratio:.3f} ({best.low:.3f} to {best.high:.3f}), {label(best.cell)}."
+        ]
+    return [*lines, ""]
+
+
+def _second_half_s(track: Track) -> float | None:
+    """The mean of the windows' 99th percentiles in the second half of a run."""
+    return mean(track.windows[len(track.windows) // 2 :], P99)
+
+
+def _ended_with(track: Track) -> str:
+    """The configuration of the last window, as far as it is another than the first's."""
+    last = track.windows[-1].configuration if track.windows else {}
+    moved = {name: value for name, value in last.items() if track.run.plan.initial.get(name) != value}
+    named = {knob.name: knob for knob in track.run.plan.knobs}
+    return ", ".join(f"{n} {named[n].domain.shown(v) if n in named else v}" for n, v in moved.items()) or "the start"
+
+
 def _combined(page: Page, machine: str) -> list[str]:
     """The paper's combined score, ten times Apache's and PHP's, by cell: its Table 3."""
     sides = [page.parts.get(f"{kind}-{machine}", {}) for kind in ("apache", "php")]
@@ -183,9 +228,9 @@ def _combined(page: Page, machine: str) -> list[str]:
     return [title, "", *table(("over the cells", ">here", ">the paper's"), rows)]
 
 
-def _found(page: Page, part: str) -> Analysis | None:
+def _found(page: Page, part: str, metric: str = METRIC) -> Analysis | None:
     tracks = [track for repeats in page.parts.get(part, {}).values() for track in repeats]
-    return analysed(observations(tracks, METRIC), PARTS[part].factors)
+    return analysed(observations(tracks, metric), PARTS[part].factors)
 
 
 def _level(part: str, factor: str, level: str) -> Callable[[Page], float | None]:

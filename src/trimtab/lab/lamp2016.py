@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from trimtab.core import Objective
+from trimtab.core import Objective, Role
 from trimtab.errors import UsageError
 from trimtab.experiments.design import Cell as Levels
 from trimtab.experiments.design import Factor, block, full, usual
@@ -71,11 +72,20 @@ PARTS = {
     "apache-two": Part("the paper's 27 cells: Apache under ab, on two cores with 1 GiB", "ab", TWO, PAPER),
     "php-two": Part("the paper's 27 cells: PHP's interpreter, on two cores", "php", TWO, PAPER, 4.0),
     "wrk": Part("today's pts/apache: wrk with kept connections", "wrk", TWO, (SLICE, POLICY)),
+    "slap": Part(
+        "MariaDB under mariadb-slap, which the paper names and does not report", "slap", TWO, (SLICE, POLICY)
+    ),
+    "sysbench": Part("MariaDB under sysbench's oltp_read_write, as pts/mariadb", "sysbench", TWO, (SLICE, POLICY)),
     "stack": Part(
         "Apache with PHP beside batch jobs on one core: open arrivals", "stack", ONE, (SLICE, POLICY, NICE)
     ),
     "memory": Part("liu2003's dynamic page with less memory than workers", "memory", ONE, (ZRAM, POLICY)),
 }
+
+
+ONLINE, LEFT, TUNED = "online", "left alone", "tune linux"
+ONLINE_S = 160.0
+"""Twenty windows: a knob's two neighbours are judged in some six."""
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
@@ -85,6 +95,8 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
         UsageError: there is no such part.
     """
     chosen(_described(), (part,))
+    if part == ONLINE:
+        return _online(seed)
     one, found, controls = PARTS[part], [], 0
     control = usual(one.factors)
     for levels in block(full(one.factors), seed, control):
@@ -92,6 +104,25 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
         controls += levels == control
         found.append(_arm(part, one, levels, CONTROL if again else label(levels), seed))
     return found
+
+
+def _online(seed: int) -> Sequence[Arm]:
+    """The stack beside its batch jobs left alone, and under `tune linux` with the knobs of the factorial."""
+    both = [
+        Arm(
+            ONLINE,
+            name,
+            seed,
+            Cell("stack", ONE),
+            controller,
+            ONLINE_S,
+            PARTS["stack"].window_s,
+            Objective(P99),
+            roles=(Role.SLICE, Role.SCHEDULING_POLICY, Role.PRIORITY),
+        )
+        for name, controller in ((LEFT, "static"), (TUNED, "climb"))
+    ]
+    return both if seed % 2 else both[::-1]
 
 
 def label(levels: Levels) -> str:
@@ -118,14 +149,16 @@ def _arm(part: str, one: Part, levels: Levels, name: str, seed: int) -> Arm:
 
 
 def _described() -> dict[str, str]:
-    return {name: part.what for name, part in PARTS.items()}
+    return {name: part.what for name, part in PARTS.items()} | {
+        ONLINE: "the stack beside batch jobs, left alone and under `tune linux`"
+    }
 
 
 def told(track: Track) -> Sequence[str]:
-    """The score of a run."""
+    """The score of a run, the mean over its windows."""
     scores = [w.readings[METRIC] for w in track.windows if METRIC in w.readings]
     problems = [problem for w in track.windows for problem in w.problems if "benchmark" in problem]
-    return [f"  {score:.1f}" for score in scores] or [f"  not measured: {'; '.join(problems) or 'no window'}"]
+    return [f"  {fmean(scores):.1f}"] if scores else [f"  not measured: {'; '.join(problems) or 'no window'}"]
 
 
 def possible(context: Context) -> None:

@@ -15,9 +15,9 @@ from trimtab.lab import Arm
 from trimtab.lab import lamp2016 as lab
 from trimtab.lab._engine import _plan
 from trimtab.lab._lamp2016_beds import Cell
-from trimtab.lab._lamp2016_programs import _of_ab, _of_wrk
+from trimtab.lab._lamp2016_programs import _of_ab, _of_slap, _of_sysbench, _of_wrk
 from trimtab.lab._results import write_results
-from trimtab.lab.lamp2016 import CONTROL, LAB, METRIC, P99, PARTS, SET, arms, label
+from trimtab.lab.lamp2016 import CONTROL, LAB, LEFT, METRIC, ONLINE, P99, PARTS, SET, TUNED, arms, label
 from trimtab.plants.linux import knobs
 from trimtab.store import Store
 
@@ -38,6 +38,32 @@ WRK = """
   Non-2xx or 3xx responses: 5
 Requests/sec:  20311.22
 """
+
+
+SLAP = """
+Benchmark
+	Running for engine innodb
+	Average number of seconds to run all queries: 0.250 seconds
+"""
+SYSBENCH = """
+SQL statistics:
+    transactions:                        1500   (187.37 per sec.)
+    queries:                             30000  (3747.40 per sec.)
+    ignored errors:                      2      (0.25 per sec.)
+Latency (ms):
+         99th percentile:                      123.28
+"""
+
+
+def test_what_mariadbs_benchmarks_say_is_read() -> None:
+    assert _of_slap(SLAP) == {"benchmark_score": 4000.0}
+    assert _of_sysbench(SYSBENCH) == {
+        "benchmark_score": 3747.40,
+        "benchmark_p99_s": pytest.approx(0.12328),
+        "benchmark_errors": 2.0,
+    }
+    assert _of_slap("Error when connecting to server") is None
+    assert _of_sysbench("FATAL: unable to connect") is None
 
 
 def test_ab_and_wrk_are_read() -> None:
@@ -122,6 +148,34 @@ def test_the_combined_score_needs_both_benchmarks(tmp_path: Path) -> None:
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
     assert "Table 3" in text and "printed: +41.55%" in text and "two cores" in text and "one core" not in text
+
+
+def test_tuned_runs_stand_beside_those_left_alone_and_the_best_cell_of_the_factorial(tmp_path: Path) -> None:
+    store = Store(None)
+    ids = stored(store, "stack", (1, 2, 3), 1.25)
+    for seed in (1, 2, 3):
+        for arm in arms(ONLINE, seed):
+            ids.append(run_of_two_halves(store, arm, 0.020 if arm.label == TUNED else 0.040))
+    write_results(LAB, tmp_path, store, ids)
+    text = (tmp_path / "summary.md").read_text()
+    assert "| 1 | 40.0 | 20.0 | slice_us 100 |" in text
+    assert "tuned over left alone: 0.500 (0.500 to 0.500)." in text
+    assert "The best cell of the factorial, over its control: 0.8" in text
+
+
+def run_of_two_halves(store: Store, arm: Arm, later_p99_s: float) -> int:
+    """A run that ends with the short slice, and whose second half has this percentile."""
+    writer = store.begin(_plan(arm, initial={"slice_us": 2800}))
+    for number, (p99_s, slice_us) in enumerate(((0.04, 2800), (later_p99_s, 100 if arm.label == TUNED else 2800))):
+        start_s = number * arm.window_s
+        writer.window(Window(number, start_s, arm.window_s, {"slice_us": slice_us}, {METRIC: 60.0, P99: p99_s}))
+    writer.finish(Outcome(Status.DONE, "", 2, False))
+    return writer.run_id
+
+
+def test_the_order_of_tuned_and_left_alone_changes_from_seed_to_seed() -> None:
+    first = [arms(ONLINE, seed)[0].label for seed in (1, 2)]
+    assert set(first) == {LEFT, TUNED}
 
 
 def test_a_cell_is_named_by_its_levels() -> None:
