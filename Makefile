@@ -53,7 +53,8 @@ unit: setup-test
 	$(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
 
 servers: setup-test
-	$(bin)/pytest -q -n 3 --dist loadscope -m 'not alone' tests/servers
+	$(bin)/pytest -q -n 3 --dist loadscope -m 'not alone and not quiet' tests/servers
+	$(bin)/pytest -q -n 2 --dist loadscope -m quiet tests/servers
 	$(bin)/pytest -q -m alone tests/servers
 
 docs: setup

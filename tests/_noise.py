@@ -15,7 +15,9 @@ class Noise(AssertionError):
 
 
 def noisy(why: str) -> Callable[[Test], Test]:
-    """Marks one test that runs alone and may be tried three times, for a Noise only: all else counts at once.
+    """Marks one test that runs beside one other at most and may be tried three times, for a Noise only.
+
+    All else counts at once.
 
     Args:
         why: what it is that other programs can spoil; they hardly ever make a wrong comparison right.
@@ -23,7 +25,7 @@ def noisy(why: str) -> Callable[[Test], Test]:
     assert why
 
     def marked(test: Test) -> Test:
-        for mark in (pytest.mark.alone, pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])):
+        for mark in (pytest.mark.quiet, pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])):
             test = mark(test)
         return test
 

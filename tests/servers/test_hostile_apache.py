@@ -29,8 +29,7 @@ from trimtab.plants.apache.findings import findings
 from trimtab.testbed._private import free_ports
 from trimtab.testbed.apache import module_directory, program
 
-pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root, pytest.mark.alone]
-"""Alone, because `doctor` looks at every Apache of the machine."""
+pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
 
 STRANGER = 65534
 AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
@@ -168,6 +167,7 @@ def test_what_the_environment_of_roots_own_apache_has_loaded_is_not_loaded_into_
     assert not marker.exists()
 
 
+@pytest.mark.alone  # `trimtab doctor` looks at every server of the machine
 def test_a_file_that_a_stranger_made_into_a_fifo_does_not_hang_the_doctor(his: Path) -> None:
     with real_apache(his) as pid:
         (his / "evil.conf").unlink()
