@@ -8,6 +8,7 @@ and writes the results, which are pure functions of what was stored.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from trimtab.observer import Stop
 from trimtab.report.track import Track
 from trimtab.settings import Settings
 from trimtab.store import Store
+from trimtab.trials import Search
 
 FIXED = "fixed"
 """Label of the arms that stay at the best setting: what the methods are compared with."""
@@ -104,6 +106,8 @@ class Arm:
         roles: the knobs that it may move; empty for all.
         guarded: False runs the method as its paper has it, with the knobs' domains as the only guard.
         paced: False neither waits after a change nor cuts a window short.
+        search: how its controller searches by trials, which end the run; None where it does not. The duration is then
+            a forecast.
         extras: what the analysis needs to know of it.
         resolved: completes it from runs that were made before; not part of what it is known by.
     """
@@ -120,12 +124,14 @@ class Arm:
     roles: tuple[Role, ...] = (Role.WORKER_LIMIT,)
     guarded: bool = True
     paced: bool = True
+    search: Search | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     resolved: Callable[[Arm, Runs], Arm] | None = field(default=None, repr=False, compare=False)
 
     def settings(self) -> Settings:
         """How its run goes."""
-        usual = Settings(self.window_s, self.duration_s, self.objective, seed=self.seed)
+        duration_s = math.inf if self.search else self.duration_s
+        usual = Settings(self.window_s, duration_s, self.objective, seed=self.seed)
         return usual if self.paced else replace(usual, settle_s=0.0, early=0.0)
 
     def digest(self) -> str:

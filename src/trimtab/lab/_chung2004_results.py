@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from trimtab.core import Window
 from trimtab.lab import Claim, Page
 from trimtab.lab._tables import interval, table
-from trimtab.lab.chung2004 import METRIC, MIXES, START, winner
+from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, START, winner
+from trimtab.report.search import mattering
 from trimtab.report.track import Track
+from trimtab.trials import MEASURE
 
 PAPERS_GAIN = {"browsing": 0.15, "shopping": 0.16, "ordering": 0.05}
 """Fig. 4: each mix's best configuration over the default; the best of 200 trials, not measured again."""
+PAPERS_TABLE_3 = {
+    "cache_mem": "8 MB: 13 / 17 / 21",
+    "cache_swap_low": "90: 91 / 86 / 91",
+    "cache_swap_high": "95: 96 / 96 / 96",
+    "maximum_object_size": "4096 KB: 4096 / 4096 / 5888",
+    "minimum_object_size": "0 KB: 0 / 50 / 306",
+    "maximum_object_size_in_memory": "8 KB: 6 / 256 / 2560",
+    "store_objects_per_bucket": "20: 15 / 25 / 105",
+    "minSpareThreads": "minProcessors 5: 1 / 16 / 102",
+    "maxThreads": "maxProcessors 20: 11 / 16 / 131",
+    "acceptCount": "10: 6 / 21 / 136",
+    "socket.appReadBufSize": "bufferSize 2048: 2049 / 3585 / 6657",
+    "binlog_cache_size": "32768: 63488 / 153600 / 284672",
+    "delayed_insert_limit": "100: 200 / 400 / 700",
+    "max_connections": "100: 201 / 451 / 701",
+    "delayed_queue_size": "1000: 2600 / 9100 / 7100",
+    "join_buffer_size": "8388600: 407552 / 407552 / 407552",
+    "net_buffer_length": "16384: 31744 / 38912 / 34816",
+    "table_open_cache": "table_cache 64: 873 / 905 / 761",
+    "thread_stack": "65535: 102400 / 1018880 / 773120",
+}
+"""Table 3, by the name that the parameter has today: default, and the best for browsing / shopping / ordering."""
 PAPERS_NOISE = 0.019
 """Table 4: standard deviation of the untuned system, as a share."""
+NEAR = 0.95
+"""A search has adapted to a mix once a trial is this near to what that mix's winner gives."""
 LOST = 0.9
 """A trial below this share of the start's throughput is a bad one."""
 
@@ -28,9 +55,18 @@ def summary(page: Page) -> list[str]:
     for mix in MIXES:
         if found := page.parts.get(f"search-{mix}"):
             text += _searches(mix, found)
+    text += _table_3(page)
     if cross := page.parts.get("cross"):
         text += _cross(cross)
+    if change := page.parts.get("change"):
+        text += _change(change, page.parts.get("cross", {}))
     return text
+
+
+def _tried(track: Track) -> list[Window]:
+    """The windows of a search, without those in which its winner was measured again."""
+    ends = [m.index for m in track.moves if m.proposed.phase == MEASURE or m.proposed.finished]
+    return [w for w in track.windows if not ends or w.index <= ends[0]]
 
 
 def _rates(windows: Sequence[Window]) -> list[float]:
@@ -49,9 +85,9 @@ def _noise(tracks: Sequence[Track]) -> list[str]:
     return ["## The untuned shop", "", *table(head, rows), f"The paper's: {PAPERS_NOISE:.1%} of 110.4 WIPS.", ""]
 
 
-def _at_start(track: Track) -> list[float]:
+def _at_start(track: Track, windows: Sequence[Window]) -> list[float]:
     initial = track.run.plan.initial
-    return _rates([w for w in track.windows if all(w.configuration.get(n) == v for n, v in initial.items())])
+    return _rates([w for w in windows if all(w.configuration.get(n) == v for n, v in initial.items())])
 
 
 def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
@@ -59,7 +95,8 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
     rows = []
     for label, repeats in found.items():
         for track in repeats:
-            start, rates = _at_start(track), _rates(track.windows)
+            tried = _tried(track)
+            start, rates = _at_start(track, tried), _rates(tried)
             if not start or not rates:
                 continue
             usual = statistics.fmean(start)
@@ -70,17 +107,17 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
                     label,
                     str(track.run.plan.settings.seed),
                     f"{usual:.1f}",
-                    str(len(track.windows)),
+                    str(len(tried)),
                     f"{statistics.fmean(later) / usual:.3f}",
                     f"{min(rates) / usual:.3f}",
                     f"{bad:.0%}",
                     f"{max(rates) / usual:.3f}",
-                    ", ".join(f"{name} {value}" for name, value in winner(track).items()) or "as it was",
+                    _again(track),
                 )
             )
     head = (
         *("search", "seed", ">start, interactions/s", ">trials", ">mean after the tenth", ">worst"),
-        *(f">below {LOST:g}", ">best of all (the paper's figure)", "what it names in the end"),
+        *(f">below {LOST:g}", ">best of all (the paper's figure)", "winner, measured again in turn"),
     )
     gain = f"The paper's best of 200 trials: {1 + PAPERS_GAIN[mix]:.2f}."
     return [
@@ -94,6 +131,70 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
     ]
 
 
+def _again(track: Track) -> str:
+    """The re-measurement of a search's winner."""
+    claim = track.search.claim if track.search is not None else None
+    if claim is None or claim.gain is None or claim.low is None or claim.high is None:
+        return "-" if claim is None else claim.why
+    return f"{claim.gain:.3f} ({claim.low:.3f} to {claim.high:.3f}): {claim.verdict}"
+
+
+def _table_3(page: Page) -> list[str]:
+    """What our searches found, beside the paper's Table 3."""
+    found = {mix: page.parts.get(f"search-{mix}", {}).get(OURS, []) for mix in MIXES}
+    every = [track for repeats in found.values() for track in repeats]
+    if not every:
+        return []
+    winners = {mix: [winner(track) for track in repeats] for mix, repeats in found.items()}
+    matters: Counter[str] = Counter()
+    for track in every:
+        if track.search is not None:
+            found_of = mattering(track.search, track.run.plan.settings.objective)
+            matters.update(one.knob for one in found_of if one.matters)
+    rows = []
+    for knob in every[0].run.plan.knobs:
+        start = every[0].run.plan.initial.get(knob.name, knob.default)
+        values = [
+            ", ".join(knob.domain.shown(one[knob.name]) if knob.name in one else "-" for one in winners[mix])
+            for mix in MIXES
+        ]
+        paper = PAPERS_TABLE_3.get(knob.native_name, "-")
+        told_apart = f"{matters[knob.name]} of {len(every)}"
+        rows.append((knob.name, knob.domain.shown(start), *values, told_apart, paper))
+    head = ("knob", ">start", *(f"{mix}, by seed" for mix in MIXES), ">matters in", "the paper's")
+    said = (
+        "Settings that each search named last, where they are not the start's, and in how many a knob matters by the "
+        "trials. The paper's: default, then browsing / shopping / ordering."
+    )
+    return ["## Table 3: settings that were found", "", said, "", *table(head, rows)]
+
+
+def _change(change: Mapping[str, list[Track]], cross: Mapping[str, list[Track]]) -> list[str]:
+    """Fig. 5: how many trials each search takes to come near to a mix's best once the mix has changed."""
+    rows = []
+    for label, repeats in change.items():
+        for track in repeats:
+            seed = track.run.plan.settings.seed
+            for number, mix in enumerate(MIXES):
+                rates = _rates([w for w in track.windows if w.readings.get(MIX) == number])
+                best = _best(cross, mix, seed)
+                after = next((k + 1 for k, rate in enumerate(rates) if best and rate >= NEAR * best), None)
+                near = "-" if best is None else "never" if after is None else str(after)
+                late = statistics.fmean(rates[-5:]) if rates else None
+                shown = [f"{rate:.1f}" if rate else "-" for rate in (rates[0] if rates else None, late, best)]
+                rows.append((label, str(seed), mix, str(len(rates)), *shown, near))
+    head = ("search", "seed", "mix", ">trials", ">first", ">last five", ">best of start and its winner")
+    said = f"Interactions/s. Near: within {1 - NEAR:.0%} of the better of start and the mix's winner, measured anew."
+    return ["## Fig. 5: the mix changes", "", *table((*head, ">near after"), rows), said, ""]
+
+
+def _best(cross: Mapping[str, list[Track]], mix: str, seed: int) -> float | None:
+    """The better of the start and a mix's own winner under it, measured anew; None where it was not."""
+    tracks = [*cross.get(f"{START}, {mix}", []), *cross.get(f"winner of {mix}, {mix}", [])]
+    rates = [_rates(track.windows) for track in tracks if track.run.plan.settings.seed == seed]
+    return max((statistics.fmean(one) for one in rates if one), default=None)
+
+
 def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:
     """Per seed the mean rate with a mix's winner to that of the start, under one mix."""
     found = []
@@ -103,10 +204,6 @@ def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:
         if start and rates:
             found.append(statistics.fmean(rates) / statistics.fmean(start))
     return found
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}"
 
 
 def _cross(cross: Mapping[str, list[Track]]) -> list[str]:

@@ -25,6 +25,7 @@ from trimtab.options import options_in_force
 from trimtab.records import Plan, Run
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
+from trimtab.trials import EXTRA, Searching
 from trimtab.units import format_duration
 
 DIGEST = "arm"
@@ -202,17 +203,12 @@ def through_loop(arm: Arm, context: Context, world: World) -> int:
     """
     knobs = tuple(k for k in world.plant.knobs() if not arm.roles or k.role in arm.roles)
     controller = discovery.load("trimtab.controllers", arm.controller).CONTROLLER(arm.objective, **arm.options)
+    options = options_in_force(controller)
+    if arm.search is not None:
+        controller = Searching(arm.objective, controller, arm.search)
     oversight = Oversight.of(controller, arm.objective, knobs) if arm.guarded else Oversight((Domain(),))
-    writer = context.store.begin(
-        _plan(
-            arm,
-            world.plant.subjects,
-            knobs,
-            options_in_force(controller),
-            dict(world.plant.configuration()),
-            world.facts,
-        )
-    )
+    initial = dict(world.plant.configuration())
+    writer = context.store.begin(_plan(arm, world.plant.subjects, knobs, options, initial, world.facts))
 
     def watched(event: Event) -> None:
         world.watch()
@@ -234,8 +230,10 @@ def _plan(
     facts: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of an arm's run, as it is stored before the first window."""
-    known = dict(facts or {})
+    known, extras = dict(facts or {}), dict(arm.extras)
     workload = known.pop("workload", "")
+    if arm.search is not None:
+        extras[EXTRA] = arm.search
     return Plan(
         command=(),
         directory="",
@@ -247,7 +245,7 @@ def _plan(
         initial=initial or {},
         host={**host.facts(), **known},
         workload=workload,
-        extras=codec.builtins(dict(arm.extras)),
+        extras=codec.builtins(extras),
         label=arm.label,
         group=arm.group,
     )

@@ -14,26 +14,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.clock import SystemClock
-from trimtab.core import Objective
+from trimtab.core import Clock, Metric, Objective, Readings
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.lab import Arm, Context, Lab, Runs, World, chosen
 from trimtab.plants.stack import description
-from trimtab.plants.stack.tiers import Tiers
+from trimtab.plants.stack.clients import Clients, Traffic, traffic
+from trimtab.plants.stack.tiers import Tiers, attached
 from trimtab.report.track import Track
-from trimtab.testbed.shop import TIME_SCALE, ShopSpec, shop, stack_text
+from trimtab.testbed.shop import TIME_SCALE, Shop, ShopSpec, shop, stack_text
+from trimtab.trials import Search
 
 MIXES = ("browsing", "shopping", "ordering")
-SEARCHES = ("trust_region", "simplex")
+OURS, THEIRS = "trust_region", "simplex"
+PEERS = {"shopping": ("tpe", "random_search")}
+"""More searches, under one of the mixes."""
 TRIAL_S = 10.0
 TRIALS = 33
 REPEATS = 5
+SEARCH = Search(TRIALS, REPEATS, None, TRIAL_S)
+"""As `tune stack` searches: the winner is measured again in turn with the start."""
+SETTLED_S = 1.5
+"""A trial's wait after its change, and the change itself, for the forecast."""
 BROWSERS = 100
+MIX = "clients_mix"
 METRIC = "client_page_rate_hz"
 """Interactions a second: WIPS, of browsers whose time is scaled."""
 START = "start"
 PARTS = {
     "noise": "the untuned shop, measured again and again",
     **{f"search-{mix}": f"the searches, from what Debian ships, under the {mix} mix" for mix in MIXES},
+    "change": "Fig. 5: the mix changes while the searches go on",
     "cross": "Fig. 4: the start and each mix's winner, measured anew under all three mixes in turn",
 }
 
@@ -45,27 +55,66 @@ class OnShop:
     Args:
         mix: what they do.
         values: settings by knob, set before they begin; those not named stay as Debian ships them.
+        then: what they do afterwards, each for `TRIALS` trials.
     """
 
     mix: str
     values: tuple[tuple[str, int], ...] = ()
+    then: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
         """Starts it, warm and with its browsers at work; the tiers are one plant, as `tune stack` has them."""
         with shop(ShopSpec(browsers=BROWSERS), context.say) as running:
-            text = stack_text(running, self.mix)
-            found = description.parse(text, "the shop")
-            tiers = Tiers.attach(found, Path("/"), SystemClock(), arm.seed)
+            tiers = self._attached(running, arm.seed)
             try:
                 if self.values:
                     tiers.apply(dict(self.values))
                 facts = {f"confinement of the {tier}": limits for tier, limits in running.confinement.items()}
-                yield World(tiers, {**facts, "workload": f"tpcw, {self.mix} mix, time divided by {TIME_SCALE}"})
+                mixes = ", then ".join((self.mix, *self.then))
+                yield World(tiers, {**facts, "workload": f"tpcw, {mixes} mix, time divided by {TIME_SCALE}"})
             finally:
                 for sensor in tiers.sensors():
                     sensor.close()
                 tiers.close()
+
+    def _attached(self, running: Shop, seed: int) -> Tiers:
+        """The shop's tiers with these browsers."""
+        clock, nowhere = SystemClock(), Path("/")
+        described = [description.parse(stack_text(running, mix), "the shop") for mix in (self.mix, *self.then)]
+        traffics = [traffic(one.clients or {}, nowhere, seed) for one in described]
+        parts = tuple(attached(described[0], tier, nowhere, clock, seed) for tier in described[0].tiers)
+        return Tiers(described[0], parts, InTurn(traffics, TRIALS, clock))
+
+
+class InTurn(Clients):
+    """Clients that do one thing for so many windows, then another.
+
+    Args:
+        traffics: what they do, in this order; the last for as long as the run lasts.
+        windows: how many each of the others lasts.
+        clock: the clock on which their reports are dated.
+    """
+
+    metrics = (*Clients.metrics, Metric(MIX, "mixes", "number of the mix that the browsers follow, from 0"))
+
+    def __init__(self, traffics: Sequence[Traffic], windows: int, clock: Clock) -> None:
+        super().__init__(traffics[0], clock)
+        self._traffics, self._each, self._begun, self._at = traffics, windows, 0, 0
+
+    def begin(self) -> None:
+        """Marks the start of a window, with the traffic whose turn it is."""
+        at = min(self._begun // self._each, len(self._traffics) - 1)
+        self._begun += 1
+        if at != self._at:
+            self.close()
+            self._at, self._traffic = at, self._traffics[at]
+            self.start()
+        super().begin()
+
+    def read(self) -> Readings:
+        """The clients' readings, and which mix they followed."""
+        return {**super().read(), MIX: float(self._at)}
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
@@ -85,22 +134,29 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
                 arm = _arm(part, mix, f"winner of {of}, {mix}", "static", seed, REPEATS)
                 found.append(replace(arm, extras={**arm.extras, "of": of}, resolved=_with_winner))
         return found
+    if part == "change":
+        trials = TRIALS * len(MIXES)
+        ours = replace(_arm(part, MIXES[0], OURS, OURS, seed, trials), options={"watch": True})
+        both = (ours, _arm(part, MIXES[0], THEIRS, THEIRS, seed, trials))
+        return [replace(arm, bed=OnShop(MIXES[0], then=MIXES[1:])) for arm in both]
     mix = part.partition("-")[2]
-    return [_arm(part, mix, name, name, seed, TRIALS) for name in SEARCHES]
+    names = (OURS, THEIRS, *PEERS.get(mix, ()))
+    return [replace(_arm(part, mix, name, name, seed, TRIALS + 2 * REPEATS), search=SEARCH) for name in names]
 
 
 def _arm(part: str, mix: str, label: str, controller: str, seed: int, trials: int) -> Arm:
+    moving = controller != "static"
     return Arm(
         part,
         label,
         seed,
         OnShop(mix),
         controller,
-        trials * TRIAL_S,
+        trials * (TRIAL_S + SETTLED_S * moving),
         TRIAL_S,
         Objective(METRIC, minimize=False),
         roles=(),
-        guarded=controller != "static",
+        guarded=moving,
         extras={"mix": mix},
     )
 
@@ -112,19 +168,20 @@ def _with_winner(arm: Arm, runs: Runs) -> Arm:
         TrimtabError: that search has not been made.
     """
     of = arm.extras["of"]
-    values = winner(runs.track(f"search-{of}", SEARCHES[0], arm.seed))
+    values = winner(runs.track(f"search-{of}", OURS, arm.seed))
     bed = arm.bed
     assert isinstance(bed, OnShop)
     return replace(arm, bed=replace(bed, values=tuple(sorted(values.items()))))
 
 
 def winner(track: Track) -> Mapping[str, int]:
-    """What a search stands behind at its end, where that is not its start.
+    """The last setting that a search named, whether or not it was then found better, where that is not its start.
 
     Raises:
         TrimtabError: it names nothing.
     """
-    named = [move.proposed.incumbent for move in track.moves if move.proposed.incumbent]
+    moves = [move.proposed for move in track.moves]
+    named = [move.incumbent for move in moves if move.incumbent and not move.finished]
     if not named:
         raise TrimtabError(f"{track.label} names no setting")
     initial = track.run.plan.initial

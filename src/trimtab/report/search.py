@@ -12,7 +12,7 @@ from trimtab.report.sheet import Table
 from trimtab.report.text import plain, seconds, setting, shown
 from trimtab.report.track import Track
 from trimtab.search.evidence import Told
-from trimtab.search.matter import which_matter
+from trimtab.search.matter import Matter, which_matter
 from trimtab.trials import Search, SearchState, harm
 
 
@@ -40,15 +40,20 @@ def _winner(state: SearchState[Any]) -> Table:
     return Table("The winner of the search", ("knob", "start", "winner"), rows if state.winner else [])
 
 
-def _knobs(state: SearchState[Any], objective: Objective) -> Table:
-    """Which knobs matter, as far as the trials tell."""
+def mattering(state: SearchState[Any], objective: Objective) -> tuple[Matter, ...]:
+    """Which knobs matter, as far as the trials of a search tell; those that do first."""
     sign = 1 if objective.minimize else -1
     told = [
         Told(tuple(one.configuration[knob.name] for knob in state.knobs), sign * math.log(one.value))
         for one in state.trials
         if one.value is not None and one.value > 0 and len(one.configuration) == len(state.knobs)
     ]
-    found = which_matter(state.knobs, told)
+    return which_matter(state.knobs, told)
+
+
+def _knobs(state: SearchState[Any], objective: Objective) -> Table:
+    """What the trials tell of each knob."""
+    found = mattering(state, objective)
     rows = [(one.knob, "yes" if one.matters else "not told apart", one.said.partition(": ")[2]) for one in found]
     return Table("Which knobs matter", ("knob", "matters", "what it did to the cost, over what was tried"), rows)
 

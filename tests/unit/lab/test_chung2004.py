@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from trimtab.clock import SystemClock
 from trimtab.core import Move, MoveState, Window
 from trimtab.events import Outcome, Status
 from trimtab.lab import Arm
 from trimtab.lab._engine import Made, _plan
 from trimtab.lab._results import write_results
-from trimtab.lab.chung2004 import LAB, METRIC, MIXES, PARTS, SEARCHES, START, OnShop, arms, winner
+from trimtab.lab.chung2004 import LAB, METRIC, MIX, MIXES, OURS, PARTS, START, THEIRS, InTurn, OnShop, arms, winner
+from trimtab.plants.stack.clients import Clients
 from trimtab.report.track import tracks
 from trimtab.store import Store
 
@@ -24,7 +27,8 @@ def stored(store: Store, arm: Arm, gain: float, seed: int) -> int:
     for index in range(15):
         moved = index > 2 and arm.controller != "static"
         rate = 100 * (gain if moved or "winner" in arm.label else 1.0) * chance.uniform(0.99, 1.01)
-        writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, {METRIC: rate}))
+        readings = {METRIC: rate, MIX: float(index // 5)}
+        writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, readings))
         move = Move({}, "", incumbent={"a": 2} if arm.controller != "static" else None)
         writer.move(index, move, move, MoveState.HELD)
     writer.finish(Outcome(Status.DONE, "", 15, False))
@@ -67,8 +71,31 @@ def test_the_summary_says_what_was_gained_and_what_it_cost(tmp_path: Path) -> No
             ids += [stored(store, arm, 1.2, seed) for arm in arms(part, seed)]
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
-    assert all(name in text for name in SEARCHES)
+    assert OURS in text and THEIRS in text
     row = next(line for line in text.splitlines() if line.startswith("| trust_region | 1 |"))
     assert "| 15 | 1.2" in row or "| 15 | 1.19" in row
     assert "| winner of browsing | 1.2" in text or "| winner of browsing | 1.19" in text
     assert "shopping: the winner measured anew over the start | 1.16 | 1.20 | yes" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| trust_region | 1 | browsing | 5 |"))
+    assert row.endswith("| 4 |"), "three trials at the start, then near to what the winner gives"
+
+
+def test_the_browsers_go_over_to_the_next_mix_after_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(Clients, "start", lambda self: started.append(self._traffic))
+    monkeypatch.setattr(Clients, "close", lambda self: started.append("end"))
+    monkeypatch.setattr(Clients, "read", lambda self: {METRIC: 1.0})
+    clients = InTurn(("first", "second"), 2, SystemClock())  # type: ignore[arg-type]
+    clients.start()
+    seen = []
+    for _ in range(6):
+        clients.begin()
+        seen.append(clients.read()[MIX])
+    assert seen == [0, 0, 1, 1, 1, 1]
+    assert started == ["first", "end", "second"]
+
+
+def test_a_search_is_run_as_tune_stack_runs_it_and_ends_by_its_trials() -> None:
+    for arm in arms("search-ordering", 1):
+        assert arm.search is not None and math.isinf(arm.settings().duration_s)
+    assert all(arm.search is None for arm in arms("change", 1))
