@@ -14,10 +14,10 @@ from trimtab.referee import Judge, of_run
 
 @dataclass(frozen=True)
 class Standing:
-    """What is remembered between two decisions.
+    """State of a run between two decisions.
 
     Args:
-        knobs: those that may still be moved; none where nothing is decided any more.
+        knobs: those that may still be moved; none where no decision follows any more.
         state: the controller's state.
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
@@ -54,11 +54,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Oversight:
-    """What stands between a controller and a plant.
+    """Guards and judge between a controller and a plant.
 
     Args:
-        guards: what every move passes, in this order.
-        judge: who tells whether a change was for the better; None for nobody.
+        guards: guards that every move passes, in this order.
+        judge: judge of whether a change was for the better; None for none.
     """
 
     guards: tuple[Guard, ...]

@@ -1,4 +1,4 @@
-"""What the loop tells while it runs: plain records, for the terminal, the store and the tests."""
+"""Events that the loop emits while it runs: plain records, for the terminal, the store and the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class NoteKind(StrEnum):
-    """What a note is about."""
+    """Subject of a note."""
 
     STAND_DOWN = "stand-down"
     MISSING = "missing"

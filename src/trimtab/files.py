@@ -23,7 +23,7 @@ ABSENT: Stamp = (0, 0, 0)
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes when a file or directory does."""
+    """Identity, size and change time of a file or directory, which differ after a change."""
     try:
         status = path.stat()
     except OSError:
@@ -121,7 +121,7 @@ def remove(path: Path) -> None:
 
 
 def _present(path: Path, directory: int) -> os.stat_result | None:
-    """What is in a file's place; None for nothing."""
+    """Status of the regular file at this path; None where there is none."""
     try:
         found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

@@ -44,7 +44,7 @@ def probe() -> tuple[Finding, ...]:
 
 
 def _parts() -> Iterator[Path]:
-    """What is run or loaded: single files, and of the libraries every directory."""
+    """Paths of all that is run or loaded: single files, and of the libraries every directory."""
     yield Path(sys.executable)
     yield from (Path(entry) for entry in sys.path)
     for find in (native.program, native.shim_path):

@@ -105,7 +105,7 @@ class LoadRun:
 
     @property
     def remarks(self) -> str:
-        """What the generator had to say of a run that has ended well, such as a limit of this machine that it met."""
+        """The generator's remarks on a run that has ended well, such as a limit of this machine that it met."""
         return self._remarks
 
     def intervals_since(self, at_s: float) -> list[Interval]:

@@ -146,12 +146,12 @@ class Native:
             self._process.stderr.close()
 
     def remarks(self) -> str:
-        """What the program has said on its standard error, when it has ended; asked for the first time."""
+        """Standard error of the program, once it has ended; read once."""
         assert self._process.stderr is not None
         self._process.wait()
         return "" if self._process.stderr.closed else self._process.stderr.read().strip()
 
     def _broken(self) -> NativeError:
-        """What to say of a program that has ended."""
+        """Error for a program that has ended."""
         code, said = self._process.wait(), self.remarks()
         return NativeError(f"{PROGRAM} {self._verb} ended with {code}: {said or 'it said nothing'}")

@@ -211,7 +211,7 @@ class Observer:
 
 
 class _Seen:
-    """What the sources of one window have given so far, those of the greatest precedence first."""
+    """Readings of one window gathered so far, sources of the greatest precedence first."""
 
     __slots__ = ("measured", "problems", "readings")
 

@@ -1,4 +1,4 @@
-"""What this user takes as his own, whatever environment and working directory trimtab was started with.
+"""This user's own programs, home and state, whatever environment and working directory trimtab was started with.
 
 sudo may keep another user's HOME and PATH, and a shell may stand in anybody's directory. Root looks for programs in
 the system's directories alone, and has his own home.

@@ -1,4 +1,4 @@
-"""What the store keeps of a run, as types."""
+"""Records of a run that the store keeps, as types."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def guarantee(self) -> DelayGuarantee | None:
-        """What it guarantees to classes of clients; None when it tunes."""
+        """The run's guarantee to classes of clients; None when it tunes."""
         return self.extra(GUARANTEE, DelayGuarantee)
 
     @property

@@ -39,7 +39,7 @@ _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored
 
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite opens with a file: itself, and what is beside it."""
+"""Suffixes of the files that SQLite opens: the store itself, and those beside it."""
 
 
 def default_path() -> Path:

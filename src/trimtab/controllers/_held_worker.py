@@ -1,4 +1,4 @@
-"""What a held worker and a new connection are worth, and the keep-alive time that costs least at these prices.
+"""Prices of a held worker and a new connection, and the keep-alive time that costs least at these prices.
 
 An idle period that is kept for up to tau holds a worker for E[min(period, tau)], and saves a new connection with
 probability F(tau). All is in seconds of a client's time; a second of a worker is worth mu of them:

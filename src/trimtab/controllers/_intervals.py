@@ -48,7 +48,7 @@ EDGES_S = tuple(floor_s(index) for index in range(BINS + 1))
 
 
 def counted(readings: Readings, name: str, bins: int = BINS) -> dict[int, float]:
-    """What a window counted by the bins of a histogram.
+    """Counts of a histogram's bins in one window.
 
     Args:
         readings: the window's.

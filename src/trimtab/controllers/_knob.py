@@ -1,4 +1,4 @@
-"""What every method on one knob needs: which knob it moves, and whether a window can be judged."""
+"""Shared parts of the methods on one knob: which knob is moved, and whether a window can be judged."""
 
 from __future__ import annotations
 

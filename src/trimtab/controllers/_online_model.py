@@ -56,7 +56,7 @@ class OnlineModel:
         return Model.of(self.estimate.theta)
 
     def learned(self, group: Group, window: Window) -> OnlineModel:
-        """What is known after one more window.
+        """The model updated with one more window.
 
         Args:
             group: the classes under control.

@@ -1,4 +1,4 @@
-"""What one window tells trim without any climbing: what is lost, what a change could gain at most, and where to go.
+"""Causes of lost time that trim finds in one window: the loss, the gain a change can bring at most, and the setting.
 
 Pure functions of readings; the equations and their symbols are in `trimtab.controllers.trim`.
 """

@@ -31,7 +31,7 @@ SMOOTH, REMEASURE_S, REDUCED = 0.1, 50.0, 0.9
 
 @dataclass(frozen=True)
 class BrpcState:
-    """What the limiter remembers.
+    """State of the limiter.
 
     Args:
         knob: the limit.

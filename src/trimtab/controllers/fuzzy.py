@@ -92,7 +92,7 @@ def infer(dx: float, dy: float) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class FuzzyState:
-    """What the fuzzy controller knows.
+    """State of the fuzzy controller.
 
     Args:
         knob: the knob it moves.

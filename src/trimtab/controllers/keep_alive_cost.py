@@ -79,7 +79,7 @@ SETUP_S = 0.01
 
 @dataclass(frozen=True)
 class CostState:
-    """What the method knows.
+    """State of the method.
 
     Args:
         knob: the keep-alive time.
@@ -87,10 +87,10 @@ class CostState:
         tally: idle periods in memory.
         longest_s: longest time that was in force, in seconds.
         free: whether idle connections hold no worker here.
-        cramped: for how long all that has spoken for cutting bursts, in seconds.
+        cramped: for how long the evidence has favoured cutting bursts, in seconds.
         least_wait_s: shortest wait for a worker since then, in seconds.
         cutting: whether bursts may be cut.
-        places: of a server on which idle connections hold no worker.
+        places: connection capacity of a server on which idle connections hold no worker.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
     """
@@ -251,7 +251,7 @@ class KeepAliveCost:
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
 
     def _placed(self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float]) -> Places:
-        """What is known of places; the times are that in force and the shortest that cuts no bursts, in seconds."""
+        """Capacity after this window; times: the one in force and the shortest that cuts no bursts, in seconds."""
         if not state.free:
             return Places()
         wait_s = window.readings.get("accept_queue_delay_s")

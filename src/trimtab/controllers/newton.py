@@ -63,13 +63,13 @@ def derivatives(points: tuple[Point, Point, Point], x: float) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class NewtonState:
-    """What Newton's method knows.
+    """State of Newton's method.
 
     Args:
         knob: the knob it moves.
         points: the points of this cycle, the centre first.
         costs: costs of the windows seen so far at the point under way.
-        at: the value of the knob that `costs` belong to.
+        at: the knob's value at which `costs` were measured.
     """
 
     knob: Knob

@@ -44,7 +44,7 @@ RESOURCES = {"cpu_ratio": "CPU", "memory_ratio": "memory"}
 
 @dataclass(frozen=True)
 class SaturationState:
-    """What the heuristic knows.
+    """State of the heuristic.
 
     Args:
         knob: the knob it moves.

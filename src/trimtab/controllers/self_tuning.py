@@ -110,7 +110,7 @@ class SelfTuning(ClassControl):
 
     @property
     def specification(self) -> Specification:
-        """What the gains are designed for."""
+        """Specification of the closed loop for which the gains are designed."""
         return Specification(self.settling_s, self.period_s)
 
     def first_model(self) -> Model:

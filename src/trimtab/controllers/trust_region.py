@@ -59,20 +59,20 @@ MOST_REPEATS = 5
 
 @dataclass(frozen=True)
 class TrustRegionState:
-    """What the search remembers.
+    """State of the search.
 
     Args:
         knobs: those it moves.
         seed: source of its randomness.
         told: all trials.
         era: index in `told` of the first one that is believed.
-        incumbent: what the evidence stands behind; None before the first trial.
+        incumbent: best configuration by the evidence; None before the first trial.
         radius: half the side of the region.
         scales: the model's parameters.
         failures: trials of something new since the last promotion or change of the region.
         rejected: configurations that were repeated and found no better, or refused.
         earlier: incumbents of earlier loads that are still to be tried.
-        asked: what was asked for last.
+        asked: the last configuration proposed.
         sums: S+ and S- of Eq. (T5).
         finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.

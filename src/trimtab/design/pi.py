@@ -98,10 +98,10 @@ class Design:
 
 
 def judged(model: Model, gain: float, zero: float, specification: Specification) -> Design:
-    """What a controller does with a model.
+    """Closed loop of a PI controller and a model, as a design.
 
     Args:
-        model: what is controlled.
+        model: the plant's model.
         gain: g.
         zero: r.
         specification: gives the sampling period and the vicinity of the reference.

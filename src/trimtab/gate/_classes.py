@@ -17,7 +17,7 @@ MOST_CLASSES = 64
 
 
 class Guarantee(StrEnum):
-    """What is guaranteed to the classes."""
+    """Kind of guarantee for the classes."""
 
     NONE = "none"
     RELATIVE = "relative"

@@ -1,4 +1,4 @@
-"""What a connection must look like to belong to a class: one rule of a class, checked and compared with others."""
+"""The rule by which a connection belongs to a class, checked and compared with other rules."""
 
 from __future__ import annotations
 

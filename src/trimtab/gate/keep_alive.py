@@ -78,7 +78,7 @@ OF_SERVER = Setting(InCharge.SERVER, None)
 
 
 def parse_setting(text: str) -> Setting:
-    """What a user asks for: `auto`, `server` or a time such as `400ms`; of `auto` the time is not known yet.
+    """Parses a keep-alive setting: `auto`, `server` or a time such as `400ms`; that of `auto` has no time yet.
 
     Raises:
         UsageError: it is none of these, or the time is outside of 1 ms to 1 h.
@@ -124,7 +124,7 @@ class KeepAliveTime:
         self._inode = os.fstat(self._lock).st_ino
 
     def setting(self) -> Setting:
-        """What is in force, and who decides it: the server, where what is written there stands for nobody."""
+        """Time in force and who sets it; the server, where the mapped file holds no known mode."""
         now = self._file.keep_alive()
         in_charge = InCharge(now.mode) if now.mode in list(InCharge) else InCharge.SERVER
         return Setting(in_charge, DOMAIN.clip(round(now.time_ns / _NS_PER_MS)) if now.time_ns else None)
@@ -134,7 +134,7 @@ class KeepAliveTime:
         return self._file.idle().server_ms or None
 
     def counted(self) -> Idle:
-        """What idle periods have come to since the server was started."""
+        """Counts and durations of idle periods since the server was started."""
         return self._file.idle()
 
     def present(self) -> bool:

@@ -1,4 +1,4 @@
-"""What it takes to start a server with the shim in it: the environment, and the proof that the shim works there."""
+"""Starting a server with the shim preloaded: the environment, and the proof that the shim works there."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class RunDirectory:
 
     @property
     def tuning_log(self) -> Path:
-        """What that controller complained of."""
+        """Log of the controller that learns the keep-alive time."""
         return self.directory / "tuning.log"
 
     @property

@@ -85,7 +85,7 @@ def _files_under_shim(pid: int) -> set[_Identity]:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """What the maps of a process say of this file; None when it cannot be read.
+    """Identity of this file as the maps of a process show it; None when it cannot be read.
 
     From a mapping of our own, because on some file systems (btrfs, overlayfs) `stat` has another device for it.
     """

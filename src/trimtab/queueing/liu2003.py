@@ -62,7 +62,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run at one setting has shown.
+    """Measurements of a run at one setting.
 
     Args:
         servers: m, workers.
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the model says of one setting.
+    """The model's prediction for one setting.
 
     Args:
         servers: m, workers.
