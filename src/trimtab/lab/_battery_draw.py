@@ -46,7 +46,7 @@ OPTIONS = {"tpe": {"trials": 40}}
 
 @dataclass(frozen=True)
 class Had:
-    """What clients had of one run.
+    """Waiting and replies of all clients in one run.
 
     Args:
         waited_s: time that all of them together waited, those who gave up as long as their patience lasted. What a
@@ -54,7 +54,7 @@ class Had:
             that drives visitors away would cost them less. Users who are always there make another visit instead.
         replies: replies in time.
         given_up: requests given up.
-        moves: what was changed, when and why; one line each.
+        moves: the changes with their times and reasons, one line each.
         said: the last reason for which nothing was changed.
     """
 
@@ -79,7 +79,7 @@ class Drawn:
 
     @property
     def ratio(self) -> float:
-        """What clients waited under trim, to what they waited with the server left alone."""
+        """Waiting of clients under trim over that with the server left alone."""
         return self.to_alone(TRIM)
 
     def to_alone(self, label: str) -> float:
@@ -94,7 +94,7 @@ class Drawn:
 
     @property
     def to_gain(self) -> float:
-        """What clients waited with the server left alone, to what they waited at the best fixed setting."""
+        """Waiting of clients with the server left alone over that at the best fixed setting."""
         return 1 / self.to_alone(self.best_fixed)
 
     @property

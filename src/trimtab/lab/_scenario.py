@@ -181,7 +181,7 @@ class Scenario:
         return 1 / max(self.cpu_s, self.lock_ratio * self.service_s, self.service_s / self.fitting_workers)
 
     def phases(self, duration_s: float) -> tuple[Step, ...]:
-        """What is asked for, as factors of the peak from a time on.
+        """Demand as factors of the peak, each from a time on.
 
         Args:
             duration_s: length of the run.

@@ -119,7 +119,7 @@ def _with_winner(arm: Arm, runs: Runs) -> Arm:
 
 
 def winner(track: Track) -> Mapping[str, int]:
-    """What a search stands behind at its end, where that is not its start.
+    """Knobs that a search's final choice sets otherwise than its start.
 
     Raises:
         TrimtabError: it names nothing.

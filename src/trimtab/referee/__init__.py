@@ -17,7 +17,7 @@ __all__ = ["Afterwards", "Course", "Judge", "Referee", "Tried", "of_run"]
 
 
 class Judge(Protocol):
-    """What the loop asks between observation and decision, and again before a change; a pure step, like a guard.
+    """Judge that the loop asks between observation and decision, and again before a change; a pure step, like a guard.
 
     `judges_changes` is True where each change is an experiment with a verdict. Its state has `judgement` and
     `refuted`, which the controller is told in its trial.
@@ -42,7 +42,7 @@ class Judge(Protocol):
         ...
 
     def final(self, state: Any) -> Mapping[str, int]:
-        """What has to be put back at the end of a run."""
+        """Values to put back at the end of a run."""
         ...
 
 

@@ -53,12 +53,12 @@ class Course:
 
     @property
     def judgement(self) -> Judgement | None:
-        """What is said of the change in force; None while there is nothing to judge."""
+        """Judgement of the change in force; None while there is nothing to judge."""
         return None if self._state is None else self._state.judgement
 
     @property
     def cost_s(self) -> float | None:
-        """What trying has cost clients so far, in seconds of normal operation; None where changes are no trials."""
+        """Cost of the trials to clients so far, in seconds of normal operation; None where changes are no trials."""
         if self._judge is None or not self._judge.judges_changes:
             return None
         return self._spent_s + (0.0 if self._state is None else self._state.spent_s)

@@ -1,4 +1,4 @@
-"""What a change did to the cost, told apart from what the load did and from noise.
+"""Effect of a change on the cost, told apart from that of the load and from noise.
 
 A window i before the change (A) or after it (B) has a log cost y, an offered utilisation rho and n requests.
 
@@ -63,7 +63,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Noise:
-    """What windows at one setting and one load differ by.
+    """Noise between windows at one setting and one load.
 
     Args:
         sigma: standard deviation of the log cost.
@@ -76,12 +76,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change did.
+    """Effect of a change on the cost.
 
     Args:
         size: logarithm of the cost's ratio, after to before, at equal load.
         error: its standard error.
-        sigma: standard deviation of a window's log cost, as it came out.
+        sigma: standard deviation of a window's log cost, as estimated.
     """
 
     size: float
@@ -106,7 +106,7 @@ def queue_noise(utilisation: float, demand_s: float, window_s: float) -> Noise:
 
 
 def effect(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> Effect:
-    """What a change did to the log cost, Eq. (R1) to (R4).
+    """Estimates a change's effect on the log cost, Eq. (R1) to (R4).
 
     Args:
         windows: those before, under and, where there are some, after the change; m of them, in order.

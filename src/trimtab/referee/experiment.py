@@ -100,7 +100,7 @@ class Experiment:
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
 
     def excess_s(self, now: Measured) -> float:
-        """What a window has cost beyond what was to be expected, in seconds of normal operation, Eq. (R7).
+        """Cost of a window beyond the expected one, in seconds of normal operation, Eq. (R7).
 
         What was lost in the last window before the change already is not the change's.
         """
@@ -124,12 +124,12 @@ class Experiment:
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:
-        """What the change did, compared with the windows before it; None before that can be told."""
+        """Effect of the change against the windows before it; None before that can be told."""
         before = tuple(w for w in self.compared(self.reference) if w.log_cost is not None)
         return self._compared(before, self.windows, ()) if len(before) >= 2 else None
 
     def effect_by_return(self, after: tuple[Measured, ...]) -> Effect | None:
-        """What the change did, compared with the windows after its return: those before may be of another load."""
+        """Effect of the change against the windows after its return: those before may be of another load."""
         first = () if self.first is None or self.first.log_cost is None else (self.first,)
         return self._compared((), self.windows or first, after) if after else None
 
@@ -172,7 +172,7 @@ class Experiment:
 
 
 def compared(before: tuple[Measured, ...], after: tuple[Measured, ...]) -> Effect | None:
-    """What the windows after a change differ by from those before it, at equal load; None where one is unmeasured."""
+    """Effect between windows before and after a change, at equal load; None where one is unmeasured."""
     known = tuple(w for w in before if w.log_cost is not None), tuple(w for w in after if w.log_cost is not None)
     if not all(known):
         return None

@@ -137,7 +137,7 @@ class Referee:
         return "" if lost_s <= state.budget_s else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Mapping[str, int]:
-        """What has to be put back at the end of a run, because nothing shows it to be better; empty when nothing."""
+        """Values to put back at the end of a run, because nothing shows the change to be better; empty for none."""
         experiment = state.experiment
         if experiment is None or experiment.returned is not None or state.incumbent is None:
             return {}
@@ -261,7 +261,7 @@ class Referee:
     def _concluded(
         self, state: RefereeState, experiment: Experiment, verdict: Verdict | None, window: Window
     ) -> tuple[RefereeState, Mapping[str, int]]:
-        """What follows from a verdict: a new incumbent, or what has to be put back."""
+        """State after a verdict: a new incumbent, or the values to put back."""
         incumbent = state.incumbent or {}
         if verdict is None:
             return state, {}
@@ -345,7 +345,7 @@ def _cap_s(now: Measured) -> float:
 
 
 def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
-    """What a change by itself has cost of late: the excess of its first window beyond that of the others."""
+    """Cost of a change by itself of late: the excess of its first window beyond that of the others."""
     if not experiment.windows:
         return before_s
     alone_s = max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
@@ -370,5 +370,5 @@ def _directions(one: Configuration, other: Configuration) -> frozenset[Direction
 
 
 def _differing(wanted: Configuration, now: Configuration) -> dict[str, int]:
-    """What of the wanted configuration is not in force."""
+    """Wanted values that are not in force."""
     return {name: value for name, value in wanted.items() if now.get(name) != value}

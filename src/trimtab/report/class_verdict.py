@@ -1,4 +1,4 @@
-"""What runs with a guarantee to classes of clients show: kept or not, class by class, for terminal and page."""
+"""Verdict on runs with a guarantee to classes of clients: kept or not, class by class, for terminal and page."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Track:
 
     @property
     def label(self) -> str:
-        """What it is called in a comparison: its label, else its controller."""
+        """Name in a comparison: the run's label, else its controller."""
         return self.run.plan.label or self.run.plan.controller
 
     @property

@@ -46,12 +46,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Judged:
-    """What runs show.
+    """Verdict on some runs.
 
     Args:
         verdict: better, worse, same (nothing changed, or by less than matters), not told apart, not measured.
-        headline: the same in a sentence, with the factor and its interval.
-        basis: what it rests on.
+        headline: the verdict in a sentence, with the factor and its interval.
+        basis: the evidence behind it.
         gain: how many times better; None where nothing was changed or no factor is known.
         before: windows of a single run that stand for its start.
         after: windows of a single run that stand for its end; empty where the end is as the start.
@@ -80,7 +80,7 @@ def interval(name: str, e: Estimate) -> str:
 
 
 def judge_run(track: Track) -> Judged:
-    """What one run shows: its end against its start."""
+    """Verdict on one run: its end against its start."""
     if not track.applied():
         return Judged(Verdict.SAME, "Nothing was changed", before=track.windows)
     if track.search is not None and (search := track.run.plan.search) is not None and search.remeasure:
@@ -96,7 +96,7 @@ def judge_run(track: Track) -> Judged:
 
 
 def _restored(track: Track, found: Judged) -> Judged:
-    """What a run shows, and that the configuration from before it is in force again where that is so."""
+    """The verdict, and where it is so that the configuration from before the run is in force again."""
     if not track.run.restored:
         return found
     again = "the configuration from before the run is in force again"
@@ -133,7 +133,7 @@ def objective_broken(track: Track, after: Sequence[Window]) -> str:
 
 
 def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judged:
-    """What the runs of some labels show: the first label against every other one; a label alone by its own runs.
+    """Verdict on runs of several labels, the first against every other one; a label alone is judged by its own runs.
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
@@ -226,7 +226,7 @@ def _row(label: str, tracks: Sequence[Track], objective: Objective, baseline: Se
 
 
 def _settings(tracks: Sequence[Track]) -> str:
-    """What was in force in the last windows, with the range over repeats."""
+    """Configuration in the last windows, with the range over repeats."""
     last, said = [t.windows[-1].configuration for t in tracks if t.windows], []
     for name in tracks[0].knobs:
         values = [one[name] for one in last if name in one] or [0]

@@ -20,13 +20,13 @@ from trimtab.search.space import Point, Values, in_force, named, of_many, values
 
 @dataclass(frozen=True)
 class AskState:
-    """What a search remembers.
+    """State of a search.
 
     Args:
         knobs: those it moves.
         seed: source of its randomness.
-        told: the evidence, in its order.
-        asked: the configuration that was asked for last; None before the first.
+        told: the trials so far, in order.
+        asked: the last configuration proposed; None before the first.
         silent: windows in a row in which nothing was measured.
     """
 
@@ -38,7 +38,7 @@ class AskState:
 
 
 class Asked(Protocol):
-    """What a library gives: the next point."""
+    """Proposal of a library: the next point."""
 
     def next_point(self, state: AskState) -> Point:
         """The next point to be tried; a function of the evidence and the seed."""

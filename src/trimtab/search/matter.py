@@ -34,12 +34,12 @@ _SPARE = 4
 
 @dataclass(frozen=True)
 class Matter:
-    """What the evidence says of one knob.
+    """Effect of one knob on the cost.
 
     Args:
         knob: its name.
         matters: whether an effect was told apart.
-        effect: logarithm of the cost's ratio between the ends of what was tried of it, by the linear term; None where
+        effect: logarithm of the cost's ratio between the ends of the range tried, by the linear term; None where
             too few trials tell.
         error: its standard error; None likewise.
         chance: probability of such a test by chance, corrected for the number of knobs; None likewise.
@@ -62,7 +62,7 @@ class Matter:
 
 
 def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, ...]:
-    """What the evidence says of each knob, those that matter first.
+    """Effects of all knobs, those that matter first.
 
     Args:
         knobs: those that were moved, in the order of the values.

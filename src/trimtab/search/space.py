@@ -70,7 +70,7 @@ def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values 
 
 
 def _unit(domain: Domain) -> float:
-    """What ratios are counted from: the minimum where it is above a step, else a step; 0 where steps are equal."""
+    """Unit of ratios: the minimum where it is above a step, else a step; 0 where steps are equal."""
     span = domain.maximum - domain.minimum
     wide = domain.logarithmic or span >= _DECADES * max(domain.step, domain.minimum)
     return float(max(domain.step, domain.minimum)) if wide and not domain.choices else 0.0

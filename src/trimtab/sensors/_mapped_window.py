@@ -1,4 +1,4 @@
-"""What the sensors that read the shim's mapped file have in common: two states of its counters make a window."""
+"""Base of the sensors that read the shim's mapped file: two states of its counters make a window."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Polled(Sensor, ABC, Generic[P]):
 
     @abstractmethod
     def understood(self, reply: bytes) -> P | None:
-        """What a whole reply says; None for one that says nothing and is passed over.
+        """Parses a whole reply; None for one to be passed over.
 
         Raises:
             NotMeasured: it is not the page.

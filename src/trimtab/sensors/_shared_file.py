@@ -55,14 +55,14 @@ _FIRST_WAKE_SOURCE, _WAKE_SOURCES = 0x7F80_0002, 0x007F_FFF0
 
 @dataclass(frozen=True)
 class Counters:
-    """What the shim has counted since the file was made.
+    """Totals of the shim since the file was made.
 
     Args:
         connections: connections that a worker received.
         delay_ns: sum of their waits until then, in nanoseconds.
         requests: requests answered.
         service_ns: sum of their times from the first byte read to the last byte written, in nanoseconds.
-        sent_bytes: bytes written in answer to them.
+        sent_bytes: bytes of these answers.
         clipped: connections that could not be followed.
     """
 
@@ -93,18 +93,18 @@ class KeepAlive:
 
 @dataclass(frozen=True)
 class Idle:
-    """What idle periods, from an answer to the next request or the end, have come to since the file was made.
+    """Totals of idle periods, each from an answer to the next request or the end, since the file was made.
 
     Args:
-        intervals: those that a request ended.
+        intervals: periods that a request ended.
         interval_ns: sum of their lengths.
-        idle_ns: sum of the lengths of all, however they ended.
+        idle_ns: sum of the lengths of all periods.
         held_ns: the part of it in which a worker waited for nothing but the one connection.
-        cut: those that the shim ended.
-        expired: those that the server ended by itself.
-        left: those that the client ended.
-        server_ms: the time that the server itself last wanted to wait in one; 0 is not seen.
-        spared: those that lasted longer than the time because it was not certain that nothing was under way.
+        cut: periods that the shim ended.
+        expired: periods that the server ended by itself.
+        left: periods that the client ended.
+        server_ms: keep-alive time that the server itself last asked for; 0 is not seen.
+        spared: periods that lasted longer than the time because it was not certain that nothing was under way.
         firsts: connections whose first request is answered.
         first_wait_ns: sum of their waits from when a worker had the connection until its first byte.
         first_service_ns: sum of their times from then to the last byte of that answer.
@@ -183,11 +183,11 @@ class SharedFile:
             raise NotMeasured(f"{path} is not a mapped file of this trimtab (version {VERSION}): {other}")
 
     def counters(self) -> Counters:
-        """What has been counted so far."""
+        """The totals now."""
         return Counters(*self._read(_SENSE, _SENSE_AT))
 
     def idle(self) -> Idle:
-        """What idle periods have come to so far."""
+        """Totals of idle periods now."""
         return Idle(*self._read(_IDLE, _IDLE_AT))
 
     def histograms(self) -> Histograms:
@@ -227,7 +227,7 @@ class SharedFile:
         return counts
 
     def _read(self, what: struct.Struct, at: int) -> tuple[Any, ...]:
-        """What stands at an offset of the file.
+        """Unpacks values at an offset of the file.
 
         Raises:
             NotMeasured: it cannot be read, or the file has been shortened.

@@ -21,7 +21,7 @@ Endpoint = tuple[int, tuple[str, int] | str]
 
 @dataclass(frozen=True)
 class Page:
-    """What mod_status says with `?auto`.
+    """Reply of mod_status to `?auto`.
 
     Args:
         text: its fields by name.

@@ -166,7 +166,7 @@ class AcceptQueue(Sensor):
         return self._opened()[1].source
 
     def _opened(self) -> tuple[_Queues, Arrivals, KernelFile]:
-        """What the readings are from, opened when it is not."""
+        """Sources of the readings, opened where they are not."""
         if self._queues is None or self._arrivals is None or self._netstat is None:
             self.close()
             try:
@@ -269,7 +269,7 @@ def _overflows(netstat: KernelFile) -> int:
 
 
 def probe(listeners: Sequence[tuple[str, int]], pid: int, clock: Clock) -> tuple[Finding, ...]:
-    """What this sensor can say of a server here.
+    """Findings on this sensor for a server.
 
     Args:
         listeners: address and port of each listening socket.

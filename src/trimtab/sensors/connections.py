@@ -75,14 +75,14 @@ _TCP_INFO = struct.Struct("=24xI16xI4xII84xI4xII")
 
 
 class Worker(Enum):
-    """What a worker of the server is bound to."""
+    """How long a worker of the server is bound."""
 
     CONNECTION = "a connection to its end"
     REQUEST = "one request"
 
     @staticmethod
     def of(mpm: str) -> Worker:
-        """What it is with this MPM of Apache; the event MPM needs none for a connection that is idle."""
+        """How long a worker of this MPM of Apache is bound; the event MPM needs none for an idle connection."""
         return Worker.REQUEST if mpm == "event" else Worker.CONNECTION
 
 

@@ -131,7 +131,7 @@ class Resources(Sensor):
         self._pid, self._worker = pid, None
 
     def _totals(self, sources: _Sources) -> tuple[dict[str, float], Demand | None]:
-        """What the kernel has counted so far, by the reading that is its rate, and the memory demanded now.
+        """The kernel's totals by the reading that is their rate, and the memory demanded now.
 
         Raises:
             NotMeasured: the server is gone.
@@ -211,7 +211,7 @@ def _stalled_s(file: KernelFile) -> float:
 
 
 def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
-    """What can be said of the CPU and memory of a server.
+    """Findings on the CPU and memory of a server.
 
     Args:
         pid: its first process.

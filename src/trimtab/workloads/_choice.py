@@ -29,7 +29,7 @@ class Workload(Protocol):
         ...
 
     def judged(self, summary: Summary) -> Judged | None:
-        """What a run has shown besides its times, where it has a say."""
+        """Verdict of this workload's own rules on a run; None where it has none."""
         ...
 
 

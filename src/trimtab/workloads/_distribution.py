@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 
 
 class _Distribution:
-    """What all have in common: a kind, finite parameters, a mean."""
+    """Base of all distributions: a kind, finite parameters, a mean."""
 
     kind: ClassVar[str]
     positive: ClassVar[tuple[str, ...]] = ()

@@ -122,7 +122,7 @@ class Date:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the session remembers under a name; empty where it remembers nothing.
+    """Value that the session remembers under a name; empty where it remembers nothing.
 
     Args:
         name: the name.

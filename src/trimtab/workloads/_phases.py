@@ -32,7 +32,7 @@ class Phases:
 
 
 class Judged(Protocol):
-    """What a workload says of a run: a record that becomes JSON."""
+    """Verdict of a workload's own rules on a run: a record that becomes JSON."""
 
     def table(self) -> str:
         """The same for a person."""

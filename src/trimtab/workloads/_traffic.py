@@ -83,7 +83,7 @@ class Traffic:
         return None
 
     def judged(self, summary: Summary) -> Judged | None:
-        """What a run of this traffic has shown besides its times, where it has a say.
+        """Verdict of this traffic's own rules on a run; None where it has none.
 
         Args:
             summary: the whole run.

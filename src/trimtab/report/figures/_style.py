@@ -82,7 +82,7 @@ class Picture:
 
 
 def svg(draw: Callable[[Figure], None], width_in: float, height_in: float) -> str:
-    """What `draw` draws, as an SVG element that can stand in HTML beside others.
+    """A drawing as an SVG element that can stand in HTML beside others.
 
     The same drawing gives the same text, and different ones share no ids: matplotlib counts axes and lines from 1
     in every figure.
