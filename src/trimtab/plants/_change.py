@@ -15,7 +15,7 @@ from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
 
 Texts = dict[Path, str | None]
-"""What files shall hold, in the order in which they are written; None to have one gone."""
+"""Texts that files shall hold, in the order of writing; None for a file that shall be removed."""
 
 _REFUSED = "cannot write {path}: {why}"
 _NOT_BACK = "{path} could not be put back: {why}; once that is mended, 'trimtab runs undo' does it"
@@ -85,7 +85,7 @@ class Change(ABC, Generic[S]):
         """
 
     def present(self) -> Texts:
-        """What these files hold now.
+        """Present texts of these files.
 
         Raises:
             UsageError: one cannot be read.

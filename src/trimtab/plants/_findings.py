@@ -1,4 +1,4 @@
-"""What the doctor says of a running server, as far as it is the same for all; nothing is changed."""
+"""The doctor's findings that are the same for all running servers; nothing is changed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ P = TypeVar("P", bound=Plant)
 
 
 def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:
-    """What can be done with one server; one line where it cannot be read.
+    """Findings on one server; a single one where it cannot be read.
 
     Args:
-        subject: what it is called.
+        subject: its name.
         make: attaches to it.
-        said: what is found, with subjects that follow its own.
+        said: the findings, whose subjects follow its name.
     """
     try:
         plant = make()
@@ -60,5 +60,5 @@ def each_knob(plant: Plant, where: str, reason: str) -> Iterable[Finding]:
 
 
 def notes(lines: Iterable[str]) -> Iterable[Finding]:
-    """What the user should know."""
+    """Notes for the user, as findings."""
     return (Finding("note", True, line) for line in lines)

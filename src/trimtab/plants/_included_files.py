@@ -36,7 +36,7 @@ class Files:
         return [path for path, was in self.stamps.items() if stamp(path) != was]
 
     def read(self, path: Path, overlay: Mapping[Path, str | None]) -> str:
-        """What a file says, which is one of them from now on.
+        """Reads a file, which is one of them from now on.
 
         Args:
             path: the file.

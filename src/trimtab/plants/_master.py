@@ -41,7 +41,7 @@ class Master:
     argv: tuple[str, ...]
     user: int | None
     title: ClassVar[str] = "the server"
-    """What it is called in messages."""
+    """Its name in messages."""
 
     def __str__(self) -> str:
         return f"{self.title} (pid {self.pid})"
@@ -63,7 +63,7 @@ class Master:
         return user_of(pid)
 
     def not_permitted(self) -> UsageError:
-        """What to say when /proc does not let us look."""
+        """Error for a process that /proc does not let us look into."""
         return UsageError(f"no permission to look into and signal {self}: run as root or as its user")
 
     def check(self) -> None:
@@ -110,12 +110,12 @@ class Master:
             raise self.not_permitted() from None
 
     def awaited(self, clock: Clock, patience_s: float, look: Callable[[], Seen]) -> Seen:
-        """What `look` gives as soon as that holds, or else when the patience ends.
+        """Calls `look` until its result is true or the patience ends, and returns that result.
 
         Args:
             clock: for the wait.
             patience_s: how long to wait, in seconds.
-            look: what to look at, again and again.
+            look: called again and again.
 
         Raises:
             PlantGone: it has ended.

@@ -65,7 +65,7 @@ def leftover(text: str) -> Leftover | None:
 
 
 def taken_over(path: Path, text: str | None) -> str:
-    """What to say of our file when it is not as we wrote it.
+    """Message for our file when it is not as we wrote it.
 
     Args:
         path: our file.
@@ -78,10 +78,10 @@ def taken_over(path: Path, text: str | None) -> str:
 
 
 def before_all(text: str | None) -> str | None:
-    """What was there before the first of trimtab's own files that stand in one another.
+    """Text from before the first of trimtab's own files, where each keeps the one before it.
 
     Args:
-        text: what is there now; None for nothing.
+        text: the present text; None for no file.
     """
     while text is not None and (found := leftover(text)) is not None:
         text = found.before
@@ -89,7 +89,7 @@ def before_all(text: str | None) -> str | None:
 
 
 def read(path: Path) -> str | None:
-    """What our file holds; None when there is none.
+    """Text of our file; None when there is none.
 
     Raises:
         UsageError: something else is in its place, such as a link, or it cannot be read.

@@ -22,12 +22,12 @@ from trimtab.trust import printable
 
 @dataclass(frozen=True)
 class _Standing:
-    """What stands of ours.
+    """State of our file.
 
     Args:
-        original: what was there before our first change; None for nothing.
-        written: what we wrote; None for nothing yet.
-        values: knob to the value that it sets.
+        original: text in its place before our first change; None for no file.
+        written: our text; None for nothing yet.
+        values: value of each knob in our text.
     """
 
     original: str | None = None
@@ -114,7 +114,7 @@ class OwnFilePlant(ReloadedPlant):
         _own_file.writable(self.place(), self._standing.written)
 
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
-        """What stands now, and what is to stand.
+        """State of our file before the change, and after it.
 
         Raises:
             UsageError: our file cannot be read.
@@ -158,7 +158,7 @@ class OwnFilePlant(ReloadedPlant):
         self._standing = _Standing()
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """File left by an earlier run, in one line; empty for none."""
         try:
             path = self.place()
             found = _own_file.leftover(_own_file.read(path) or "")
@@ -193,7 +193,7 @@ class OwnFilePlant(ReloadedPlant):
 
 
 def _edit(path: Path, *ours: str | None) -> str:
-    """What somebody else has done to our file; empty when it holds one of our texts."""
+    """Message where somebody else has changed our file; empty when it holds one of our texts."""
     try:
         text = _own_file.read(path)
     except UsageError as error:
@@ -226,7 +226,7 @@ def first_place(
 
 
 def edited(knob: str, before: Sequence[tuple[Any, ...]], now: Sequence[tuple[Any, ...]]) -> str:
-    """What to say where somebody else has set a knob; empty where nobody has.
+    """Message where somebody else has set a knob; empty where nobody has.
 
     Args:
         knob: its name.

@@ -55,7 +55,7 @@ class Stack(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of each part."""
+        """Notes for the user on each part."""
         return tuple(note for part in self.parts for note in part.notes)
 
     def knobs(self) -> tuple[Knob, ...]:
@@ -84,7 +84,7 @@ class Stack(Plant):
         return None
 
     def configuration(self) -> Configuration:
-        """What is in force in all parts.
+        """The configuration in force in all parts.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours.
@@ -188,7 +188,7 @@ class Stack(Plant):
             raise ApplyFailed("; ".join(left))
 
     def leftover(self) -> str:
-        """What earlier runs left behind in the parts."""
+        """Settings left by earlier runs in the parts."""
         return "; ".join(left for part in self.parts if (left := part.leftover()))
 
     def undo_leftover(self) -> None:
@@ -207,7 +207,7 @@ class Stack(Plant):
         return "#!/bin/sh\n" + "".join(f"(\n{script}\n)\n" for script in scripts)
 
     def _inner(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
-        """What of the values is of a part, by its own names; what is no knob of any stays as it is called."""
+        """Values of one part, by its own names; a name that is no knob of any part stays as it is."""
         found = ((*self._of.get(name, (part, name)), value) for name, value in values.items())
         return {own: value for whose, own, value in found if whose is part}
 
@@ -225,7 +225,7 @@ class Stack(Plant):
 
 
 def _called(part: Plant) -> str:
-    """What a part is called: its tier, else its plant."""
+    """Name of a part: its tier, else its plant."""
     return part.tier or part.name
 
 

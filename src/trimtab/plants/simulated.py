@@ -97,7 +97,7 @@ class Simulated(Plant):
         return (self._sensor,)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             PlantGone: the simulator has ended.
@@ -105,7 +105,7 @@ class Simulated(Plant):
         return _configuration(self._link.ask({"type": "advance", "duration_s": 0.0}))
 
     def totals(self) -> Mapping[str, float]:
-        """What clients had since the start: `waited_s` together, `replies`, requests `given_up`.
+        """Totals of all clients since the start: `waited_s`, `replies`, requests `given_up`.
 
         Raises:
             PlantGone: the simulator has ended.

@@ -20,7 +20,7 @@ class Judge(Protocol):
     """Judge that the loop asks between observation and decision, and again before a change; a pure step, like a guard.
 
     `judges_changes` is True where each change is an experiment with a verdict. Its state has `judgement` and
-    `refuted`, which the controller is told in its trial.
+    `closed`, which the controller is told in its trial.
     """
 
     judges_changes: ClassVar[bool]

@@ -41,7 +41,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Apache that runs here."""
+    """Findings on each Apache that runs here."""
     running = process.parents()
     if not running:
         return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)

@@ -73,5 +73,5 @@ class Change(_change.Change[Attached]):
 
 
 def blocked(places: int) -> str:
-    """What to say of places that prefork has lost."""
+    """Warning about scoreboard slots that prefork has lost."""
     return f"up to {places} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"

@@ -1,4 +1,4 @@
-"""What Apache makes of its directives: the limits of each multi-processing module, and the knobs they give.
+"""Apache's directives as it clips and rounds them: the limits of each multi-processing module, and their knobs.
 
 Apache clips and rounds without a word on the console; the same is done here, so that what trimtab shows is what is
 in force. Sources: https://httpd.apache.org/docs/2.4/mod/mpm_common.html, core.html#keepalivetimeout, and
@@ -33,7 +33,7 @@ _UNITS_MS = {None: 1000, "s": 1000, "ms": 1, "mi": 60_000, "h": 3_600_000}
 
 @dataclass(frozen=True)
 class Limits:
-    """What is in force.
+    """Limits in force.
 
     Args:
         mpm: prefork, worker or event.
@@ -77,7 +77,7 @@ def mpm_of(configuration: Configuration) -> str:
 
 
 def limits(configuration: Configuration) -> Limits:
-    """What the directives amount to once Apache has clipped and rounded them."""
+    """Limits that follow from the directives once Apache has clipped and rounded them."""
     mpm = mpm_of(configuration)
     threaded = mpm in THREADED
     server_limit = max(1, _number(configuration, ("serverlimit",), 16 if threaded else 256))

@@ -17,9 +17,9 @@ from trimtab.trust import printable
 _WITH_VALUE = "DCcdfkEe"
 _KEPT = "DCcdf"
 _PASSED = re.compile(r"LANG|TZ|LC_\w+|APACHE_\w+")
-"""What the program gets of the environment, beside the variables that the configuration names."""
+"""Environment variables that the program gets, beside those that the configuration names."""
 _NEVER = re.compile(r"LD_.*|GLIBC_TUNABLES|PATH")
-"""What the loader would act upon, also where the configuration names it."""
+"""Variables that the loader would act upon; never passed, even where the configuration names them."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _directories(configuration: Configuration) -> list[Path]:
 
 
 def _overridden(origin: Origin, path: Path, values: Mapping[str, int]) -> str:
-    """What would keep our file from taking effect; empty when nothing would."""
+    """Reason for which our file would not take effect; empty for none."""
     imagined = evaluate(origin, {path: compose(values, None)})
     if path not in imagined.files:
         return "it would not be read"

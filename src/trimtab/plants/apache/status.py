@@ -83,7 +83,7 @@ class _Places(PolledPage[dict[int, int]]):
     """The page for people: process id to the number of its place; nothing where ExtendedStatus is off."""
 
     def understood(self, reply: bytes) -> dict[int, int]:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is no HTTP.

@@ -83,7 +83,7 @@ class Gate(Plant):
         return _eq1.eq1(readings)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -166,7 +166,7 @@ class Gate(Plant):
         self._set = {}
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         now = self.link.apply({}).configuration
         other = [f"{n} is {now.get(n)}, not {value}" for n, value in self._at_start.items() if now.get(n) != value]
         return f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
@@ -191,11 +191,11 @@ class Gate(Plant):
         return script(self.place.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:
-        """What we have set and nobody else has set since."""
+        """Values that we have set and nobody else has set since."""
         return {name: value for name, value in self._set.items() if name not in self._down}
 
     def _state(self) -> State:
-        """What is in force; a gate that was started anew since has what we had set again."""
+        """The gate's state; a gate that was started anew since gets our values again."""
         state = self.link.apply({})
         if state.generation != self._generation:
             # A new gate may begin with its start line, so what differs now is nobody's edit.

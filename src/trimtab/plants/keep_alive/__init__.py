@@ -38,7 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each run that is alive."""
+    """Findings on each run that is alive."""
     alive = run_directory.running()
     if not alive:
         how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
@@ -47,7 +47,7 @@ def probe() -> tuple[Finding, ...]:
 
 
 def _finding(place: RunDirectory) -> Finding:
-    """What can be done with one run."""
+    """Finding on one run."""
     subject = f"keep-alive {place.name}"
     try:
         plant = KeepAlive(SystemClock(), place)

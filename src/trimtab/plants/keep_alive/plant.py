@@ -167,7 +167,7 @@ class KeepAlive(Plant):
         self._set = None
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Setting left by an earlier run, in one line; empty for none."""
         now = self.time.setting()
         fixed = now.in_charge is InCharge.FIXED and self._set is None
         return f"the keep-alive time is {now}; 'trimtab keep-alive set server' gives it back" if fixed else ""
@@ -196,7 +196,7 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
 """
 
     def _ours(self) -> Setting:
-        """What is in force, if it may be moved from here.
+        """The setting in force, if it may be moved from here.
 
         Raises:
             ApplyRefused: somebody else has taken charge.

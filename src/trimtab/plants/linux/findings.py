@@ -1,4 +1,4 @@
-"""What the doctor says of the kernel's knobs: which exist here, which can be set, and why not the others."""
+"""The doctor's findings on the kernel's knobs: which exist here, which can be set, and why not the others."""
 
 from __future__ import annotations
 

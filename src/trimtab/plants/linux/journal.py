@@ -1,4 +1,4 @@
-"""What a run has found and set of the kernel's knobs, written down before it is set; `putback` says in which form.
+"""Journal of the kernel's knobs before a run sets them, in the form that `putback` reads.
 
 Journals stand in a directory of this user's own that a reboot empties, as it does the kernel's knobs: one for each
 trimtab that sets any.

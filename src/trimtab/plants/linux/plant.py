@@ -33,10 +33,10 @@ REQUEST_DELAY = Metric(
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the operator allows by word.
+    """Permissions that the operator gives by option.
 
     Args:
-        machine_wide: to move what the whole machine shares.
+        machine_wide: to move settings that the whole machine shares.
         real_time: to choose SCHED_RR.
         sensors: to attach to the server by its own plant, whose sensors then stand beside.
     """
@@ -99,7 +99,7 @@ class Linux(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         lines = []
         if count := self._scheduled.left_alone():
             lines.append(f"{count} threads have a policy that somebody has chosen for them; they are left alone")
@@ -122,7 +122,7 @@ class Linux(Plant):
         return None if self._server is None else self._server.decisive(metric, sensors)
 
     def derive(self, readings: Readings) -> Readings:
-        """What the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
+        """Readings that the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
         found = dict(self._server.derive(readings)) if self._server is not None else {}
         # Of several servers the requests of only the first are known.
         alone = len(self._target.roots) == 1 and not self._target.groups
@@ -132,7 +132,7 @@ class Linux(Plant):
         return found
 
     def configuration(self) -> Configuration:
-        """What is in force; threads that were born since the last look get it too.
+        """The configuration in force, which threads born since the last look get too.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -216,7 +216,7 @@ class Linux(Plant):
         self._watchdog.stop()
 
     def leftover(self) -> str:
-        """What earlier trimtabs left behind, in one line; empty when nothing."""
+        """Settings left by earlier runs, in one line; empty for none."""
         found = journal.left()
         if not found or not self._journal.empty:
             return ""

@@ -176,7 +176,7 @@ def original(thread: Thread, there: Mapping[int, Thread], journal: Mapping[str, 
 def inherited(
     thread: Thread, there: Mapping[int, Thread], known: Mapping[tuple[int, int], Scheduling]
 ) -> Scheduling | None:
-    """What is known of a thread, else of the nearest of its process and its ancestors; None for nothing."""
+    """Known scheduling of a thread, else of the nearest of its process and its ancestors; None for none."""
     if (own := known.get((thread.tid, thread.start))) is not None:
         return own
     first = there.get(thread.pid)
@@ -246,7 +246,7 @@ def _undo_threads(journal: Mapping[str, Any], done: set[tuple[int, int]]) -> lis
 
 
 def _before(now: Scheduling, before: Scheduling, ours: Mapping[str, Sequence[int]]) -> Scheduling:
-    """What is in force now, with what is ours of it put back."""
+    """The present scheduling, with what we set in it put back."""
     wanted = now
     if now.policy in ours["policy"]:
         flags = before.flags if now.policy == RR else now.flags
@@ -259,7 +259,7 @@ def _before(now: Scheduling, before: Scheduling, ours: Mapping[str, Sequence[int
 
 
 def read_file(path: str) -> str:
-    """What a file of the kernel holds."""
+    """Reads a file of the kernel."""
     with open(path, encoding="ascii") as file:
         return file.read().strip()
 

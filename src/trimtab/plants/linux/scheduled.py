@@ -42,11 +42,11 @@ class Scheduled:
         self.given: dict[str, int] = {}
 
     def values(self, names: Iterable[str], there: Mapping[int, Thread]) -> dict[str, int]:
-        """What is in force of these knobs: what was given, else what most threads have.
+        """Values of these knobs: as they were set, else as most threads have them.
 
         Args:
             names: the knobs.
-            there: the threads that there are.
+            there: the present threads.
         """
         names = list(names)
         asked = [name for name in names if name not in self.given]

@@ -29,7 +29,7 @@ class Shared:
         self.given: dict[str, int] = {}
 
     def values(self) -> dict[str, int]:
-        """What is in force, to the nearest value of each knob's domain.
+        """Values in force, each to the nearest one of its knob's domain.
 
         Raises:
             PlantGone: a file has gone with its control group.
@@ -90,7 +90,7 @@ class Shared:
             self.given.pop(name, None)
 
     def _text(self, name: str, value: int) -> str:
-        """What a file is to hold for a value; what it held at first where that is its value."""
+        """Text of a file for a value; its first text where that has this value."""
         one, first = self._files[name], self._first.get(name)
         if first is not None and one.knob.domain.clip(int(first) / one.factor) == value:
             return first
@@ -109,7 +109,7 @@ class Shared:
 
 
 def _read(one: KernelFile) -> str:
-    """What a file holds.
+    """Reads a file of the kernel.
 
     Raises:
         PlantGone: it has gone with its control group.

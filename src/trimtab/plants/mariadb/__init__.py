@@ -63,7 +63,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each MariaDB that runs here."""
+    """Findings on each MariaDB that runs here."""
     running = process.running()
     if not running:
         return (Finding("mariadb", False, "none runs here", "start MariaDB"),)

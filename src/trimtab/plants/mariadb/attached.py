@@ -76,7 +76,7 @@ class Attached:
         self.privileges = self._privileges()
 
     def values(self) -> dict[str, int]:
-        """What is in force now, of all variables that may be knobs, as an earlier run may have moved more of them.
+        """Values in force of all variables that may be knobs, as an earlier run may have moved more of them.
 
         Raises:
             PlantError: it did not answer.
@@ -129,7 +129,7 @@ class Attached:
         self.link.follow(server)
 
     def set_live(self) -> dict[str, object]:
-        """What somebody has set since the start of the server, and a restart would forget, by variable.
+        """Variables that somebody has set since the server's start, which a restart would forget, with their values.
 
         Raises:
             PlantError: it did not answer.
@@ -189,12 +189,12 @@ class Attached:
         return int(rows["Innodb_buffer_pool_pages_total"]) * int(rows.get("Innodb_page_size", _PAGE_BYTES))
 
     def _privileges(self) -> frozenset[str]:
-        """What the account may do everywhere, by itself or by its role."""
+        """Global privileges of the account, by itself or by its role."""
         found = (_GRANT.match(str(row[0])) for row in self.link.ask("SHOW GRANTS"))
         return frozenset(word.strip() for one in found if one for word in one[1].split(","))
 
     def _answered(self, ask: Callable[[], Answer]) -> Answer:
-        """What a question gives.
+        """Answer to a question.
 
         Raises:
             PlantError: it did not answer, or we may not ask any more.

@@ -37,7 +37,7 @@ class Credentials:
 
     @staticmethod
     def chosen(account: str | None, file: Path | None) -> Credentials:
-        """What the command line names; else this user's own account.
+        """Account that the command line names; else this user's own.
 
         Raises:
             UsageError: both are named, or the file cannot be used.

@@ -34,20 +34,20 @@ GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never di
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a variable beforehand.
+    """Definition of a variable's knob.
 
     Args:
         unit: unit of its value.
         default: what Debian ships.
         step: distance of neighbouring values; of the paper's grid where it gives one.
         most: largest value of the domain; 0 for the largest that MariaDB takes.
-        limited_by: what sets that.
+        limited_by: what sets that largest value.
         how: how a change comes into force.
         description: what it does, in one sentence.
-        role: what it is for.
+        role: its role.
         least: smallest value of the domain; 0 for the smallest that MariaDB takes.
         logarithmic: whether a search walks by ratios.
-        privileges: what an account needs to set it, any of these.
+        privileges: privileges any of which lets an account set it.
         where: the variable and the values without which it does nothing, and is left out; None for always.
     """
 

@@ -104,7 +104,7 @@ class Mariadb(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
         found = [_RESTARTED]
         if copied:
@@ -118,7 +118,7 @@ class Mariadb(Plant):
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """What MariaDB counts, and its CPU and memory."""
+        """Sensors of MariaDB's counters, and of its CPU and memory."""
         return self._status, self._resources
 
     def derive(self, readings: Readings) -> Readings:
@@ -126,7 +126,7 @@ class Mariadb(Plant):
         return response.derived(readings)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -266,7 +266,7 @@ class Mariadb(Plant):
             self._tidy()
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         if self._set:
             return ""
         try:
@@ -337,7 +337,7 @@ class Mariadb(Plant):
         return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
-        """What is in force now; what somebody else has set stands down."""
+        """The configuration in force; knobs that somebody else has set stand down."""
         now = self._mariadb.values()
         for name, value in now.items():
             if value != self._known[name]:
@@ -367,12 +367,12 @@ class Mariadb(Plant):
             Journal(journal.path).write()
 
     def _said(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """What the user should know of a change."""
+        """Notes for the user on a change."""
         copied = [name for name in wanted if self._knobs[name].how is How.CONNECTIONS]
         return (f"open connections keep their {', '.join(copied)}",) if copied else ()
 
     def _grant(self, lacking: Mapping[str, tuple[str, ...]]) -> str:
-        """What would let this account set these knobs."""
+        """Statement that would let this account set these knobs."""
         name = self._mariadb.link.credentials.user
         needed = sorted({privileges[-1] for privileges in lacking.values()})
         return (

@@ -26,7 +26,7 @@ _ACCOUNT = "mysql"
 _START_PATIENCE_S = 90.0
 """It writes a redo log of 96 MiB before it listens, and may first have to recover what was kept."""
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
-"""What Debian's 50-server.cnf sets beside places and addresses."""
+"""Settings of Debian's 50-server.cnf beside paths and addresses."""
 _OF_2004 = (
     "binlog_cache_size = 32768",
     "delayed_insert_limit = 100",
@@ -229,7 +229,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
             raise UsageError(f"user {_ACCOUNT} cannot write in {self.data}: name a directory that it can reach")
 
     def _accounts(self, password: str) -> str:
-        """What it does at its start; one statement in a line."""
+        """Statements for its start, one a line."""
         name, base = self.spec.user, self.spec.database
         lines = [f"CREATE DATABASE IF NOT EXISTS {base};"]
         for host in ("localhost", "127.0.0.1"):
@@ -244,7 +244,7 @@ def _me() -> str:
 
 
 def _as_its_user() -> list[str]:
-    """What runs a command as the server's user, and ends it with this thread."""
+    """Command prefix that runs a command as the server's user, and ends it with this thread."""
     if os.geteuid() != 0:
         return []
     setpriv = own.program("setpriv")

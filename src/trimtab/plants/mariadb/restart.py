@@ -1,4 +1,4 @@
-"""What only a restart changes: a file of trimtab's own in MariaDB's configuration, and the restart by systemd.
+"""Settings that need a restart: a file of trimtab's own in MariaDB's configuration, and the restart by systemd.
 
 MariaDB is restarted by the unit of systemd that runs it, and by nothing else: whoever else runs it (a container, a
 script, an operator's shell) is not known to bring it back. Every connection is lost by it, and the buffer pool begins
@@ -186,7 +186,7 @@ class Restarts:
         return self.restart()
 
     def left(self) -> dict[str, str]:
-        """What a file that an earlier run has left sets, in MariaDB's words; empty where there is none."""
+        """Variables that a file of an earlier run sets, as MariaDB writes them; empty where there is none."""
         text = _own_file.read(self.path) or ""
         found = _own_file.leftover(text) if self.written is None else None
         return {} if found is None else dict(_SET.findall(text))

@@ -63,7 +63,7 @@ _OTHERS = (
 )
 _COUNTERS = (*(name for names in _RATES.values() for name in names), *_OTHERS)
 _OWN = ("QUESTIONS", "QUERY_TIME", "OPENED_TABLES", "CREATED_TMP_DISK_TABLES", "SLOW_QUERIES")
-"""What our own question adds to. Others of SESSION_STATUS are the server's totals, not the session's."""
+"""Counters that our own question adds to; others of SESSION_STATUS are the server's totals."""
 _LISTED = ", ".join(f"'{name}'" for name in _COUNTERS)
 _OWN_LISTED = ", ".join(f"'{name}'" for name in _OWN)
 _QUESTION = (
@@ -91,11 +91,11 @@ class _Counted:
 
 
 class MariadbStatus(Sensor):
-    """What one MariaDB counts.
+    """Counters of one MariaDB.
 
     Args:
         server: its process.
-        credentials: who we are to it.
+        credentials: our account.
         clock: the loop's clock.
     """
 

@@ -52,7 +52,7 @@ def read(link: Link, names: Iterable[str]) -> dict[str, Variable]:
 
 
 def values(link: Link, there: Mapping[str, Variable]) -> dict[str, int]:
-    """What is in force now.
+    """Values in force.
 
     Args:
         link: the conversation.

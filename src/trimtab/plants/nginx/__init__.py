@@ -36,7 +36,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each nginx that runs here."""
+    """Findings on each nginx that runs here."""
     running = process.masters()
     if not running:
         return (Finding("nginx", False, "none runs here", "start nginx"),)

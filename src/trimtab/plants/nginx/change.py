@@ -30,7 +30,7 @@ class Change(_change.Change[Attached]):
     patience: Patience
 
     def present(self) -> Texts:
-        """What these files hold now, to the byte.
+        """Present texts of these files, to the byte.
 
         Raises:
             UsageError: one cannot be read, or somebody else can change it.

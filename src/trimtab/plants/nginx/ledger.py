@@ -1,4 +1,4 @@
-"""What a run has set in an nginx, and what the files held before it."""
+"""Ledger of a run's settings in an nginx, and of the files' texts before it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Ledger:
         return found
 
     def rebase(self) -> None:
-        """What was before the run gets the edits that the operator has made since, so that they outlive `restore`.
+        """Adds the operator's edits since to the texts from before the run, so that they outlive `restore`.
 
         Raises:
             UsageError: a file cannot be read.
@@ -73,7 +73,7 @@ class Ledger:
                 self.before[path] = edits.taken_back(path, text, self.before[path], self.written[path])
 
     def first(self, texts: Texts) -> Texts:
-        """What those files hold that this run writes for the first time.
+        """Present texts of those files that this run writes for the first time.
 
         Raises:
             UsageError: one cannot be read.
@@ -93,7 +93,7 @@ class Ledger:
         self.values = dict(values)
 
     def earlier(self, texts: Texts) -> Texts:
-        """What the files are to hold when only these texts are ours."""
+        """Texts of the files when only these are ours."""
         return {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
 
     def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
@@ -107,7 +107,7 @@ class Ledger:
         self.before = {path: text for path, text in self.before.items() if path in texts}
 
     def original(self) -> tuple[Texts, str]:
-        """What the files are to hold when the run is undone, and what to say of one of our own that was edited.
+        """Texts of the files after an undo, and a message where one of our own was edited.
 
         Raises:
             UsageError: one cannot be read.

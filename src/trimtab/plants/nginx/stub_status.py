@@ -65,7 +65,7 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True)
 class Counts:
-    """What the page says, the request for it included.
+    """Figures of the page, the request for it included.
 
     Args:
         active: connections that are open.
@@ -132,7 +132,7 @@ class StubStatus(PolledPage[Counts]):
         self._seen: list[Counts] = []
 
     def understood(self, reply: bytes) -> Counts:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is no reply, an error, or not this page.

@@ -54,7 +54,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> PhpFpm:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each FPM that runs here."""
+    """Findings on each FPM that runs here."""
     running = process.running()
     if not running:
         return (Finding("php-fpm", False, "none runs here", "start PHP-FPM"),)

@@ -149,7 +149,7 @@ class Attached:
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         others = [pool for pool in self.loaded.pools() if pool != self.pool]
         found = []
         if self.timeout_s:
@@ -174,7 +174,7 @@ class Attached:
         return tuple(found)
 
     def _how_to_reload(self) -> str:
-        """What makes reloads lose no request."""
+        """Advice on how to make reloads lose no request."""
         return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
 
 

@@ -64,12 +64,12 @@ class Configuration(Files):
         return [one for one in self.settings if one.section == section and one.key == key]
 
     def text(self, section: str, key: str) -> str:
-        """What a key is set to; empty where it is not set."""
+        """Value of a key; empty where it is not set."""
         found = self.all(section, key)
         return found[-1].value.replace("$pool", section) if found else ""
 
     def number(self, section: str, key: str) -> int:
-        """What a key is set to; 0 where it is not set, as FPM has it.
+        """Value of a key as a number; 0 where it is not set, as FPM has it.
 
         Raises:
             UsageError: it is not a number.

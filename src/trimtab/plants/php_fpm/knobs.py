@@ -36,7 +36,7 @@ _COST = (
 
 
 def values(configuration: Configuration, pool: str) -> dict[str, int]:
-    """What is set for a pool, as FPM completes it.
+    """A pool's values, as FPM completes them.
 
     Raises:
         UsageError: a value cannot be understood.

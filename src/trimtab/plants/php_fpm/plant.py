@@ -97,7 +97,7 @@ class PhpFpm(OwnFilePlant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this FPM, one line each."""
+        """Notes on this FPM for the user, one line each."""
         return self._fpm.notes()
 
     def derive(self, readings: Readings) -> Readings:
@@ -142,7 +142,7 @@ class PhpFpm(OwnFilePlant):
         return snippet.compose(self.pool, values, before)
 
     def change(self, texts: Texts) -> Change:
-        """What brings a text for our file into force."""
+        """The change that brings a text for our file into force."""
         return Change(self._fpm, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:

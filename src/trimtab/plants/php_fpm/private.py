@@ -87,16 +87,16 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
     @property
     def nginx(self) -> str:
-        """What nginx's fastcgi_pass says to reach the first pool."""
+        """Address of the first pool for nginx's fastcgi_pass."""
         return self.listen if self.spec.tcp else f"unix:{self.listen}"
 
     @property
     def apache(self) -> str:
-        """What Apache's mod_proxy_fcgi says to reach the first pool."""
+        """Address of the first pool for Apache's mod_proxy_fcgi."""
         return f"fcgi://{self.listen}" if self.spec.tcp else f"unix:{self.listen}|fcgi://localhost"
 
     def error_log(self) -> str:
-        """What FPM has logged."""
+        """Text of FPM's log; empty before there is one."""
         log = self.directory / "logs" / "error.log"
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

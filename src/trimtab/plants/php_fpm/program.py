@@ -56,7 +56,7 @@ class Program:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """What the program said against its configuration, in one line."""
+    """The program's errors on its configuration, in one line."""
     told = [_STAMP.sub("", line.strip()) for line in lines]
     wrong = [line for line in told if line.startswith(("ALERT: ", "ERROR: "))] or told
     return printable("; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in wrong if line)))

@@ -23,7 +23,7 @@ from trimtab.core import Readings
 from trimtab.sensors._metrics import ACCEPT_QUEUE_DELAY, RESPONSE_TIME, SERVICE_TIME
 
 METRICS = (RESPONSE_TIME, ACCEPT_QUEUE_DELAY, SERVICE_TIME)
-"""What `derived` gives."""
+"""Metrics that `derived` gives."""
 
 
 def derived(readings: Readings) -> dict[str, float]:

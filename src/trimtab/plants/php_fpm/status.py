@@ -40,7 +40,7 @@ _ANYWHERE = {"", "*", "0.0.0.0", "[::]"}
 
 @dataclass(frozen=True)
 class Page:
-    """What the page says.
+    """One reply of the status page.
 
     Args:
         pm: the process manager, such as "dynamic".
@@ -142,7 +142,7 @@ class PoolStatus(Polled[Page]):
         self._seen: list[tuple[float, float]] = []
 
     def understood(self, reply: bytes) -> Page | None:
-        """What a whole reply says; None for one that a reload or an idle worker's end has spoiled.
+        """Parses a whole reply; None for one that a reload or an idle worker's end has spoiled.
 
         Raises:
             NotMeasured: it is not the status page.

@@ -56,7 +56,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Squid that runs here."""
+    """Findings on each Squid that runs here."""
     running = process.running()
     if not running:
         return (Finding("squid", False, "none runs here", "start Squid"),)

@@ -120,7 +120,7 @@ class Attached:
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         why = hindrances(self.master)
         found = [
             "every change is a reload: the listening ports are closed for a moment, and connections that come or "

@@ -57,7 +57,7 @@ class Configuration(Files):
         return [one for one in self.settings if one.name == name]
 
     def text(self, name: str, default: str = "") -> str:
-        """What a name with one value is set to."""
+        """Value of a name that has one."""
         found = self.all(name)
         return found[-1].value if found else default
 

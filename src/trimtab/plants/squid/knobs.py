@@ -40,7 +40,7 @@ _LARGEST_KIB = 1 << 20
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is known of one knob.
+    """Definition of one knob.
 
     Args:
         unit: of its values.
@@ -160,7 +160,7 @@ AT_START = frozenset(name for name, kind in _KINDS.items() if kind.how is How.RE
 
 
 def values(configuration: Configuration) -> dict[str, int]:
-    """What is set, each in its knob's unit.
+    """Values of all knobs, each in its unit.
 
     Raises:
         UsageError: a value cannot be understood, or is not a whole number of its unit.
@@ -216,7 +216,7 @@ def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) 
 
 
 def _number(name: str, configuration: Configuration) -> int:
-    """What a knob is set to, in its unit.
+    """Value of a knob, in its unit.
 
     Raises:
         UsageError: it cannot be understood, or is not a whole number of its unit.

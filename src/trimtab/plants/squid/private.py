@@ -19,7 +19,7 @@ from trimtab.testbed._private import worker_user
 from trimtab.testbed._swapped import SwappedServer
 
 PLAIN_2004 = ("cache_mem 8 MB", "maximum_object_size_in_memory 8 KB")
-"""What Squid shipped in 2004, where it differs from today and memory is all that there is."""
+"""Squid's defaults of 2004, where they differ from today's and memory is the only store."""
 _USER = "proxy"
 _ACCESS = (
     "acl localnet src 0.0.0.1-0.255.255.255",
@@ -107,7 +107,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         return ("--pid", str(self.pid))
 
     def error_log(self) -> str:
-        """What Squid has logged."""
+        """Text of Squid's log; empty before there is one."""
         log = self.directory / "logs" / "cache.log"
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

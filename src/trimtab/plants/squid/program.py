@@ -48,6 +48,6 @@ class Program:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """What the program said against its configuration, in one line."""
+    """The program's errors on its configuration, in one line."""
     wrong = [line for line in lines if _WRONG.match(line)] or list(lines[-1:])
     return printable("; ".join(dict.fromkeys(wrong)))

@@ -27,13 +27,13 @@ WHERE = "[clients]"
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the clients do.
+    """Traffic of the clients.
 
     Args:
         target: the server.
-        populations: who sends.
+        populations: the clients.
         seed: source of their randomness.
-        warm_up_s: from their start until what they meet is worth measuring.
+        warm_up_s: time from their start until measuring begins.
         allow_remote: whether the server may be another machine.
     """
 

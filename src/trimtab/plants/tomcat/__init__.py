@@ -36,7 +36,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Tomcat that runs here."""
+    """Findings on each Tomcat that runs here."""
     running = process.running()
     if not running:
         return (

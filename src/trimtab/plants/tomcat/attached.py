@@ -76,7 +76,7 @@ class Attached:
         return values
 
     def said(self) -> dict[Spot, int]:
-        """What the MBeans say that have a knob.
+        """Present values of the attributes that have a knob.
 
         Raises:
             PlantGone: the server has ended, or does not answer.
@@ -85,7 +85,7 @@ class Attached:
         return {spot: value for spot, value in found.items() if value is not None}
 
     def meant(self, values: Mapping[str, int]) -> dict[Spot, int]:
-        """What the MBeans are to say for values of all knobs.
+        """Values of the attributes for values of all knobs.
 
         A pool of Tomcat's own never says that more of its connections may be idle than there may be in all: it lowers
         the first by itself.

@@ -24,14 +24,14 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be set.
+    """Change of attributes of MBeans.
 
     Args:
         tomcat: the running Tomcat.
-        journal: where it is written down before.
+        journal: journal of the values from before.
         clock: for the waits.
-        now: what MBeans say now.
-        then: what they are to say; what is not here stays.
+        now: present values.
+        then: values to set; the others stay.
     """
 
     tomcat: Attached

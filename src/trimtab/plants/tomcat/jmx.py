@@ -65,7 +65,7 @@ def java() -> str:
 
 
 def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
-    """What makes a command run with the rights of a Tomcat, where it sees the same files; nothing where we do.
+    """Command prefix that runs a command with the rights and files of a Tomcat; empty where we have them.
 
     Nothing is run as root once other files are seen: whoever has set those up would have it run what he likes.
 
@@ -208,7 +208,7 @@ class Jmx:
 
     @staticmethod
     def understood(beans: Mapping[str, Iterable[str]], found: Any) -> Values:
-        """What an answer says of each MBean that was asked for.
+        """Values in an answer, for each MBean that was asked for.
 
         Raises:
             NotMeasured: it is not such an answer.

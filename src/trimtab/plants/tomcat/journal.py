@@ -1,4 +1,4 @@
-"""What has been set in a running Tomcat and what was there before, on disk before it is set.
+"""Journal of what is set in a running Tomcat, with the values from before, on disk before it is set.
 
 What JMX sets is gone when the server ends, so a journal is of one process: its file is named by id and start time,
 and one whose process has ended is taken away. It lasts from the first change to the undo, across runs.
@@ -90,7 +90,7 @@ class Journal:
                     path.unlink()
 
     def entries(self) -> tuple[Entry, ...]:
-        """What was set and not undone; none where nothing was.
+        """Settings made and not undone.
 
         Raises:
             UsageError: others can change it, or it is none.

@@ -1,4 +1,4 @@
-"""What a running Tomcat is made of, as far as it can be steered: connectors, shared executors, pools of connections.
+"""Parts of a running Tomcat that can be steered: connectors, shared executors, pools of connections.
 
 | part      | MBean                                  | what                                                     |
 |-----------|----------------------------------------|----------------------------------------------------------|
@@ -110,7 +110,7 @@ def name_of(bean: str) -> str:
 
 
 def look(jmx: Jmx) -> Layout:
-    """What a Tomcat is made of now.
+    """Present parts of a Tomcat.
 
     Raises:
         NotMeasured: no answer came.

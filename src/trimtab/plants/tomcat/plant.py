@@ -79,7 +79,7 @@ class Tomcat(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this Tomcat, one line each."""
+        """Notes on this Tomcat for the user, one line each."""
         return ("what is set is in force until Tomcat restarts, and then what its files say", *self._tomcat.missing)
 
     def knobs(self) -> tuple[Knob, ...]:
@@ -99,7 +99,7 @@ class Tomcat(Plant):
         return knobs.objection(self._tomcat.dials, configuration)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -194,7 +194,7 @@ class Tomcat(Plant):
             raise OperatorEdit(edited[0], self._down[edited[0]])
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         try:
             entries = () if self._start else self._journal.entries()
         except UsageError as error:

@@ -19,7 +19,7 @@ from trimtab.testbed._swapped import SwappedServer
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
 UNIX_SOCKETS = (Path("/usr/share/java/jna.jar"), Path("/usr/share/java/jna-platform.jar"))
-"""What this driver needs to connect to a Unix socket (libjna-java, libjna-platform-java); not for loopback."""
+"""Libraries with which this driver connects to a Unix socket (libjna-java, libjna-platform-java)."""
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
 _WAITS_S = 5.0
@@ -206,10 +206,10 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
 
 
 def _dropping(service: bool) -> list[str]:
-    """What makes a command run as an unprivileged user, and end with whoever has started it.
+    """Command prefix that runs a command as an unprivileged user, and ends it with its parent.
 
     Args:
-        service: whether it keeps what Debian's unit leaves to Tomcat.
+        service: whether it keeps the capabilities that Debian's unit leaves to Tomcat.
     """
     worker = worker_user()
     if worker is None:
@@ -234,7 +234,7 @@ def _dropping(service: bool) -> list[str]:
 
 
 def _resource(jdbc: Jdbc) -> tuple[tuple[str, str], ...]:
-    """What describes the pool in Tomcat's words."""
+    """Attributes of the pool's Resource element."""
     password = jdbc.password_file.read_text(encoding="utf-8").rstrip("\n") if jdbc.password_file else ""
     return (
         ("name", "jdbc/shop"),
