@@ -142,7 +142,7 @@ def _known(verb: str) -> str:
 
 
 def _help() -> str:
-    """What `trimtab` alone says; reads the verbs' first lines without importing them."""
+    """Text of `trimtab` alone; reads the verbs' first lines without importing them."""
     lines = [
         "trimtab keeps a web server at its best operating point, online.",
         "",

@@ -93,7 +93,7 @@ def kinds(args: argparse.Namespace, spec: Spec) -> tuple[Kind, ...]:
 
 
 def specification(args: argparse.Namespace, spec: Spec) -> Specification:
-    """What a designed loop has to do.
+    """Specification of the loop to design.
 
     Raises:
         UsageError: the settling time is not a duration, or shorter than a period.

@@ -48,7 +48,7 @@ class IdlePeriods:
         return [*lines, self._held(seen, time_s)]
 
     def _head(self, window: Window) -> str:
-        """What is in force, and how busy it is."""
+        """Line on the time in force, and how busy the server is."""
         rates = ((name, window.readings.get(f"{name}_rate_hz")) for name in ("request", "connection"))
         busy = ", ".join(f"{shown(f'{name}_rate_hz', rate)} {name}s" for name, rate in rates)
         long_s = format_duration(round(sum(one.duration_s for one in self._windows)))
@@ -76,7 +76,7 @@ class IdlePeriods:
         return f"{head}: {self._burst:,.0f} in a burst, {self._known - self._burst:,.0f} in thought; {now}"
 
     def _held(self, seen: Survival, time_s: float) -> str:
-        """What idle connections hold, and what they would at the server's own time."""
+        """Line on the workers that idle connections hold, and would hold at the server's own time."""
         idle, held = (self._mean(name) for name in ("idle_connections", "idle_held_workers"))
         if idle is None or held is None:
             return "idle connections: not measured"

@@ -180,7 +180,7 @@ class LiveView:
         return line
 
     def _referee(self) -> list[str]:
-        """What the referee says, and what trying has cost."""
+        """Lines on the referee's judgement, and on the cost of the trials."""
         course = self._course
         if course is None or course.cost_s is None:
             return []

@@ -1,4 +1,4 @@
-"""What a run of the load generator looks like to a person: one line per interval, a table at the end."""
+"""Table of a run of the load generator: one line per interval, a table at the end."""
 
 from __future__ import annotations
 

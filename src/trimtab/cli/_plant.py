@@ -1,4 +1,4 @@
-"""What the verbs that run a loop share: the plant, the knobs and the controller that the arguments name."""
+"""Arguments shared by the verbs that run a loop: the plant, the knobs and the controller."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_objective(args: argparse.Namespace) -> Objective:
-    """What `--minimize` or `--maximize` asks for, under the limits of `--subject-to`.
+    """Objective of `--minimize` or `--maximize`, under the limits of `--subject-to`.
 
     Raises:
         UsageError: there is no such metric, or a limit is not one.

@@ -1,4 +1,4 @@
-"""What a run looks like while it goes: a table on a terminal, a line per window elsewhere, or JSON for a program."""
+"""View of a run while it goes: a table on a terminal, a line per window elsewhere, or JSON for a program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_CHANGES = 6
 _INDENT = 16
 
 Drawing = Callable[[Window], list[str]]
-"""What a plant's own view adds below a window."""
+"""Lines of a plant's own view below a window."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Row:
 def rows_of(
     names: Sequence[str], objective: Objective, knobs: Sequence[Knob] = (), guarantee: DelayGuarantee | None = None
 ) -> tuple[Row, ...]:
-    """What is shown of every window: the objective first, or what every class was promised, then knobs and readings.
+    """Rows of every window: the objective first, or each class's guarantee, then knobs and readings.
 
     Args:
-        names: of the knobs.
-        objective: what counts.
-        knobs: what is known of the knobs.
-        guarantee: what is guaranteed to classes of clients; None when it tunes.
+        names: names of the knobs to show.
+        objective: the run's objective.
+        knobs: the plant's knobs, for their units.
+        guarantee: the guarantee to classes of clients; None when it tunes.
     """
     set_to = [_setting(name, knobs) for name in names]
     first = [_reading(name) for name in counted(objective)]
@@ -81,7 +81,7 @@ def _setting(name: str, knobs: Sequence[Knob]) -> Row:
 
 
 def _quotient(guarantee: DelayGuarantee, k: int) -> Row:
-    """What a class got of what it was promised."""
+    """A class's quotient of measured and desired delay."""
 
     def cell(window: Window) -> str:
         value = guarantee.quotient(window, k)
@@ -91,7 +91,7 @@ def _quotient(guarantee: DelayGuarantee, k: int) -> Row:
 
 
 def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
-    """What was done after a window, and why."""
+    """The change after a window with its reason, as text."""
     if event.state is MoveState.HELD:
         return event.move.reason
     word = "" if event.state is MoveState.APPLIED else f" {event.state}"

@@ -37,15 +37,15 @@ from trimtab.store import Store, default_path
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run is to do.
+    """Request for a run.
 
     Args:
         name: the controller's registered name.
         controller: the controller.
         knobs: the knobs it may move, in its order.
         settings: how the run goes.
-        guarantee: what it guarantees to classes of clients; None when it tunes.
-        facts: what else the report should say of how it was run.
+        guarantee: its guarantee to classes of clients; None when it tunes.
+        facts: further facts on how it was run, for the report.
         keep_windows: about how many windows are stored, the last ones; None for all.
     """
 
@@ -58,7 +58,7 @@ class RunRequest:
     keep_windows: int | None = None
 
     def oversight(self) -> Oversight:
-        """What stands between the controller and the plant."""
+        """Guards and judge between the controller and the plant."""
         return Oversight.of(self.controller, self.settings.objective, self.knobs)
 
 
@@ -202,7 +202,7 @@ def tell_end(store: Store, run_id: int) -> None:
 
 
 def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
-    """What is known before the first window."""
+    """The plan, known before the first window."""
     return Plan(
         command=args.command,
         directory=os.getcwd(),
@@ -220,7 +220,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
 
 
 def _extras(job: RunRequest) -> dict[str, Any]:
-    """What only some runs have: a guarantee, a search."""
+    """Extras of the plan that only some runs have: a guarantee, a search."""
     found = {} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)}
     if isinstance(job.controller, trials.Searching):
         found[trials.EXTRA] = codec.builtins(job.controller.search)

@@ -1,4 +1,4 @@
-"""What the terminal says of a search by trials: where it stands, and what it has cost."""
+"""Terminal view of a search by trials: its state and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a run, in a few lines: what the report's judge says of it."""
+"""Summary of a run in a few lines, by the report's judge."""
 
 from __future__ import annotations
 

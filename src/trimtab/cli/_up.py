@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _announcement(running: Shop, file: Path, as_json: bool) -> str:
-    """What is said of a shop that runs."""
+    """Announcement of a shop that runs."""
     if as_json:
         tiers = {
             name: {"plant": plant, "pid": bed.pid, "port": bed.port, "limits": bed.confinement}

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _findings(room: str, name: str) -> tuple[Finding, ...]:
-    """What a member's `probe` found; one that needs a subject is called by the plant that has it."""
+    """Findings of a member's `probe`; one that needs a subject is called by the plant that has it."""
     probe = getattr(discovery.load(room, name), "probe", None)
     if probe is None or any(p.default is p.empty for p in inspect.signature(probe).parameters.values()):
         return ()

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Experiment:
-    """What is done on this plant.
+    """Plan of the experiment on this plant.
 
     Raises:
         UsageError: an argument is wrong, or the plant has not two classes.

@@ -19,7 +19,7 @@ class How(StrEnum):
 
 
 class Role(StrEnum):
-    """What a knob is for; guards, controllers and reports know a knob by its role, never by its name."""
+    """Role of a knob; guards, controllers and reports know a knob by its role, never by its name."""
 
     WORKER_LIMIT = "limit of workers"
     SPARE_WORKERS = "spare workers"

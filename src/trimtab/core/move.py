@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Move:
-    """What a controller decided after a window. No change is a move too.
+    """Decision of a controller after a window. No change is a move too.
 
     Args:
         changes: knob name to new value, in the knob's unit; empty to hold.

@@ -53,7 +53,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a controller strives for: one reading made best among the windows that keep every limit.
+    """Objective of a controller: one reading made best among the windows that keep every limit.
 
     Limits come first. A window that keeps them all costs what its reading says; one that breaks any costs more than
     every window that keeps them, and the more, the farther it is beyond the bounds (sum of the logarithms). So a
@@ -82,7 +82,7 @@ class Objective:
         return math.fsum(known) if len(known) == len(found) else None
 
     def cost(self, window: Window) -> float | None:
-        """What to make least, limits included; None when it is not known."""
+        """Cost to make least, limits included; None when it is not known."""
         value, excess = self.value(window), self.excess(window)
         if value is None or excess is None:
             return None

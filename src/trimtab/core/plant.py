@@ -112,12 +112,12 @@ class Subject:
 
 @dataclass(frozen=True)
 class Applied:
-    """What came of a change.
+    """Result of a change.
 
     Args:
-        configuration: what is in force now, read back from the running system.
+        configuration: the configuration in force, read back from the running system.
         took_s: time until the change was seen to be in effect.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
     """
 
     configuration: Configuration
@@ -205,7 +205,7 @@ class Plant(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed, one line each."""
+        """Notes for the user before anything is changed, one line each."""
         return ()
 
     @abstractmethod
@@ -227,7 +227,7 @@ class Plant(ABC):
 
     @abstractmethod
     def configuration(self) -> Configuration:
-        """What is in force now, read from the running system.
+        """The configuration in force, read from the running system.
 
         Raises:
             OperatorEdit: a knob that trimtab has set now has another value.
@@ -307,7 +307,7 @@ class Plant(ABC):
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
 
     def leftover(self) -> str:
-        """What an earlier run left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         return ""
 
     def undo_leftover(self) -> None:

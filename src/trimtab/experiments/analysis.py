@@ -1,4 +1,4 @@
-"""What a factorial in blocks says: effects with their intervals, corrected for how many were looked at.
+"""Analysis of a factorial in blocks: effects with their intervals, corrected for how many were looked at.
 
 Values are compared as logarithms, so an effect is a ratio and a noisy cell of large values does not outweigh others:
 
@@ -114,14 +114,14 @@ class Versus:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the measurements say.
+    """Effects found in the measurements.
 
     Args:
         terms: main effects, then interactions of two.
         contrasts: levels against the usual ones.
         cells: every other cell against the control, the greatest ratio first.
         noise_ratio: standard deviation of one measurement within a block, as a share.
-        count: measurements.
+        count: number of measurements.
     """
 
     terms: tuple[Term, ...]

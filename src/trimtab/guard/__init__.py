@@ -1,4 +1,4 @@
-"""What stands between a move and a plant, one file each.
+"""Guards between a move and a plant, one file each.
 
 The guards of a run that tunes a server, in the order in which a move passes them, and why in this order:
 

@@ -35,7 +35,7 @@ class OfTier:
         return self.guard.start(tuple(knob for knob in knobs if knob.tier == self.tier))
 
     def review(self, state: Any, window: Window, move: Move) -> tuple[Any, Move]:
-        """What the guard makes of the move."""
+        """The move as the guard leaves it."""
         return self.guard.review(state, self._own(window), move)
 
     def abort(self, state: Any, partial: Window) -> str:

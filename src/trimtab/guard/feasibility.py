@@ -24,12 +24,12 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class FeasibilityState:
-    """What the guard knows.
+    """State of the guard.
 
     Args:
         knob: the worker limit's knob, None where it is not moved.
-        memory: what is known of the server's memory.
-        said: whether it was said that memory is not measured.
+        memory: the fitted line of the server's memory.
+        said: whether the operator was told that memory is not measured.
     """
 
     knob: Knob | None

@@ -1,4 +1,4 @@
-"""What an identification experiment has found: a pure function of the windows of its two runs."""
+"""Result of an identification experiment: a pure function of the windows of its two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every private server of the testbed has: a directory, a record, limits, a process, an end without a trace."""
+"""Base of every private server of the testbed: a directory, a record, limits, a process, an end without a trace."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PrivateServer(ABC, Generic[Spec]):
     """
 
     program_name: str
-    """What it is called in messages and in the name of its directory."""
+    """Its name in messages and in the name of its directory."""
     ports_wanted = 1
 
     def __init__(
@@ -185,7 +185,7 @@ class PrivateServer(ABC, Generic[Spec]):
         return
 
     def error_log(self) -> str:
-        """What it has logged elsewhere than on its output."""
+        """Text of its logs elsewhere than on its output."""
         return ""
 
     def ending(self) -> None:

@@ -44,7 +44,7 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
         return self.directory / "conf-enabled"
 
     def error_log(self) -> str:
-        """What Apache has logged."""
+        """Text of Apache's log; empty before there is one."""
         log = self.directory / "logs" / "error.log"
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

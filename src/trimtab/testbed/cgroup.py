@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server may use.
+    """Limits of a server's resources.
 
     Args:
         memory_bytes: resident memory and page cache; None for no limit.

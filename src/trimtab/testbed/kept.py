@@ -1,4 +1,4 @@
-"""What takes long to make and is kept between runs: made once, whole or not at all, by one process at a time.
+"""Cache of things that take long to make: made once, whole or not at all, by one process at a time.
 
 An ordinary user has it in his state directory; root in /var/lib/trimtab, because servers that he starts run as users
 who cannot reach his home.

@@ -82,7 +82,7 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
 
 
 def _passed(fastcgi: str) -> str:
-    """What hands a page on, with what Debian's snippets/fastcgi-php.conf says of it."""
+    """Directives that pass a page on by FastCGI, as Debian's snippets/fastcgi-php.conf has them."""
     given = {
         "SCRIPT_FILENAME": "$document_root$fastcgi_script_name",
         "SCRIPT_NAME": "$fastcgi_script_name",

@@ -69,7 +69,7 @@ class ShopSpec:
         self.population()
 
     def population(self) -> Population:
-        """What its database holds.
+        """Population of its database.
 
         Raises:
             UsageError: a number is out of its range.

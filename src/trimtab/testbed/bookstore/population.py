@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Orders:
-    """What the tables orders, order_line and cc_xacts have in common: days back from today, and cents."""
+    """Columns that orders, order_line and cc_xacts have in common: days back from today, and cents."""
 
     lines: Integers
     age_days: Integers

@@ -19,10 +19,10 @@ _RELEASE = "17"
 
 
 def version(files: Iterable[Path], *parts: object) -> str:
-    """What changes when something does that is made from these files and values.
+    """Digest of these files and values, as the version of a thing made from them.
 
     Args:
-        files: in this package.
+        files: files of this package.
         parts: the values.
     """
     digest = hashlib.sha256(repr(parts).encode())
