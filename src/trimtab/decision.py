@@ -21,7 +21,7 @@ class Standing:
         state: the controller's state.
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
-        fate: what became of the last move that wanted to change something.
+        fate: outcome of the last move that wanted to change something.
     """
 
     knobs: tuple[Knob, ...] = ()
@@ -36,9 +36,9 @@ class Decision:
     """A decision, with what is remembered after it.
 
     Args:
-        standing: what is remembered.
-        proposed: what the controller wants.
-        move: what judge and guards make of it.
+        standing: the state so far.
+        proposed: the controller's move.
+        move: the move after judge and guards.
         ends: True when the search has finished, and what it has found is in force.
     """
 
@@ -77,7 +77,7 @@ class Decider:
 
     Args:
         controller: the method.
-        oversight: what stands between it and the plant.
+        oversight: guards and judge between it and the plant.
         seed: source of the run's randomness.
     """
 
@@ -117,8 +117,8 @@ class Decider:
         on trial.
 
         Args:
-            standing: what is remembered.
-            window: what was seen.
+            standing: the state so far.
+            window: the window.
         """
         judge = self.oversight.judge
         judge_state, judgement, refuted = standing.judge_state, None, frozenset[tuple[str, int]]()

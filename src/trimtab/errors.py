@@ -56,7 +56,7 @@ class OperatorEdit(PlantError):
 
     Args:
         knob: the knob's name.
-        message: what was found, in one line.
+        message: the finding in one line.
     """
 
     def __init__(self, knob: str, message: str) -> None:

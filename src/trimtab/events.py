@@ -58,7 +58,7 @@ class WindowDone:
 
     Args:
         window: the window.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     window: Window
@@ -71,11 +71,11 @@ class MoveDone:
 
     Args:
         window: the window that it follows from.
-        proposed: what the controller decided.
-        move: what the guards made of it.
-        state: what became of it.
+        proposed: the controller's move.
+        move: the move after the guards.
+        state: its outcome.
         detail: why it was refused or failed, or what the plant said of it; may be empty.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     window: Window
@@ -92,10 +92,10 @@ class Note:
 
     Args:
         at_s: when, on the run's clock.
-        kind: what it is about.
-        text: what happened, in one line.
+        kind: its subject.
+        text: the event in one line.
         knob: the knob concerned; may be empty.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     at_s: float

@@ -36,7 +36,7 @@ def read_text(fd: int, name: str | os.PathLike[str]) -> str:
 
     Args:
         fd: its descriptor.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
         UsageError: it is not a regular file, or too long.

@@ -36,7 +36,7 @@ class LoadRun:
 
     Args:
         target: address and port of the server, such as "127.0.0.1:8080" or "[::1]:80"; not a host name.
-        populations: who sends; those of one class name are reported as one.
+        populations: the clients; those of one class name are reported as one.
         duration_s: length of the run, in seconds.
         clock: the clock on which intervals are dated.
         interval_s: distance of the interval reports, in seconds.

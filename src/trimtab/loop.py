@@ -65,8 +65,8 @@ class Loop:
     Args:
         plant: the system under control.
         knobs: those the controller may move, in its order.
-        controller: what decides; not asked in the mode `observe`.
-        oversight: what stands between the controller and the plant.
+        controller: the controller; not asked in the mode `observe`.
+        oversight: guards and judge between the controller and the plant.
         recorder: where the run is written.
         settings: how it goes.
         stop: set from outside to end it.

@@ -148,7 +148,7 @@ class Observer:
         Args:
             index: its index.
             duration_s: how long it is to last, in seconds.
-            configuration: what is in force.
+            configuration: the configuration in force.
             early: share of the duration after which the cheap sensors are read and `abort` is asked; 0 for never.
             abort: why the window should be cut short, or an empty string.
         """

@@ -43,7 +43,7 @@ class Plan:
         label: what this run is in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
         workload: the traffic, where it is known; may be empty.
-        extras: what only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
+        extras: entries that only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
     """
 
     command: tuple[str, ...]
@@ -124,12 +124,12 @@ class StoredMove:
     Args:
         sequence: its number among the events of its run.
         index: index of the window that it follows from.
-        proposed: what the controller decided.
-        move: what the guards made of it.
-        state: what became of it; `open` when the process ended while it was applied.
+        proposed: the controller's move.
+        move: the move after the guards.
+        state: its outcome; `open` when the process ended while it was applied.
         detail: why it was refused or failed, or what the plant said; may be empty.
         took_s: time until the change was seen to be in effect; None when it was not applied.
-        configuration: what was in force after it; None when it was not applied.
+        configuration: the configuration in force after it; None when it was not applied.
     """
 
     sequence: int

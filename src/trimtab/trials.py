@@ -98,7 +98,7 @@ class Searching:
     """A controller that searches by trials.
 
     Args:
-        objective: what is made best.
+        objective: the objective.
         inner: the method.
         search: how the search goes.
     """

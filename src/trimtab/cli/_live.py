@@ -39,11 +39,11 @@ class LiveView:
     and the machine belongs to the server.
 
     Args:
-        rows: what is shown of every window.
+        rows: the rows of every window.
         settings: how the run goes.
-        knobs: what is known of the knobs.
+        knobs: the plant's knobs, for their units.
         course: the referee of the run; None where nobody judges it.
-        drawing: what the plant's own view adds below the table.
+        drawing: the plant's own view below the table.
         console: where to; standard output when None.
     """
 

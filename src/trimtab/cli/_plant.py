@@ -178,7 +178,7 @@ def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> 
 
     Args:
         name: its registered name.
-        objective: what it strives for.
+        objective: its objective.
         given: its options as `NAME=VALUE`.
 
     Raises:
@@ -202,7 +202,7 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
 
     Args:
         name: its registered name.
-        objective: what it strove for.
+        objective: its objective then.
         options: as `options_in_force` gave them, through JSON.
 
     Raises:

@@ -40,7 +40,7 @@ class Row:
     """A knob or a reading, window by window.
 
     Args:
-        title: what it is called.
+        title: its heading.
         cell: its value in a window, as text.
         knob: whether it is a knob.
     """
@@ -164,13 +164,13 @@ def showing(
 
     Args:
         as_json: True for a line of JSON per event.
-        rows: what is shown of every window.
+        rows: the rows of every window.
         settings: how the run goes.
         stop: asked for when nobody reads any more.
         decides: True when a move follows each window.
-        knobs: what is known of the knobs.
+        knobs: the plant's knobs, for their units.
         course: the referee of the run; None where nobody judges it.
-        drawing: what the plant's own view adds below a window.
+        drawing: the plant's own view below a window.
         live: False for lines also where a terminal could show a table.
     """
     if as_json:
@@ -195,12 +195,12 @@ class Lines:
     On a terminal it has as many columns as fit, and what and why are below.
 
     Args:
-        rows: what is shown of every window.
+        rows: the rows of every window.
         decides: True when a move follows each window.
         out: where to.
-        knobs: what is known of the knobs.
-        drawing: what the plant's own view adds below a window.
-        objective: what counts; a limit of it is said where it is broken.
+        knobs: the plant's knobs, for their units.
+        drawing: the plant's own view below a window.
+        objective: the objective; a limit that is broken is shown.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ def search_line(event: MoveDone, objective: Objective) -> str:
 
     Args:
         event: the move after a trial, whose evidence says it.
-        objective: what counts.
+        objective: the objective.
     """
     figures, name = event.proposed.evidence, objective.metric
     if "trials" not in figures:

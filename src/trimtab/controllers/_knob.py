@@ -25,8 +25,8 @@ def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int)
     """Why the window says nothing about its configuration, or an empty string.
 
     Args:
-        objective: what has to be measured.
-        window: what was seen.
+        objective: the objective.
+        window: the window.
         knob: the knob whose value in force has to be known.
         min_samples: requests that the window must have completed; a window of unknown size is trusted.
 

@@ -40,7 +40,7 @@ class Apache2buddy:
     """The rule.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -53,7 +53,7 @@ class Brpc:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -50,7 +50,7 @@ class Climb:
     """One knob at a time, judged by the referee.
 
     Args:
-        objective: what to make best.
+        objective: the objective.
         ratio: factor between a setting and the next, of a knob whose steps are factors.
         gain: share of the cost that a trial is made for; the less, the more windows the referee asks before it.
     """

@@ -54,7 +54,7 @@ class Excitation:
     """White noise on two process budgets.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         low: the lesser budget of the first knob, in processes; 0 for half of what the two have.
         high: its greater budget, in processes; 0 for three quarters of what the two have.
         warm: windows at the low configuration before the white noise begins.

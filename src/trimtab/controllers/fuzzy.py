@@ -114,7 +114,7 @@ class Fuzzy:
     """Fuzzy hill climbing on one knob.
 
     Args:
-        objective: what is made least.
+        objective: the objective to minimise.
         step_ratio: first and longest step as a share of the knob's value.
         least_ratio: shortest step as a share of the knob's value.
         response_scale: relative change of the cost that is fully large; 2/3 is a doubling.

@@ -48,7 +48,7 @@ class Gradient2:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         tolerance: how much longer than usual a request may take before the limit falls.
         smoothing: share of the new limit.
     """

@@ -107,7 +107,7 @@ class KeepAlive:
     """Fig. 4 of sugiki2005.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         target: share of all intervals so far below which a bin of the histogram is no part of a burst.
         alpha: weight of the time in force in the new one.
         intervals: N, intervals that one control needs.

@@ -132,7 +132,7 @@ class KeepAliveCost:
     """Least expected cost of idle connections.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
         wait_s: mean wait for a worker above which workers are scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.

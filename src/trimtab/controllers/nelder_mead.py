@@ -55,7 +55,7 @@ class NelderMead:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         patience: windows in which nothing was measured after which a point costs infinitely much.
     """
 

@@ -83,7 +83,7 @@ class Newton:
     """Newton's method on one knob.
 
     Args:
-        objective: what is made least.
+        objective: the objective to minimise.
         probe_ratio: h as a share of x; h is at least one step of the domain.
         reach: longest step of Eq. (3), in multiples of h.
         samples: windows averaged at each point; the paper's method has 1.

@@ -83,7 +83,7 @@ class SelfTuning(ClassControl):
         slack_ratio: how many times that it may become before they are designed anew.
         least_margin: stability margin below which they are.
         patience: windows in a row that have to say so.
-        forgetting: what a window weighs in comparison with the next one.
+        forgetting: weight of a window relative to the next one.
         anchor: how strongly the estimate is tied to the first model; 0 for not at all.
     """
 

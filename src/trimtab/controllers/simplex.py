@@ -67,7 +67,7 @@ class Simplex:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         patience: windows without a measurement after which a trial costs infinitely much.
     """
 

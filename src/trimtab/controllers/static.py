@@ -27,7 +27,7 @@ class Static:
     """Never moves.
 
     Args:
-        objective: what is reported in the reasons; it decides nothing.
+        objective: the objective, only for the reasons.
         min_samples: requests that a window must have completed to be called measured.
     """
 

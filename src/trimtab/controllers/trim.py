@@ -70,7 +70,7 @@ class Trim:
     """Propose by cause, one experiment at a time.
 
     Args:
-        objective: what to make least or greatest.
+        objective: the objective.
         margin: share of the memory limit that workers may fill; the rest is for file pages, the program's own too.
         worthwhile: smallest share of the cost that a change must be able to save; the referee calls less no change.
         ratio: factor between a setting and the next where the readings say which way, but not how far.

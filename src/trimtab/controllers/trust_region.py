@@ -99,7 +99,7 @@ class TrustRegion:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         repeats: trials of the running configuration before anything is changed.
         confidence: probability of being better at which a configuration becomes the incumbent.
         least_gain: share of the cost that is not worth searching for.

@@ -51,7 +51,7 @@ class Vegas:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -17,7 +17,7 @@ class Metric:
     Args:
         name: the name, ending in its unit where it has one.
         unit: s, Hz, bytes, ratio, or what is counted.
-        description: what it is, in one sentence.
+        description: its meaning in one sentence.
         symbol: the symbol of the paper where it has one.
         per_class: True when it is measured for every class of clients, or counted for every bin, by itself.
     """

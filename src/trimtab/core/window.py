@@ -37,7 +37,7 @@ class Window:
         index: 0 for the first window of the run.
         start_s: start on the run's clock, in seconds since the run began.
         duration_s: length in seconds, without the settling time after a change.
-        configuration: what was in force, as read back from the running server.
+        configuration: the configuration in force, as read back from the running server.
         readings: what decisions go by: one value for a metric, of the source that precedes the others.
         samples: requests completed in it, the sample size behind the means; None when not known.
         problems: what could not be measured, and why, one line each.

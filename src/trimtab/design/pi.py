@@ -49,7 +49,7 @@ class Design:
     """A PI controller for a model, and what the closed loop does.
 
     Args:
-        model: what it is for.
+        model: the model it is designed for.
         gain: g.
         zero: r.
         poles: of the closed loop.
@@ -146,7 +146,7 @@ def designed(model: Model, specification: Specification) -> Design:
     """The controller that meets a specification with the largest stability margin.
 
     Args:
-        model: what is to be controlled.
+        model: model of the plant.
         specification: what the closed loop has to do.
 
     Raises:

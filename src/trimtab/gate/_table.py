@@ -24,7 +24,7 @@ class Table:
     """One table.
 
     Args:
-        values: what it holds.
+        values: its entries.
 
     Every method but `finish` raises UsageError when the value is missing or is not one of its kind.
     """

@@ -53,7 +53,7 @@ class Spec:
     Args:
         listen: ports of the server that are gated.
         workers: M, connections that the server can hold at once.
-        guarantee: what is guaranteed.
+        guarantee: the guarantee.
         classes: the classes in order of priority, highest first.
         period_s: sampling period.
         policy: whether idle kept connections are taken back.

@@ -34,7 +34,7 @@ def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = 
     """The guards of a run that tunes a server, in their order.
 
     Args:
-        objective: what the run strives for.
+        objective: the run's objective.
         judged: whether a referee judges each change, which does what early abort does, and better.
         tiers: the tiers of a stack; none where it is no stack.
     """
@@ -57,7 +57,7 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) 
     and what a window measures follows the pauses of the clients: no window is bad because of the time alone.
 
     Args:
-        objective: what the run strives for.
+        objective: the run's objective.
         knobs: those it may move.
         judged: whether a referee judges each change.
     """

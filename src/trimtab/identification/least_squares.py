@@ -85,7 +85,7 @@ def updated(estimate: Estimate, regressor: Sequence[float], output: float, forge
         estimate: what was known before.
         regressor: q(m), 2n values.
         output: V(m).
-        forgetting: what an equation weighs in comparison with the next one; above 0, at most 1.
+        forgetting: weight of an equation relative to the next one; above 0, at most 1.
     """
     q, spread = np.asarray(regressor, float), np.asarray(estimate.spread)
     gained = spread @ q

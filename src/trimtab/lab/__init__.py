@@ -66,7 +66,7 @@ class World:
 
     Args:
         plant: it, under load and warm.
-        facts: what is recorded of server and machine.
+        facts: facts on server and machine to record.
         watch: called with every event.
     """
 
@@ -99,7 +99,7 @@ class Arm:
         controller: registered name.
         duration_s: length of the run, in seconds.
         window_s: length of a window, in seconds.
-        objective: what counts as the result.
+        objective: the objective.
         options: the controller's.
         roles: the knobs that it may move; empty for all.
         guarded: False runs the method as its paper has it, with the knobs' domains as the only guard.

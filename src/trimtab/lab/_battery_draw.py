@@ -70,7 +70,7 @@ class Drawn:
     """A draw and its runs.
 
     Args:
-        scenario: what was drawn.
+        scenario: the scenario drawn.
         runs: by label; fixed settings are `WORKERS` or `WORKERS, KEEP_ALIVE s`.
     """
 
@@ -127,7 +127,7 @@ def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False)
     """The simulated server of a scenario.
 
     Args:
-        scenario: what was drawn.
+        scenario: the scenario drawn.
         workers: MaxRequestWorkers in place of its own.
         live: with a gate in front, whose limit changes without a reload.
     """

@@ -86,7 +86,7 @@ def under_load(
     Args:
         plant: the plant.
         port: where its server listens, on 127.0.0.1.
-        populations: who asks.
+        populations: the clients.
         warm_s: load before it is warm, in seconds.
         arm: how long it runs, and the seed of the load's randomness.
         cpu: the CPU for the load generator; None for any.

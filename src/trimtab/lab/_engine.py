@@ -40,7 +40,7 @@ class Made:
     """The runs of an experiment that have been made, by arm; `trimtab.lab.Runs` for arms that need earlier ones.
 
     Args:
-        store: where they are.
+        store: their store.
         ids: their numbers by group, label, seed and digest.
     """
 

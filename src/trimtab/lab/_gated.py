@@ -71,7 +71,7 @@ class Scene:
         period_s: sampling period, in seconds.
         warm_s: load before the first window, in seconds.
         policy: preemptive or non-preemptive.
-        facts: what else is recorded.
+        facts: further facts to record.
         simulated: whether all of it is the simulator's, in virtual time.
     """
 

@@ -49,7 +49,7 @@ def write_results(
     Args:
         lab: the experiment.
         folder: an empty folder.
-        store: where the runs are.
+        store: the store of the runs.
         run_ids: their numbers.
         say: told what was left out.
     """

@@ -43,7 +43,7 @@ class OnShop:
     """A private shop with its browsers.
 
     Args:
-        mix: what they do.
+        mix: the browsers' mix of pages.
         values: settings by knob, set before they begin; those not named stay as Debian ships them.
     """
 

@@ -121,7 +121,7 @@ def summary(label: str, windows: Sequence[Window]) -> tuple[str, str]:
     """Two lines on how clients fared in a run: in all, and in each part of the hour.
 
     Args:
-        label: what the run is.
+        label: the run's label.
         windows: its windows.
     """
     ends, parts, begin_s = (NORMAL_S, NORMAL_S + RUSH_S, math.inf), [], 0.0

@@ -85,7 +85,7 @@ def _closed(part: str, label: str, seed: int) -> Arm:
 
     Args:
         part: relative, three, absolute or hybrid.
-        label: what the run is.
+        label: the run's label.
         seed: source of its randomness.
     """
     if part == "relative":
@@ -136,7 +136,7 @@ def _loop(
 
     Args:
         part: the experiment.
-        label: what the run is.
+        label: the run's label.
         seed: source of its randomness.
         scene: server and clients.
         kind: the model that the controller is designed from.

@@ -62,7 +62,7 @@ class Change(ABC, Generic[S]):
     Args:
         server: the running server.
         clock: for the waits.
-        texts: what the files shall hold.
+        texts: new texts of the files.
     """
 
     server: S

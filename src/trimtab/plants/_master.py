@@ -205,7 +205,7 @@ def chosen(pid: int | None, running: Sequence[Kind], what: str, named: str) -> K
     Args:
         pid: the process id of its first process; None when there is only one, or this user runs only one.
         running: those there are.
-        what: what one is called, such as "Apache".
+        what: name of one, such as "Apache".
         named: how its program is named, such as "apache2 or httpd".
 
     Raises:

@@ -27,7 +27,7 @@ class Leftover:
 
     Args:
         text: the whole file.
-        before: what was there before it; None for nothing.
+        before: the text before; None for no file.
     """
 
     text: str
@@ -39,7 +39,7 @@ def compose(body: str, before: str | None, comment: str = "#") -> str:
 
     Args:
         body: its settings, each line with its end.
-        before: what was there before, None for nothing.
+        before: the text before; None for no file.
         comment: what a comment of this server begins with.
     """
     state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
@@ -69,7 +69,7 @@ def taken_over(path: Path, text: str | None) -> str:
 
     Args:
         path: our file.
-        text: what it holds now; None when it is gone.
+        text: its present text; None when it is gone.
     """
     if text is None:
         return f"{path} was removed; trimtab stops setting what was in it"
@@ -105,7 +105,7 @@ def write(path: Path, text: str | None, mode: int = 0o644) -> None:
 
     Args:
         path: our file, in a directory that nobody else can change.
-        text: what it shall hold; None to have it gone.
+        text: its new text; None to remove it.
         mode: of a new file, less the umask.
 
     Raises:
@@ -142,7 +142,7 @@ def put_back(path: Path, before: str | None) -> str:
 
     Args:
         path: our file.
-        before: what it shall hold; None to have it gone.
+        before: its new text; None to remove it.
     """
     file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
     if before is None:

@@ -51,7 +51,7 @@ def of_run(controller: Controller, objective: Objective, knobs: Sequence[Knob]) 
 
     Args:
         controller: the method; one whose changes are experiments says so by `experiments`.
-        objective: what is compared.
+        objective: the objective compared.
         knobs: those it may move.
     """
     if all(knob.role in (Role.PROCESS_BUDGET, Role.KEEP_ALIVE) for knob in knobs):

@@ -46,7 +46,7 @@ class Afterwards:
     """Judges a run by its beginning and its end.
 
     Args:
-        objective: what is compared.
+        objective: the objective compared.
     """
 
     objective: Objective

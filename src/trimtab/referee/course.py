@@ -23,7 +23,7 @@ class Tried:
 
     Args:
         index: the window after which it did.
-        configuration: what was in force with it.
+        configuration: the configuration in force with it.
         judgement: the verdict.
     """
 
@@ -36,7 +36,7 @@ class Course:
     """The judge's way through the windows of a run.
 
     Args:
-        judge: who judges; None for nobody.
+        judge: the judge; None for none.
         knobs: those that may be moved.
 
     Attributes:

@@ -95,8 +95,8 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
     """The window as the referee sees it.
 
     Args:
-        window: what was seen.
-        objective: whose cost is compared.
+        window: the window.
+        objective: the objective compared.
         per_connection: requests per connection so far; they share the wait of their connection in the accept queue.
     """
     r = window.readings

@@ -67,7 +67,7 @@ class Referee:
     """Judges the changes of one run.
 
     Args:
-        objective: what is compared.
+        objective: the objective compared.
     """
 
     objective: Objective
@@ -195,7 +195,7 @@ class Referee:
         """A window with a change in force: what it cost, and whether there is a verdict.
 
         Args:
-            state: what is remembered.
+            state: the state so far.
             now: the window.
             window: the same, as it was seen.
             backlog: whether what was waiting at its start had waited since before the change.

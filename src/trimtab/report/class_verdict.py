@@ -25,7 +25,7 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
-        guarantee: what they guarantee.
+        guarantee: their guarantee.
 
     Returns:
         (verdict, rows under `HEAD`).

@@ -29,7 +29,7 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
     label is drawn: the last.
 
     Args:
-        store: where they are.
+        store: their store.
         run_ids: their numbers, the baseline first; at least one.
         title: heading; made from the plant when empty.
 

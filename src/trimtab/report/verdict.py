@@ -137,7 +137,7 @@ def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judg
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
-        objective: what is compared.
+        objective: the objective compared.
     """
     labels = list(groups)
     base = _means(groups[labels[0]], objective.metric)
@@ -245,9 +245,9 @@ def _say(gain: Estimate, least: float, objective: Objective, here: str, there: s
     Args:
         gain: how many times better.
         least: logarithm of the least factor that matters.
-        objective: what is compared.
-        here: where the gain is.
-        there: what it is compared with.
+        objective: the objective compared.
+        here: the better side.
+        there: the baseline.
     """
     name = words(objective.metric)
     apart = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high

@@ -50,7 +50,7 @@ class AskAndTell:
     """The base of a search by a library.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         trials: trials after which the best configuration stays and the search ends; 0 to go on until it is stopped.
         patience: windows without a measurement after which a trial has failed.
     """

@@ -35,7 +35,7 @@ class Reply(Generic[P]):
     Args:
         at_s: when it was collected, on the loop's clock.
         number: how many replies we had had, this one included.
-        page: what it says.
+        page: the parsed page.
     """
 
     at_s: float

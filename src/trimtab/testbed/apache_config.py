@@ -80,7 +80,7 @@ def modules(spec: ApacheSpec, directory: Path) -> list[tuple[str, Path]]:
     """Names and files of the modules to load.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: where Apache's modules are.
 
     Raises:
@@ -135,7 +135,7 @@ def text(
     """The configuration file.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: the private server root, which holds htdocs, cgi-bin, logs, run, php and conf-enabled.
         loaded: names and files of the modules.
         ports: that of the pages and that of the status page.

@@ -104,7 +104,7 @@ def write(directory: Path, more: Iterable[File] = ()) -> None:
     """Makes `htdocs` and `cgi-bin`, readable by everybody.
 
     Args:
-        directory: where; it exists.
+        directory: target directory, which exists.
         more: files beside WebStone's. They stay in the page cache at the writer's charge, because flushing a thousand
             files one by one takes ten seconds.
     """

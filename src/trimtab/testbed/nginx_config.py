@@ -51,7 +51,7 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
     """The configuration file.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: the private prefix, which holds htdocs, logs and run.
         port: where it listens.
         user: user and group of the workers; None to keep the user who starts it.

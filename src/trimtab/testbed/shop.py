@@ -118,8 +118,8 @@ def stack_text(running: Shop, mix: str = "shopping", time_scale: float = TIME_SC
 
     Args:
         running: the shop.
-        mix: what its browsers do.
-        time_scale: what their think times are divided by.
+        mix: the browsers' mix of pages.
+        time_scale: divisor of their think times.
     """
     lines = [FIRST_LINE, ""]
     for name, bed, plant in running.tiers:

@@ -28,7 +28,7 @@ class Attached:
         status_url: its status page.
         board: the scoreboard of its status page; None when that did not reply.
         in_force: knob name to the value with which it runs.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.

@@ -84,7 +84,7 @@ def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:
     """Reads the whole configuration.
 
     Args:
-        origin: what Apache was started with.
+        origin: files, environment and arguments that Apache was started with.
         overlay: files to imagine, or to leave out.
 
     Raises:

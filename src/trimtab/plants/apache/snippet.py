@@ -24,7 +24,7 @@ def compose(values: Mapping[str, int], before: str | None, start_servers: int | 
 
     Args:
         values: knob name to value.
-        before: what was there before, None for nothing.
+        before: the text before; None for no file.
         start_servers: processes that a reload shall start at once; None leaves that to the operator's StartServers.
     """
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
@@ -37,7 +37,7 @@ def place(origin: Origin, configuration: Configuration, chosen: Path | None, val
     """The path for our file.
 
     Args:
-        origin: what Apache was started with.
+        origin: files, environment and arguments that Apache was started with.
         configuration: its evaluation.
         chosen: the directory that the user named; None to look for one.
         values: knob name to value in force; the knobs that the file will set.

@@ -120,7 +120,7 @@ class Left:
 
     Args:
         path: where it is.
-        data: what it holds.
+        data: its content.
         owner: that trimtab.
     """
 

@@ -28,7 +28,7 @@ class Scheduled:
 
     Args:
         target: the servers.
-        journal: where what was before is written down.
+        journal: journal of the values from before.
 
     Attributes:
         given: knob to the value that all threads have been given.

@@ -16,7 +16,7 @@ class Shared:
 
     Args:
         files: the knobs.
-        journal: where what was before is written down.
+        journal: journal of the values from before.
 
     Attributes:
         given: knob to the value that was set.

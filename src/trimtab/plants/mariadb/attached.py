@@ -29,7 +29,7 @@ class Attached:
 
     Args:
         server: its process.
-        credentials: who we are to it.
+        credentials: our account.
         clock: for the wait until a buffer pool has its new size.
         rows: the variables that may become knobs.
 
@@ -37,10 +37,10 @@ class Attached:
         server: as given.
         link: the conversation.
         there: its variables by name, as they were at the start.
-        version: what it says that it is.
+        version: its version as it says.
         memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
         peak: most connections at once that it had when it was asked last.
-        privileges: what the account may do everywhere, in MariaDB's words.
+        privileges: the account's global privileges, in MariaDB's words.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.

@@ -38,12 +38,12 @@ class Row:
 
     Args:
         unit: unit of its value.
-        default: what Debian ships.
+        default: Debian's default.
         step: distance of neighbouring values; of the paper's grid where it gives one.
         most: largest value of the domain; 0 for the largest that MariaDB takes.
         limited_by: what sets that largest value.
         how: how a change comes into force.
-        description: what it does, in one sentence.
+        description: its effect, in one sentence.
         role: its role.
         least: smallest value of the domain; 0 for the smallest that MariaDB takes.
         logarithmic: whether a search walks by ratios.

@@ -41,7 +41,7 @@ class Link:
 
     Args:
         server: the running MariaDB.
-        credentials: who we are.
+        credentials: our account.
         patience_s: how long one answer may take, in seconds.
     """
 

@@ -84,7 +84,7 @@ class Mariadb(Plant):
         Args:
             clock: for the windows and the waits.
             pid: its process; None when only one runs.
-            credentials: who we are to it; None for this user's own account.
+            credentials: our account; None for this user's own account.
             less_durable: whether commits may be made less durable.
             journals: where journals are; None for this user's own place.
             snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.

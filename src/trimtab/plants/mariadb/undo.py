@@ -32,7 +32,7 @@ def script(
 
     Args:
         server: the running MariaDB.
-        credentials: who we are to it; a password stays in the file that it was read from.
+        credentials: our account; a password stays in the file that it was read from.
         entries: what was set live, by knob.
         files: lines that put our file back and restart, where there is one.
     """

@@ -43,7 +43,7 @@ class Attached:
         possible: where each knob can be set, or why not.
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.

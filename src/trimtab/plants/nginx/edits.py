@@ -104,7 +104,7 @@ def put_back(path: Path, text: str, keeps: Kept) -> str:
 
     Args:
         path: the file.
-        text: what it holds now.
+        text: its present text.
         keeps: what is kept beside it.
     """
     if checksum(text) == keeps.edited:

@@ -46,10 +46,10 @@ class _Kind:
         unit: of its values.
         native: how Squid writes that unit; empty for none.
         step: between values.
-        default: what Debian ships.
+        default: Debian's default.
         most: the largest value; None for what the memory allows.
-        role: what it is for.
-        description: what it does.
+        role: its role.
+        description: its effect.
         logarithmic: whether a step means a factor.
         limited_by: what sets `most`.
         choices: the words that Squid has for its values, where it is a choice.

@@ -21,7 +21,7 @@ def compose(values: Mapping[str, int], before: str | None) -> str:
 
     Args:
         values: knob name to value.
-        before: what was there before; None for nothing.
+        before: the text before; None for no file.
     """
     lines = (knobs.written(knob, value) for knob, value in sorted(values.items()))
     return _own_file.compose("".join(f"{line}\n" for line in lines), before)

@@ -112,7 +112,7 @@ def parse(text: str, name: str) -> Description:
 
     Args:
         text: the file's.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
         UsageError: something in it is wrong.

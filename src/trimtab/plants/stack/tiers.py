@@ -23,7 +23,7 @@ class Tiers(Stack):
     """Servers that are tuned as one; their knobs are called by their tiers, such as `web.keep_alive`.
 
     Args:
-        description: what the file says.
+        description: the stack's description.
         parts: the tiers' plants, in their order.
         traffic: clients of our own; None for none.
     """
@@ -41,7 +41,7 @@ class Tiers(Stack):
         """Attaches to every tier's server.
 
         Args:
-            description: what the file says.
+            description: the stack's description.
             base: the directory from which its relative paths start.
             clock: for the waits of the plants.
             seed: source of the clients' randomness.
@@ -78,7 +78,7 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
     """The plant of one tier, which knows what it is called.
 
     Args:
-        description: what the file says.
+        description: the stack's description.
         tier: the tier's name.
         base: the directory from which relative paths start.
         clock: for the waits of the plant.

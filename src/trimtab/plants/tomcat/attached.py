@@ -31,7 +31,7 @@ class Attached:
     Attributes:
         process: as given.
         jmx: the conversation with it.
-        layout: what it is made of.
+        layout: its parts.
         dials: its knobs.
         missing: what is to be said of knobs that cannot be moved.
         listeners: addresses and ports on which it serves HTTP.

@@ -45,7 +45,7 @@ class Book:
 
     Args:
         boot: the boot of the process; ids mean nothing in another.
-        entries: what was set.
+        entries: the settings made.
     """
 
     boot: str

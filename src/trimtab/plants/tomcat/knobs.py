@@ -41,10 +41,10 @@ class Kind:
         default: what Debian's Tomcat has without a word in its configuration.
         step: distance of neighbouring values.
         least: smallest value.
-        description: what it does.
-        role: what it is for.
+        description: its effect.
+        role: its role.
         how: how a change comes into force.
-        cost: what a change costs.
+        cost: cost of a change.
     """
 
     name: str
@@ -181,7 +181,7 @@ def dials(
     """The knobs that there are, and what is to be said of those that there are not.
 
     Args:
-        layout: what the server is made of.
+        layout: its parts.
         values: MBean and attribute to the value in force.
         descriptors: files and sockets that the server may have open.
         restart: whether connectors may be restarted.

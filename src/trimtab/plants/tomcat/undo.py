@@ -23,7 +23,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry]) -> str:
 
     Args:
         process: the Tomcat.
-        entries: what was set.
+        entries: the settings made.
 
     Raises:
         UsageError: there is no Java, or the Tomcat has the rights of several users.

@@ -41,7 +41,7 @@ def make(directory: Path, items: int) -> None:
     """Makes the application in an empty directory.
 
     Args:
-        directory: where.
+        directory: target directory.
         items: how many books have images.
 
     Raises:
