@@ -36,7 +36,7 @@ def convert(raw: Any, kind: type[T]) -> T:
 
     Args:
         raw: dicts, lists, texts and numbers.
-        kind: what it was, as its annotation says.
+        kind: its type, as annotated.
 
     Raises:
         ValueError: it is not one; the message names the place.

@@ -91,7 +91,7 @@ class Note:
     """Something the operator should know.
 
     Args:
-        at_s: when, on the run's clock.
+        at_s: time on the run's clock.
         kind: its subject.
         text: the event in one line.
         knob: the knob concerned; may be empty.
@@ -125,7 +125,7 @@ class Outcome:
     """How a run ended.
 
     Args:
-        status: how it stands now.
+        status: its status.
         detail: why it ended before its time; may be empty.
         windows: windows measured.
         restored: True when the configuration from before the run is in force again.

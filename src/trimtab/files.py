@@ -75,8 +75,8 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
 
     Args:
         path: the file.
-        text: what it shall hold; bytes that are not UTF-8 as Python writes them (surrogateescape).
-        mode: of a new file, less the umask.
+        text: its new text; bytes that are not UTF-8 as Python writes them (surrogateescape).
+        mode: mode of a new file, less the umask.
 
     Raises:
         UsageError: what is there is not a regular file; it is left alone.

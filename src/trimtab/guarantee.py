@@ -77,9 +77,9 @@ class Score:
         name: the class.
         delay_s: mean of its delays; None when there was none.
         delay_sd_s: their standard deviation.
-        quotient: that of the whole stretch; None when there was none. For a relative guarantee it is taken from the
-            ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of ratios;
-            otherwise it is the mean of the windows' quotients.
+        quotient: quotient of all windows together; None when there was none. For a relative guarantee it comes from
+            the ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of
+            ratios; otherwise it is the mean of the windows' quotients.
         quotient_sd: standard deviation of the windows' quotients.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
         windows: how many had a quotient.

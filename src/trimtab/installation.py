@@ -22,7 +22,7 @@ def require_trusted_as_root(path: Path, what: str) -> Path:
 
     Args:
         path: the file.
-        what: what it is, such as "the shim".
+        what: its name, such as "the shim".
 
     Raises:
         UsageError: this is root, and somebody else can change it; the message says how that is mended.

@@ -72,7 +72,7 @@ class Loop:
         stop: set from outside to end it.
         on_event: told of every window, move and note, after it was stored.
         approve: asked before each change in the mode `approve`.
-        past: where an earlier part of the same run stands; None to start anew.
+        past: state after an earlier part of the same run; None to start anew.
 
     Raises:
         UsageError: the controller cannot move these knobs.

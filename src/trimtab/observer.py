@@ -45,7 +45,7 @@ class _Source:
     """A sensor or a plant as a source of readings.
 
     Args:
-        name: what its readings are said to be from.
+        name: source of its readings.
         owner: the sensor, or the plant with what it derives.
         chosen: names of the metrics for which decisions may go by it.
     """
@@ -101,7 +101,7 @@ class Observer:
         plant: what to observe; its clock is the only one used.
         stop: ends a wait.
         seed: source of the jitter of the sampling times.
-        elapsed_s: what the run's clock shows now, in seconds.
+        elapsed_s: the run's clock now, in seconds.
 
     Raises:
         TrimtabError: two sensors have one name, or one precedence for a metric and the plant names none.

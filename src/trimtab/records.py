@@ -40,7 +40,7 @@ class Plan:
         settings: how the run goes.
         initial: the configuration in force before the run.
         host: facts of the machine and the versions of the programs.
-        label: what this run is in its group, such as "baseline" or "trim"; may be empty.
+        label: name of the run in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
         workload: the traffic, where it is known; may be empty.
         extras: entries that only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
@@ -93,10 +93,10 @@ class Run:
 
     Args:
         id: its number in the store.
-        plan: what was known before it.
+        plan: its plan.
         started: Unix time of its start, in seconds.
         finished: Unix time of its end; None while it runs and when it was killed.
-        status: how it stands; `running` also when it was killed.
+        status: its status; `running` also when it was killed.
         detail: why it ended before its time; may be empty.
         restored: True when the configuration from before it was put back.
         alive: True while the process that runs it exists.

@@ -55,7 +55,7 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
 
     Args:
         decider: judge, controller and guards.
-        past: where the run stands before these events.
+        past: the run's state before these events.
         events: all that came after, in their order.
 
     Raises:

@@ -82,7 +82,7 @@ class Store:
         """Writes the start of a run by this process.
 
         Args:
-            plan: what is known of it.
+            plan: its plan.
             keep: keeps only about so many of its windows with their moves and notes, the last ones; None to keep all.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
@@ -98,7 +98,7 @@ class Store:
 
         Args:
             run_id: the run's number.
-            keep: as of `begin`.
+            keep: as for `begin`.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         self.execute(
@@ -231,7 +231,7 @@ class RunWriter:
     """Writes one run; a `Recorder` for the loop.
 
     Args:
-        store: where.
+        store: path of the store.
         run_id: the run's number.
         keep: keeps only about so many windows, the last ones; None to keep all.
     """

@@ -44,7 +44,7 @@ class LiveView:
         knobs: the plant's knobs, for their units.
         course: the referee of the run; None where nobody judges it.
         drawing: the plant's own view below the table.
-        console: where to; standard output when None.
+        console: the console; standard output when None.
     """
 
     def __init__(

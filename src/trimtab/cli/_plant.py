@@ -95,7 +95,7 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
     Args:
         plant: whose knobs they are.
         wanted: names, or patterns such as `web.*`, in the order in which the knobs are to be moved.
-        roles: what they are for where none is wanted.
+        roles: roles of the knobs to move where none is wanted by name.
 
     Raises:
         UsageError: it has no such knob, or none at all.

@@ -129,7 +129,7 @@ def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:
 
     Args:
         line: the line.
-        out: where to; standard output when None.
+        out: the stream; standard output when None.
         indent: columns by which further lines are indented.
     """
     out, line = out or sys.stdout, printable(line.rstrip())
@@ -197,7 +197,7 @@ class Lines:
     Args:
         rows: the rows of every window.
         decides: True when a move follows each window.
-        out: where to.
+        out: the stream.
         knobs: the plant's knobs, for their units.
         drawing: the plant's own view below a window.
         objective: the objective; a limit that is broken is shown.

@@ -67,7 +67,7 @@ class RunResult:
     """A run that has ended.
 
     Args:
-        store: where it stands.
+        store: its store.
         run_id: its number.
         outcome: how it ended.
         undoable: True when what it changed is still in force after this process.

@@ -43,7 +43,7 @@ def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] =
     Args:
         track: the run.
         windows: the windows.
-        before: those with which they are compared; none where it is these that others are compared with.
+        before: the windows with which they are compared; none for the baseline itself.
     """
     metric = track.run.plan.settings.objective.metric
     now, then = windows[-1].configuration, before[-1].configuration if before else {}

@@ -48,8 +48,8 @@ def require(accepted: bool, option: str, value: float, allowed: str) -> None:
     Args:
         accepted: whether the value may be used.
         option: the option's name.
-        value: what was given.
-        allowed: what may be given, in words.
+        value: the value given.
+        allowed: the values allowed, in words.
 
     Raises:
         UsageError: it may not.

@@ -26,12 +26,12 @@ LEAP = 4.0
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that is lost now, and a setting that would save some of it.
+    """A cause of lost time, and a setting that would save some of it.
 
     Args:
-        knob: what is set.
-        target: the setting.
-        why: what is lost, with figures.
+        knob: the knob to set.
+        target: its value.
+        why: the loss, with figures.
         gain: share of the cost that the setting can save at most.
         capacity: how many times more work would be completed, where the server is short of capacity.
     """

@@ -83,7 +83,7 @@ class CostState:
 
     Args:
         knob: the keep-alive time.
-        prices: what a held worker and a new connection are worth.
+        prices: prices of a held worker and a new connection.
         tally: idle periods in memory.
         longest_s: longest time that was in force, in seconds.
         free: whether idle connections hold no worker here.
@@ -117,7 +117,7 @@ class Wanted:
         time_s: the best time, in seconds.
         burst_end_s: where bursts end, in seconds.
         worth: new connections saved per idle period by going there, the held workers paid for.
-        why: what was seen, for the operator.
+        why: the reason for the operator.
     """
 
     phase: str
@@ -136,7 +136,7 @@ class KeepAliveCost:
         target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
         wait_s: mean wait for a worker above which workers are scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
-        round_trip_s: what a new connection is taken to cost its client beside the wait: no server can see it.
+        round_trip_s: assumed cost of a new connection to its client beside the wait, which no server can measure.
         memory: idle periods that are remembered at most.
         worthwhile: new connections per idle period that a move has to save.
         shortest_s: shortest time that it sets.

@@ -12,8 +12,8 @@ class Finding:
     Args:
         subject: the part probed, such as "apache pid 812" or "accept queue of 127.0.0.1:80".
         usable: whether trimtab can use it with the present permissions.
-        detail: what was found, or why it cannot be used, in one line.
-        enable: what would make it usable, as an instruction; empty when it is.
+        detail: the finding, or why it cannot be used, in one line.
+        enable: instruction that would make it usable; empty when it is.
     """
 
     subject: str

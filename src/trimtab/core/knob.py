@@ -157,7 +157,7 @@ def in_words(values: Mapping[str, int], knobs: Iterable[Knob]) -> str:
 
     Args:
         values: knob name to value.
-        knobs: those whose domains are known; the value of another is shown as a number.
+        knobs: the knobs whose domains are known; the value of another is shown as a number.
     """
     domains = {knob.name: knob.domain for knob in knobs}
     return ", ".join(f"{name} {domains[name].shown(v) if name in domains else v}" for name, v in values.items())

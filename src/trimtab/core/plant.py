@@ -52,8 +52,8 @@ class Sensor:
 
     Attributes:
         name: its registered name.
-        metrics: what it may give; what else it gives is not believed.
-        precedence: whose value counts where another sensor measures the same.
+        metrics: the metrics that it may give; others are not believed.
+        precedence: rank by which it counts where another sensor measures the same.
         cheap: True when `read` costs, and touches the server, so little that it may be called in mid-window.
         plant: the part of a stack that it is of; empty where there is only one plant.
         node: the machine that it measures; empty for the one that trimtab runs on.
@@ -133,8 +133,8 @@ class PlantDefaults:
         controller: the controller's registered name.
         minimize: the metric to make least.
         window: length of a window, as a user writes it.
-        roles: the knobs that are moved, by what they are for; the plant's first where it has none of them.
-        on_exit: what is left in force at the end of a run, "keep" or "restore".
+        roles: the knobs that are moved, by role; the plant's first where it has none of them.
+        on_exit: configuration to leave in force at the end of a run, "keep" or "restore".
         maximize: the metric to make greatest, in place of `minimize`; empty for none.
         subject_to: limits that come first, as a user writes them.
         knobs: patterns of the knobs that are moved, in place of `roles`; none where roles say it.
@@ -159,7 +159,7 @@ class Prepared:
     Args:
         changes: knob name to the value that is to come into force.
         before: the values of these knobs in force now.
-        detail: what the plant itself needs to commit it or to roll it back.
+        detail: the plant's own data to commit it or to roll it back.
     """
 
     changes: Mapping[str, int]
@@ -178,13 +178,13 @@ class Plant(ABC):
         name: its registered name.
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
-        metrics: what `derive` may give.
+        metrics: the metrics that `derive` may give.
         own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
         parts: the plants that it is made of; none where it is one by itself.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
-        tier: what it is called in a user's stack; empty elsewhere.
-        extras: what the plan of a run keeps of it, by which `from_arguments` finds it again as `args.extras`.
+        tier: its name in a user's stack; empty elsewhere.
+        extras: entries of a run's plan, by which `from_arguments` finds it again as `args.extras`.
     """
 
     name: str = ""

@@ -38,9 +38,9 @@ class Window:
         start_s: start on the run's clock, in seconds since the run began.
         duration_s: length in seconds, without the settling time after a change.
         configuration: the configuration in force, as read back from the running server.
-        readings: what decisions go by: one value for a metric, of the source that precedes the others.
+        readings: readings that decisions go by: one value for a metric, of the source that precedes the others.
         samples: requests completed in it, the sample size behind the means; None when not known.
-        problems: what could not be measured, and why, one line each.
+        problems: failures to measure and their reasons, one line each.
         aborted: why the window was cut short; empty when it ran in full.
         measured: all that was measured, by every source and node; `readings` is chosen from it.
     """

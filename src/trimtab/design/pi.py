@@ -52,7 +52,7 @@ class Design:
         model: the model it is designed for.
         gain: g.
         zero: r.
-        poles: of the closed loop.
+        poles: poles of the closed loop.
         settling_s: settling time, in seconds; None when the response does not settle.
         overshoot_ratio: overshoot, of the reference.
         steady_state_error_ratio: steady-state error, of the reference; None for a loop that is not stable.
@@ -147,7 +147,7 @@ def designed(model: Model, specification: Specification) -> Design:
 
     Args:
         model: model of the plant.
-        specification: what the closed loop has to do.
+        specification: specification of the closed loop.
 
     Raises:
         UsageError: the model cannot be controlled, or no controller meets the specification; with the reason.

@@ -128,7 +128,7 @@ def horizon(slowest: float) -> int:
     """Samples until a pole has died away to a thousandth, and half as many again.
 
     Args:
-        slowest: its distance from the origin.
+        slowest: distance of the slowest pole from the origin.
 
     Returns:
         20 to 2000.

@@ -73,7 +73,7 @@ def block(cells: Sequence[Cell], number: int, control: Cell | None = None) -> li
 
     Args:
         cells: the design.
-        number: of the block; the same number gives the same order.
+        number: number of the block; the same number gives the same order.
         control: the cell that is measured once more; None for none.
     """
     order = [*cells, *([] if control is None else [control])]

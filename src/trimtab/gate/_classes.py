@@ -44,7 +44,7 @@ class ClientClass:
         budget: B_k at the start, connections of it in service at once.
         minimum: smallest budget that it may be given.
         queue: connections that may wait.
-        full: who is refused when more would.
+        full: which connection is refused when the queue is full.
     """
 
     name: str

@@ -58,7 +58,7 @@ class Setting:
     """A keep-alive time and who decides it.
 
     Args:
-        in_charge: who.
+        in_charge: who sets the time.
         time_ms: the time in ms; None for the server's own.
     """
 

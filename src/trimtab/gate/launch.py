@@ -35,7 +35,7 @@ def preloaded(
     """The environment of a server with the shim.
 
     Args:
-        environment: what the server would be given without it.
+        environment: the server's environment without it.
         shim: path of the library.
         place: the run directory.
         ports: ports that are gated, or whose connections are measured; none for all that the server listens on.

@@ -82,7 +82,7 @@ def updated(estimate: Estimate, regressor: Sequence[float], output: float, forge
     """The estimate after one more equation.
 
     Args:
-        estimate: what was known before.
+        estimate: the estimate before.
         regressor: q(m), 2n values.
         output: V(m).
         forgetting: weight of an equation relative to the next one; above 0, at most 1.

@@ -108,7 +108,7 @@ class Equation:
     """One equation for the parameters.
 
     Args:
-        index: of the sample whose output it predicts.
+        index: index of the sample whose output it predicts.
         regressor: q(m), the n latest outputs and the n latest inputs.
         output: V(m).
     """

@@ -31,7 +31,7 @@ class Context:
     """The surroundings of an experiment.
 
     Args:
-        store: where its runs are written, and where those that were made before are.
+        store: store of its runs, and of those made before.
         results: folder for figures, summary and the compressed store; None to write none.
         report: file for the HTML report; None to write none.
         seeds: one repeat for each.
@@ -65,7 +65,7 @@ class World:
     """A plant at work.
 
     Args:
-        plant: it, under load and warm.
+        plant: the plant, under load and warm.
         facts: facts on server and machine to record.
         watch: called with every event.
     """
@@ -93,19 +93,19 @@ class Arm:
 
     Args:
         group: the part it belongs to.
-        label: what it is in there; repeats share it.
+        label: its name in the group; repeats share it.
         seed: source of all randomness, the load's too.
         bed: server and clients.
         controller: registered name.
         duration_s: length of the run, in seconds.
         window_s: length of a window, in seconds.
         objective: the objective.
-        options: the controller's.
+        options: the controller's options.
         roles: the knobs that it may move; empty for all.
         guarded: False runs the method as its paper has it, with the knobs' domains as the only guard.
         paced: False neither waits after a change nor cuts a window short.
-        extras: what the analysis needs to know of it.
-        resolved: completes it from runs that were made before; not part of what it is known by.
+        extras: facts for the analysis.
+        resolved: completes it from runs that were made before; not part of its identity.
     """
 
     group: str
@@ -190,12 +190,12 @@ class Lab:
         description: what it shows, in one line.
         parts: its experiments: name and what each shows, in one line; all are run unless some are named.
         arms: the runs of a part for one seed, in the order to make them.
-        knobs: what moves in it, to be shown window by window.
-        objective: what it is judged by, to be shown beside that.
+        knobs: knobs to show window by window.
+        objective: objective to show beside them.
         results: the module with `summary(page)`, lines of Markdown, and `CLAIMS`; empty for none. It is loaded when
             results are written, because it loads the plotting library.
         report: makes an HTML page of stored runs; None where there is none.
-        told: what is said of a run once it is made.
+        told: text on a run once it is made.
         programs: programs that have to be installed.
         order: the parts that are run when these are asked for; empty for the usual ones.
         conditions: refuses a machine on which it cannot be run.

@@ -71,7 +71,7 @@ class Drawn:
 
     Args:
         scenario: the scenario drawn.
-        runs: by label; fixed settings are `WORKERS` or `WORKERS, KEEP_ALIVE s`.
+        runs: runs by label; fixed settings are `WORKERS` or `WORKERS, KEEP_ALIVE s`.
     """
 
     scenario: Scenario
@@ -107,7 +107,7 @@ def drawn(seed: int, peers: Sequence[str] = ()) -> Drawn:
     """All runs of a draw.
 
     Args:
-        seed: of the scenario and of its clients.
+        seed: seed of the scenario and of its clients.
         peers: controllers to run beside trim, as their users would: without a referee.
     """
     scenario = draw(seed)
@@ -129,7 +129,7 @@ def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False)
     Args:
         scenario: the scenario drawn.
         workers: MaxRequestWorkers in place of its own.
-        live: with a gate in front, whose limit changes without a reload.
+        live: whether a gate stands in front, whose limit changes without a reload.
     """
     limit = workers or scenario.max_request_workers
     debian = scenario.pool == "debian"

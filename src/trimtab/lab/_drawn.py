@@ -66,10 +66,10 @@ class Drawn:
     """A scenario on a real server.
 
     Args:
-        scenario: it, in the battery's time.
+        scenario: the scenario, in the battery's time.
         workers: the limit of workers in place of the scenario's own; None to leave it.
-        alone: one client who asks without a thought, to see what a request costs.
-        request_s: CPU time of a request as it was seen then; None before that.
+        alone: whether one client asks without think time, to measure the cost of a request.
+        request_s: CPU time of a request as measured so; None before that.
     """
 
     scenario: Scenario
@@ -181,7 +181,7 @@ class _Serving:
 
     Args:
         spec: the server.
-        application: what it serves.
+        application: the application.
         site: where the application is already; None to put it into the testbed's own directory.
     """
 

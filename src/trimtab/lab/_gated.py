@@ -38,7 +38,7 @@ class Member:
     Args:
         name: its name.
         source: address that its clients come from; None for the class that takes the rest.
-        desired: what it is promised, as a SPEC writes it; empty for nothing.
+        desired: its desired delay, as a SPEC writes it; empty for none.
         budget: its processes at the start; 0 for an even share.
     """
 
@@ -113,7 +113,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
     """Starts gate and server, and ends both.
 
     Args:
-        scene: what to start.
+        scene: the scene to start.
         say: told what the gate says.
 
     Raises:

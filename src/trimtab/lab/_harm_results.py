@@ -39,9 +39,9 @@ class Outcome:
     Args:
         seed: the draw.
         costs_s: seconds that clients waited in sum, by run.
-        later_s: the same in the second half of the run.
+        later_s: that in the second half of the run.
         failures: runs that could not be made or did not come to their end, and why.
-        changes: what trim changed in all.
+        changes: number of trim's changes.
     """
 
     seed: int

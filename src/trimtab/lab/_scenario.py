@@ -114,7 +114,7 @@ class Scenario:
     """A server, its application and its clients; the ranges are in `RANGES`.
 
     Args:
-        seed: what it was drawn from.
+        seed: seed that it was drawn from.
         memory_limit_bytes: memory that the server may use.
         worker_bytes: memory of a worker that has served.
         cold_ratio: share of it that requests hardly touch.
@@ -201,7 +201,7 @@ class Scenario:
 
         Args:
             duration_s: length of the run.
-            urls: what they ask for; with `cpu_s` where it is to be simulated.
+            urls: their URLs; with `cpu_s` for the simulator.
         """
         rate_hz = self.load_ratio * self.capacity_hz
         # An exponential number, rounded, and at least 1.

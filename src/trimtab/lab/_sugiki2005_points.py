@@ -25,7 +25,7 @@ class Point:
         load: its load.
         clients: how many.
         label: setting or controller.
-        seed: of the load.
+        seed: seed of the load.
         requests_hz: replies per second.
         mbytes_hz: megabytes of bodies per second.
         response_s: time per request, with those who still wait: requests outstanding over replies per second.

@@ -141,7 +141,7 @@ def _loop(
         scene: server and clients.
         kind: the model that the controller is designed from.
         controller: its registered name.
-        desired: what it guarantees.
+        desired: its desired delays.
         gains: its other options; None for those of a linear controller.
     """
 

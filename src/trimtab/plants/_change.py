@@ -188,7 +188,7 @@ class Change(ABC, Generic[S]):
         """Puts the texts in the files' places, where something else is there.
 
         Args:
-            failing: what to say where it cannot be done.
+            failing: message where it cannot be done.
 
         Raises:
             ApplyFailed: it cannot; this file, and those after it, are as they were.

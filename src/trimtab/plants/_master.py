@@ -32,7 +32,7 @@ class Master:
         started: its start time in clock ticks since boot, which tells it from a later process with the same id.
         exe: path of its program.
         argv: its command line; empty where somebody else runs it.
-        user: who runs it; None where it has the rights of several users.
+        user: the user that runs it; None where it has the rights of several.
     """
 
     pid: int
@@ -134,7 +134,7 @@ class Master:
         Args:
             put_back: the lines that put the files back.
             test: the command that checks the configuration.
-            signal: what makes it reload, such as "USR1".
+            signal: the signal that makes it reload, such as "USR1".
         """
         lines = (
             "#!/bin/sh",
@@ -173,7 +173,7 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
     """Every running server of a kind: processes of its program whose parent is not itself one.
 
     Args:
-        kind: what is made of each.
+        kind: class of each.
         named: whether a program of this file name is its program.
         serves: whether a command line is a server's, not a question's that ends with its answer.
     """
@@ -204,9 +204,9 @@ def chosen(pid: int | None, running: Sequence[Kind], what: str, named: str) -> K
 
     Args:
         pid: the process id of its first process; None when there is only one, or this user runs only one.
-        running: those there are.
+        running: those that run.
         what: name of one, such as "Apache".
-        named: how its program is named, such as "apache2 or httpd".
+        named: names of its program, such as "apache2 or httpd".
 
     Raises:
         UsageError: there is none, or there are several and none was named.

@@ -40,7 +40,7 @@ def compose(body: str, before: str | None, comment: str = "#") -> str:
     Args:
         body: its settings, each line with its end.
         before: the text before; None for no file.
-        comment: what a comment of this server begins with.
+        comment: start of a comment of this server.
     """
     state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
     return f"{comment} {_HEAD}\n{comment} {_STATE}{state}\n{body}"
@@ -106,7 +106,7 @@ def write(path: Path, text: str | None, mode: int = 0o644) -> None:
     Args:
         path: our file, in a directory that nobody else can change.
         text: its new text; None to remove it.
-        mode: of a new file, less the umask.
+        mode: mode of a new file, less the umask.
 
     Raises:
         UsageError: others could change what is written, or something else is in its place.
@@ -124,7 +124,7 @@ def writable(path: Path, written: str | None) -> None:
 
     Args:
         path: our file.
-        written: what we have written there ourselves; None for nothing.
+        written: our own text there; None for none.
 
     Raises:
         UsageError: it may not, or is not ours.

@@ -207,11 +207,11 @@ def first_place(
     """The path for our file: in the first directory in which it would take effect.
 
     Args:
-        directories: those that are included, best first.
+        directories: the included directories, best first.
         chosen: the one that the user named; None for any.
-        name: of our file.
+        name: name of our file.
         hindrance: why a file of ours at this path would not take effect; empty when it would.
-        mend: what to say would give it a place.
+        mend: advice that would give it a place.
 
     Raises:
         UsageError: there is none.
@@ -231,7 +231,7 @@ def edited(knob: str, before: Sequence[tuple[Any, ...]], now: Sequence[tuple[Any
     Args:
         knob: its name.
         before: each of its settings outside of our file when trimtab attached, the file first.
-        now: the same as it is now.
+        now: each of its settings now.
     """
     if before == now:
         return ""

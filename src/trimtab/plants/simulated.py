@@ -41,7 +41,7 @@ class Simulated(Plant):
     """A plant in virtual time.
 
     Args:
-        server: what to simulate.
+        server: the server to simulate.
         populations: its clients; none for `default_traffic`. A URL without `cpu_s` costs
             the server's `request_cpu_s`.
         seed: source of all randomness: the same seed gives the same run.

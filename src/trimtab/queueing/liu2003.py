@@ -167,7 +167,7 @@ def calibrate(windows: Iterable[Window], knob: str) -> tuple[Measured, ...]:
     """ST_m, burst length and response time for each worker limit, as means weighted by the windows' requests.
 
     Args:
-        windows: of a sweep; those that lack the readings or were aborted do not count.
+        windows: windows of a sweep; those that lack the readings or were aborted do not count.
         knob: name of the worker limit in their configurations.
 
     Returns:
@@ -187,7 +187,7 @@ def fig6(
     """Predicted beside measured response time for each worker limit of a sweep: Fig. 6.
 
     Args:
-        windows: of a sweep over the worker limit.
+        windows: windows of a sweep over the worker limit.
         knob: its name in their configurations.
         sessions: the traffic.
         buffer: K; None for infinite.

@@ -28,21 +28,21 @@ class Experiment:
     Args:
         configuration: the knobs with it.
         reference: windows before it.
-        workload: what they say of the work.
-        windows: those after it, but for the first, which pays for the change.
-        first: that first one; None before it has passed.
+        workload: the workload in them.
+        windows: windows after it, but for the first, which pays for the change.
+        first: that first window; None before it has passed.
         first_s: its excess, in seconds of normal operation.
-        lost_s: that of the others together.
+        lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
         unmeasured: windows after it in which nothing bounded the cost.
         silent: windows after it in which the cost was only bounded, by no more than was to be expected.
-        overloaded: whether the server was, when it was made.
+        overloaded: whether the server was overloaded when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
-        taken: ways that it and the changes of the same backlog before it took.
-        turned: those of them that a later one has turned back from.
+        taken: directions of this change and of those before it under the same backlog.
+        turned: directions of these that a later change has reversed.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 

@@ -102,7 +102,7 @@ class LocalModel:
 
         Args:
             points: coordinates, one row for each.
-            centre: those of the centre.
+            centre: coordinates of the centre.
 
         Returns:
             (means, standard deviations), by point.

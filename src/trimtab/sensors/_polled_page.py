@@ -33,8 +33,8 @@ class Reply(Generic[P]):
     """One reply.
 
     Args:
-        at_s: when it was collected, on the loop's clock.
-        number: how many replies we had had, this one included.
+        at_s: time at which it was collected, on the loop's clock.
+        number: count of replies so far, this one included.
         page: the parsed page.
     """
 
@@ -217,8 +217,8 @@ class PolledPage(Polled[P]):
         url: the page, such as "http://127.0.0.1:80/server-status".
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
-        query: what is added to its path, with its question mark.
-        host: what to ask for by name; None for what the URL says.
+        query: query added to its path, with its question mark.
+        host: name of the virtual host; None for the URL's.
 
     Attributes:
         url: as given.
@@ -253,8 +253,8 @@ def probed(page: PolledPage[P], busy: str, said: Callable[[P], tuple[str, str]])
 
     Args:
         page: the page, with the patience of a user.
-        busy: what helps where it does not come in time.
-        said: what can be read there, and what would make it more.
+        busy: advice where it does not come in time.
+        said: description of a page, and what would make it more complete.
     """
     subject = f"status page {page.url}"
     try:

@@ -80,7 +80,7 @@ class KeepAlive:
 
     Args:
         time_ns: after how long it is ended; 0 leaves it to the server.
-        trial_ns: the same for an idle period that is a trial; 0: there are none.
+        trial_ns: time after which a trial's idle period is ended; 0: there are none.
         trial_every: one idle period in so many is a trial; 0: none is.
         mode: MODE_SERVER, MODE_FIXED or MODE_AUTO.
     """
@@ -259,8 +259,8 @@ def must_grow(first: tuple[int, ...], last: tuple[int, ...]) -> None:
     """Refuses sums and counts of which one has become less: a process of the server has written over them.
 
     Args:
-        first: earlier ones.
-        last: the same later.
+        first: earlier totals.
+        last: later totals.
 
     Raises:
         NotMeasured: one has become less.
@@ -278,7 +278,7 @@ def create(path: Path) -> None:
     """Makes the file for a server that is about to start, with a token of its own and counting switched on.
 
     Args:
-        path: where; nothing may be there.
+        path: path at which nothing exists yet.
 
     Raises:
         OSError: it cannot be made.

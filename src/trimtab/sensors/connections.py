@@ -96,10 +96,10 @@ class Connection:
         unacked_segments: sent and not acknowledged.
         unsent_bytes: written by the server and not sent.
         sent_ms: how long ago data was last sent, in ms; since it began where none was.
-        received_ms: the same of data received.
-        acknowledged_ms: the same of any segment that acknowledges.
+        received_ms: how long ago data was last received, in ms.
+        acknowledged_ms: how long ago a segment last acknowledged, in ms.
         segments_in: segments with data so far, from the client.
-        segments_out: the same from the server.
+        segments_out: segments with data so far, from the server.
     """
 
     closing: bool
@@ -182,7 +182,7 @@ class Connections(Sensor):
         listeners: address and port of each listening socket, as for the accept queue.
         clock: the loop's clock.
         pid: a process of the server, for its network namespace.
-        worker: what a worker is bound to; None where there are none to count.
+        worker: how long a worker is bound; None where there are none to count.
         shared: the mapped file of the shim, which tells whether a gate is in front; None without one.
     """
 

@@ -48,7 +48,7 @@ class Confinement:
     """The control groups of one server.
 
     Args:
-        limits: what to limit.
+        limits: the limits.
         root: where control groups are mounted.
 
     Attributes:

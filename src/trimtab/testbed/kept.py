@@ -28,8 +28,8 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
     """A directory that stays as it is while this lasts; other versions of the same name are removed.
 
     Args:
-        directory: where it is; made when it does not exist.
-        name: what it is.
+        directory: directory of the cache; made when it does not exist.
+        name: name of the thing.
         version: which state of it.
         make: fills an empty directory.
 

@@ -39,7 +39,7 @@ class Constant(_Distribution):
     """Always the same value.
 
     Args:
-        value: it, at least 0.
+        value: the value, at least 0.
     """
 
     value: float

@@ -21,7 +21,7 @@ class Text:
     """Always the same text.
 
     Args:
-        text: it.
+        text: the text.
     """
 
     text: str
@@ -309,8 +309,8 @@ class Memory:
     """Something that a session remembers.
 
     Args:
-        name: under which name.
-        value: what.
+        name: name under which it is remembered.
+        value: the value.
         ratio: probability that it does.
     """
 
@@ -345,7 +345,7 @@ class Page:
     Args:
         name: its name.
         asks: how it is asked for; the last one has no conditions.
-        thresholds: where one goes from here: a draw of 1 to the last threshold goes to the first page, in the order
+        thresholds: transitions: a draw of 1 to the last threshold goes to the first page, in the order
             of the pages, whose threshold is at least the draw; 0 is never.
     """
 
@@ -363,7 +363,7 @@ class Graph:
         start: name of the page on which a session begins.
         session_s: after so many seconds a session ends at the next move to the start page, where the next one begins.
         first_click_s: a user's first click comes after least to greatest seconds, uniform.
-        memories: what a session remembers from its start.
+        memories: values that a session remembers from its start.
         name_marker: attribute of a page that holds its name; a page with another one, or none, has failed. None: not
             looked at.
         image_connections: most connections at once for the images of a page.

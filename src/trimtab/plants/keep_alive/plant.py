@@ -63,7 +63,7 @@ class KeepAlive(Plant):
     Attributes:
         clock: as given.
         place: as given.
-        time: what is in force.
+        time: the time in force.
 
     Raises:
         UsageError: its mapped file cannot be used from here.

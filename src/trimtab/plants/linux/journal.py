@@ -121,7 +121,7 @@ class Left:
     Args:
         path: where it is.
         data: its content.
-        owner: that trimtab.
+        owner: the process of that trimtab.
     """
 
     path: Path

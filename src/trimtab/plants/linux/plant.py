@@ -52,7 +52,7 @@ class Linux(Plant):
     Args:
         clock: for the windows.
         target: the servers.
-        allowed: what the operator allows by word.
+        allowed: permissions that the operator gives.
 
     Attributes:
         clock: as given.

@@ -53,7 +53,7 @@ class Scheduling(NamedTuple):
         nice: its nice level.
         slice_ns: its own slice; 0 stands for the machine's, and where it cannot be read.
         priority: its real-time priority; 0 where it has none.
-        flags: those that are kept, of which there is one (reset on fork).
+        flags: flags that are kept, of which there is one (reset on fork).
     """
 
     policy: int

@@ -47,7 +47,7 @@ class Watchdog:
     """The watchdog of one run.
 
     Args:
-        journal: what it puts back.
+        journal: journal of the values that it puts back.
         lease_s: after how long a silence.
     """
 

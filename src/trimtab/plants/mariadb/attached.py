@@ -36,7 +36,7 @@ class Attached:
     Attributes:
         server: as given.
         link: the conversation.
-        there: its variables by name, as they were at the start.
+        there: its variables by name, as at the start.
         version: its version as it says.
         memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
         peak: most connections at once that it had when it was asked last.

@@ -286,7 +286,7 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
 
     Args:
         there: its variables by name.
-        rows: what is known of those that are wanted.
+        rows: definitions of the wanted ones.
         memory_bytes: the memory that it may use.
     """
     found = []
@@ -300,11 +300,11 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
 
 
 def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """The knobs that an account may not set, and what it would need, any of these.
+    """The knobs that an account may not set, each with the privileges any of which would do.
 
     Args:
         names: the knobs.
-        held: its privileges.
+        held: the account's privileges.
     """
     every = "ALL PRIVILEGES" in held
     return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}

@@ -38,7 +38,7 @@ class Service:
     Args:
         unit: its name.
         systemctl: the program that restarts it.
-        options: what the unit tells MariaDB of its configuration; nothing as Debian ships it.
+        options: the unit's options on MariaDB's configuration; none as Debian ships it.
     """
 
     unit: str
@@ -98,14 +98,14 @@ class Restarts:
 
     Args:
         attached: the running MariaDB.
-        service: what restarts it.
+        service: the unit that restarts it.
         clock: for the wait until it answers.
-        moved: what is to be done once another server has taken the place, before anything is set in it.
+        moved: called once another server has taken its place, before anything is set in that.
         directory: an included directory for trimtab's own file.
 
     Attributes:
-        written: what we have written in our file; None for nothing.
-        original: what was there before.
+        written: text that we have written in our file; None for none.
+        original: the text before.
     """
 
     attached: Attached

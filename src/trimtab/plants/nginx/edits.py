@@ -72,7 +72,7 @@ def written(
         configuration: as it is on disk.
         places: where each knob is set.
         values: knob name to value, of all knobs that trimtab sets.
-        before: what the files held before the run that it has touched.
+        before: texts from before the run of the files that it has touched.
 
     Raises:
         UsageError: what is kept beside a file cannot be read.
@@ -105,7 +105,7 @@ def put_back(path: Path, text: str, keeps: Kept) -> str:
     Args:
         path: the file.
         text: its present text.
-        keeps: what is kept beside it.
+        keeps: content of the hidden file beside it.
     """
     if checksum(text) == keeps.edited:
         return keeps.original

@@ -30,13 +30,13 @@ _UNITS_MS |= {"m": 60_000, "s": 1000, "ms": 1, "": 1000}
 
 @dataclass(frozen=True)
 class Setting:
-    """How nginx is told the value of a knob.
+    """A knob's directive.
 
     Args:
         directive: its name.
-        context: where it stands.
-        default: its value where it does not.
-        suffix: what follows a number that trimtab writes.
+        context: blocks in which it stands.
+        default: its value where it is not set.
+        suffix: unit after a number that trimtab writes.
     """
 
     directive: str

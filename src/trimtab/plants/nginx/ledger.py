@@ -23,8 +23,8 @@ class Ledger:
         places: where each knob is set.
         start: where each knob was set when the run began, and with which words.
         values: knob name to the value that we have set.
-        written: what we have written last, by file, in the order in which files are written.
-        before: what these files held before the run.
+        written: texts that we have written last, in the order in which files are written.
+        before: texts of these files before the run.
     """
 
     places: Mapping[str, Place]
@@ -85,8 +85,8 @@ class Ledger:
 
         Args:
             values: knob name to value, of all knobs that are ours.
-            texts: what was written.
-            first: what these files held where the run had not touched them before.
+            texts: the texts written.
+            first: earlier texts of the files that the run had not touched before.
         """
         self.before |= first
         self.written |= texts
@@ -101,7 +101,7 @@ class Ledger:
 
         Args:
             values: knob name to value as they were before it.
-            texts: what we had written before it.
+            texts: texts that we had written before it.
         """
         self.values, self.written = dict(values), dict(texts)
         self.before = {path: text for path, text in self.before.items() if path in texts}

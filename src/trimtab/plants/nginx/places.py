@@ -46,7 +46,7 @@ class Nowhere:
 
     Args:
         why: the reason.
-        enable: what would make it possible.
+        enable: advice that would make it possible.
     """
 
     why: str

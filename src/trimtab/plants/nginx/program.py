@@ -20,7 +20,7 @@ class Program:
 
     Args:
         exe: path of the program.
-        prefix: what relative paths start from.
+        prefix: start of relative paths.
         config_file: its configuration.
         pid_file: where it writes its process id unless the configuration says otherwise.
         options: the options that it was started with, as they are passed to it again.

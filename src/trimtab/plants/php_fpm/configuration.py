@@ -32,7 +32,7 @@ class Setting:
     Args:
         section: the pool's name, or "global".
         key: such as "pm.max_children".
-        value: without quotes.
+        value: its value without quotes.
         file: where it stands.
         line: its number there, from 1.
     """

@@ -34,7 +34,7 @@ def page(path: str, query: str = "") -> bytes:
 
     Args:
         path: the page, such as "/status".
-        query: what follows the question mark.
+        query: the query after the question mark.
     """
     asked = {"SCRIPT_NAME": path, "SCRIPT_FILENAME": path, "QUERY_STRING": query, "REQUEST_METHOD": "GET"}
     return request(asked)

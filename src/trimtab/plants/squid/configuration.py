@@ -26,7 +26,7 @@ class Setting:
 
     Args:
         name: such as "cache_mem".
-        value: what follows it, without a comment.
+        value: the rest of the line, without a comment.
         file: where it stands.
         line: its number there, from 1.
     """

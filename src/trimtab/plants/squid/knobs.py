@@ -43,7 +43,7 @@ class _Kind:
     """Definition of one knob.
 
     Args:
-        unit: of its values.
+        unit: unit of its values.
         native: how Squid writes that unit; empty for none.
         step: between values.
         default: Debian's default.
@@ -191,8 +191,8 @@ def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str, restart: b
 
     Args:
         now: their values.
-        memory_bytes: what the server may use.
-        limited_by: what sets that.
+        memory_bytes: memory that the server may use.
+        limited_by: what sets that limit.
         restart: whether those are among them that only a restart brings into force.
     """
     there = (name for name in NAMES if restart or name not in AT_START)

@@ -127,7 +127,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
     Args:
         url: the manager's pages, up to the last slash.
         clock: the loop's clock.
-        visits: what all sensors of this Squid have asked so far.
+        visits: replies to all sensors of this Squid so far.
         patience_s: longest time that one call may wait for a reply, in seconds.
     """
 

@@ -91,7 +91,7 @@ class Clients(LoadGenerator):
     """The sensor of clients that begin with the run and end with it.
 
     Args:
-        traffic: what they do.
+        traffic: their traffic.
         clock: the clock on which their reports are dated.
     """
 

@@ -33,7 +33,7 @@ class Attached:
         jmx: the conversation with it.
         layout: its parts.
         dials: its knobs.
-        missing: what is to be said of knobs that cannot be moved.
+        missing: notes on knobs that cannot be moved.
         listeners: addresses and ports on which it serves HTTP.
 
     Raises:

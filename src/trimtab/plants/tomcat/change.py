@@ -73,7 +73,7 @@ class Change:
         """Sets values, and sees to it that they are in effect.
 
         Args:
-            changes: what is said now, and what is to be said.
+            changes: present value and new value of each attribute.
 
         Raises:
             ApplyFailed: one did not take.

@@ -71,7 +71,7 @@ def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
 
     Args:
         process: the Tomcat.
-        files: what leads to its mount namespace; None for its place in /proc.
+        files: path of its mount namespace; None for the one in /proc.
 
     Raises:
         UsageError: it has the rights of several users, or is in a container.

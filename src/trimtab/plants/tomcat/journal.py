@@ -29,8 +29,8 @@ class Entry:
     Args:
         bean: the MBean.
         attribute: its attribute.
-        before: what it was before the first change.
-        ours: what it may be now by what we did: the last value set, and the one about to be.
+        before: its value before the first change.
+        ours: values that it may have from us: the last one set, and the one about to be.
     """
 
     bean: str

@@ -46,12 +46,12 @@ class Picture:
 
     Args:
         title: its heading.
-        caption: what is to be known to read it.
+        caption: text that explains it.
         draw: draws it, a column for each run.
-        place: where it stands among the others on the page, from 0.
+        place: its place on the page, from 0.
         readings: metrics, or histograms, each of which some window of some run must have.
         any_of: metrics of which some window must have one at least; none when empty.
-        role: what a knob of every run must be for; None for anything.
+        role: role of a knob that every run must have; None for any.
         guarantee: True where it is of runs with one and the same guarantee to classes, False where of all others;
             None for both.
         search: True where every run must be a search by trials.
