@@ -33,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision, with what is remembered after it.
+    """A decision, with the state after it.
 
     Args:
         standing: the state so far.
@@ -66,14 +66,14 @@ class Oversight:
 
     @staticmethod
     def of(controller: Controller, objective: Objective, knobs: Sequence[Knob]) -> Oversight:
-        """The oversight of a run by its method and by what it may move."""
+        """The oversight of a run, by its method and its knobs."""
         judge = of_run(controller, objective, knobs)
         return Oversight(of_knobs(objective, knobs, judge is not None and judge.judges_changes), judge)
 
 
 @dataclass(frozen=True)
 class Decider:
-    """All that decides in a run; it remembers nothing itself.
+    """Judge, controller and guards of a run; it has no state of its own.
 
     Args:
         controller: the method.
@@ -94,7 +94,7 @@ class Decider:
         return self._overseen(Standing(knobs, self.controller.start(knobs, self.seed)))
 
     def without(self, standing: Standing, knob: str) -> Standing:
-        """The standing once a knob is left to the operator; nothing of what its value did is believed.
+        """The standing once a knob is left to the operator; effects of its value are no longer believed.
 
         Raises:
             UsageError: the controller cannot go on with the others.

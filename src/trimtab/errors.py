@@ -48,7 +48,7 @@ class ApplyRefused(PlantError):
 
 
 class ApplyFailed(PlantError):
-    """The change did not take; what was in force before has been restored."""
+    """The change did not take; the configuration before it has been restored."""
 
 
 class OperatorEdit(PlantError):
@@ -65,4 +65,4 @@ class OperatorEdit(PlantError):
 
 
 class PlantGone(PlantError):
-    """The server has ended; what was measured until then is kept."""
+    """The server has ended; measurements until then are kept."""

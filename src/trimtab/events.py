@@ -36,7 +36,7 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True)
 class Stamp:
-    """Where an event stands: in a run, its events have numbers that rise and are never used twice.
+    """Place of an event: in a run, its events have numbers that rise and are never used twice.
 
     Args:
         run: number of the run in its store.
@@ -88,7 +88,7 @@ class MoveDone:
 
 @dataclass(frozen=True)
 class Note:
-    """Something the operator should know.
+    """A note for the operator.
 
     Args:
         at_s: time on the run's clock.

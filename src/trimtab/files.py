@@ -15,7 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.trust import printable
 
 MOST_BYTES = 16 << 20
-"""More than any text that trimtab reads: what is longer is not read at all."""
+"""More than any text that trimtab reads; longer files are refused."""
 Stamp = tuple[int, int, int]
 """Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too)."""
 ABSENT: Stamp = (0, 0, 0)
@@ -106,7 +106,7 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def remove(path: Path) -> None:
-    """Takes a file away, if it is there, and is on disk before it returns.
+    """Removes a file, if it is there, and syncs before it returns.
 
     Raises:
         OSError: it could not be done.

@@ -1,4 +1,4 @@
-"""A run of the load generator: started here, read by a thread, asked for what happened since a moment."""
+"""A run of the load generator: started here, read by a thread, asked for the events since a moment."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SHIM = "libtrimtab_shim"
 
 
 def program() -> Path:
-    """Where the native program is: beside the Python interpreter, where the wheel puts it, else on PATH.
+    """Path of the native program: beside the Python interpreter, where the wheel puts it, else on PATH.
 
     Raises:
         NativeError: it is in neither place.
@@ -38,7 +38,7 @@ def program() -> Path:
 
 
 def shim_path() -> Path:
-    """Where the library is that is loaded into servers: in this package, where the wheel puts it.
+    """Path of the library that is loaded into servers: in this package, where the wheel puts it.
 
     Raises:
         NativeError: it is not there.

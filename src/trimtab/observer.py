@@ -120,7 +120,7 @@ class Observer:
         return self._clock.now_s() - self._origin_s
 
     def wait(self, until_s: float, sampled: Iterable[_Due] = ()) -> None:
-        """Returns at `until_s` of the run's clock, or when the run is to stop; samples what is due meanwhile."""
+        """Returns at `until_s` of the run's clock, or when the run is to stop; takes samples meanwhile."""
         clock, stop = self._clock, self._stop
         until_s += self._origin_s
         while not stop:

@@ -21,7 +21,7 @@ home's own packages are either, which an ordinary user may have it from."""
 
 
 def program(name: str) -> str | None:
-    """Where a program is; None when it is nowhere.
+    """Path of a program; None when there is none.
 
     Args:
         name: a path, or a name, which is looked for in PATH and then in the system's directories: an ordinary user's
@@ -45,6 +45,6 @@ def home() -> Path:
 
 
 def state() -> Path:
-    """Where this user's own records are kept between runs: `trimtab` in the XDG state directory."""
+    """Directory of this user's own records between runs: `trimtab` in the XDG state directory."""
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else home() / ".local" / "state") / "trimtab"

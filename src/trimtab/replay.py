@@ -18,7 +18,7 @@ from trimtab.events import Event, Note, NoteKind, WindowDone
 
 @dataclass(frozen=True)
 class Past:
-    """Where a run stands after one of its windows.
+    """State of a run after one of its windows.
 
     Args:
         standing: its state.

@@ -1,4 +1,4 @@
-"""How a run goes: what the loop is told once, at its start."""
+"""Settings of a run, given to the loop at its start."""
 
 from __future__ import annotations
 

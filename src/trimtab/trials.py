@@ -126,7 +126,7 @@ class Searching:
         return SearchState(knobs, seed, self.inner.start(knobs, seed))
 
     def withdraw(self, state: SearchState[Any], knob: str) -> SearchState[Any]:
-        """The state without a knob: the search starts again with the others, and what is spent stays spent.
+        """The state without a knob: the search starts again with the others, and its spent budget stays spent.
 
         Raises:
             UsageError: the method cannot go on with the others.
@@ -171,7 +171,7 @@ class Searching:
         return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
 
     def _measured(self, state: SearchState[Any], seen: Seen, trial: Trial) -> tuple[SearchState[Any], Move]:
-        """One more window of the re-measurement, and what follows."""
+        """The decision after one more window of the re-measurement."""
         if state.claim is not None or not self.search.remeasure or self.experiments:
             return state, self._end(state, state.claim.why if state.claim else state.ended, {})
         order = candidates_turns(self.search.remeasure)
@@ -203,7 +203,7 @@ class Searching:
         return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=_known(state, wanted))
 
     def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
-        """The end, with what is to be in force."""
+        """The last decision, with the configuration to be in force."""
         wanted = self.final(state) or state.winner
         known = not self.experiments and _known(state, wanted)
         return replace(Move.end(wanted, why), evidence=figures, known=known)

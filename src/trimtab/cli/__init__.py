@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises what was wrong as a UsageError."""
+        """Raises the error as a UsageError."""
         raise UsageError(f"{message} (see '{self.prog} --help')")
 
 

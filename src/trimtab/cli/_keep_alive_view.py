@@ -1,4 +1,4 @@
-"""The histogram of request intervals in lines of text, and what the keep-alive time in force does to them."""
+"""The histogram of request intervals in lines of text, and the keep-alive time's effect on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IdlePeriods:
         self._cut = self._burst = self._known = 0.0
 
     def lines(self, window: Window) -> list[str]:
-        """Adds a window, and says what there is to see."""
+        """Adds a window, and returns the lines to show."""
         if self._windows and self._windows[-1].configuration != window.configuration:
             # Cut at another time, idle periods are another sample.
             self._windows.clear()
@@ -150,7 +150,7 @@ def _row(time_s: float) -> int:
 
 
 def _label(row: int, first: int) -> str:
-    """Where a line begins, to two digits."""
+    """Lower end of a line's interval, to two digits."""
     edge_s = EDGES_S[_PER_ROW * row]
     if row == first:
         return "0"

@@ -46,7 +46,7 @@ def defaults_of(args: argparse.Namespace) -> PlantDefaults:
 
 
 def add_plant(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that names the plant, and what every plant is told."""
+    """Adds the argument that names the plant, and those of every plant."""
     there = discovery.names(PLANTS)
     parser.add_argument(
         "plant", metavar="PLANT", nargs="?", help=f"one of {', '.join(there)}; 'PLANT --help' shows its own options"
@@ -116,7 +116,7 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
 
 
 def add_objective(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that say what to make best, and under which limits."""
+    """Adds the arguments of the objective and its limits."""
     goal = parser.add_mutually_exclusive_group()
     usual = f"default {PlantDefaults().minimize} where the plant has no other"
     goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least ({usual})")
@@ -145,7 +145,7 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
 
 
 def require_measured(plant: Plant, objective: Objective) -> None:
-    """Makes sure that something here measures what the objective needs.
+    """Makes sure that some sensor measures the objective's metrics.
 
     Raises:
         UsageError: nothing does.

@@ -28,7 +28,7 @@ from trimtab.trust import printable
 SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
 OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
 MOST_CHANGES = 6
-"""As many changes of a move are said on the terminal; the report has all."""
+"""Most changes of a move that are shown on the terminal; the report has all."""
 _INDENT = 16
 
 Drawing = Callable[[Window], list[str]]
@@ -102,7 +102,7 @@ def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
 
 @contextlib.contextmanager
 def reader_may_go(stop: Stop) -> Iterator[None]:
-    """Asks the run to stop when nobody reads any more what it prints."""
+    """Asks the run to stop when nobody reads its output any more."""
     try:
         yield
     except BrokenPipeError:
@@ -160,7 +160,7 @@ def showing(
     drawing: Drawing | None = None,
     live: bool = True,
 ) -> Iterator[Callable[[Event], None]]:
-    """Shows a run while this lasts; yields what is to be told of its events.
+    """Shows a run while this lasts; yields the receiver of its events.
 
     Args:
         as_json: True for a line of JSON per event.
@@ -190,7 +190,7 @@ def showing(
 
 
 class Lines:
-    """Prints one line per window: time, knobs, the readings that matter, what was done and why.
+    """Prints one line per window: time, knobs, the readings that matter, the move and its reason.
 
     On a terminal it has as many columns as fit, and what and why are below.
 
@@ -225,7 +225,7 @@ class Lines:
         self._line("window", "time", [row.title for row in self._rows], "what and why")
 
     def __call__(self, event: Event) -> None:
-        """Prints what an event says."""
+        """Prints an event."""
         if isinstance(event, WindowDone):
             if self._decides:
                 self._pending = event.window
@@ -244,7 +244,7 @@ class Lines:
             self._note(event)
 
     def readings(self, window: Window) -> None:
-        """Prints every reading of a window, with its symbol and what it is."""
+        """Prints every reading of a window, with its symbol and description."""
         order = list(known())
         for name in sorted(window.readings, key=lambda name: order.index(name.partition("@")[0])):
             one = metric(name)
@@ -273,7 +273,7 @@ class Lines:
             say(line, self._out)
 
     def _line(self, first: str, second: str, cells: Sequence[str], said: str) -> None:
-        """A line of as many columns as fit, and what is said behind it, or on a terminal below it."""
+        """A line of as many columns as fit, with the text behind it, or on a terminal below it."""
         terminal = self._out.isatty()
         room = shutil.get_terminal_size().columns if terminal else None
         line = f"{first:>6} {second:>8}"

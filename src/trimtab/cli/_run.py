@@ -122,7 +122,7 @@ def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -
 
 
 def past_of(store: Store, run: Run, job: RunRequest) -> Past:
-    """Where a stored run stands: where it stood after its last decision, and what came after that.
+    """State of a stored run: that after its last decision, and the events since.
 
     Raises:
         UsageError: what led to where it stands was not kept.
@@ -147,7 +147,7 @@ def past_of(store: Store, run: Run, job: RunRequest) -> Past:
 def _shown(
     args: argparse.Namespace, run_id: int, plant: Plant, job: RunRequest, stop: Stop, course: Course, store: Store
 ) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
-    """Says what begins, and shows the run while it goes."""
+    """Announces the run, and shows it while it goes."""
     settings = job.settings
     with reader_may_go(stop):
         if args.json:
@@ -165,7 +165,7 @@ def _shown(
 
 
 def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
-    """Says how the run ended, writes the report and gives the exit code.
+    """Prints how the run ended, writes the report and returns the exit code.
 
     Raises:
         TrimtabError: the plant ended or refused, or the report cannot be made.
@@ -193,7 +193,7 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
 
 
 def tell_end(store: Store, run_id: int) -> None:
-    """Says what came of a run."""
+    """Prints the result of a run."""
     # The judge needs the library of statistics, which takes longer to load than all else that a run needs.
     track = importlib.import_module("trimtab.report.track").tracks(store, [run_id])[0]
     lines = importlib.import_module("trimtab.cli._summary").summary(track)
@@ -228,7 +228,7 @@ def _extras(job: RunRequest) -> dict[str, Any]:
 
 
 def _warn_of_leftovers(store: Store, plant: Plant) -> None:
-    """Says what earlier runs on this plant left behind, on standard error."""
+    """Prints settings left by earlier runs on this plant, on standard error."""
     if not plant.lasting:
         return
     name = "+".join(subject.plant for subject in plant.subjects)

@@ -8,7 +8,7 @@ from trimtab.report.text import seconds, shown, words
 
 
 def search_line(event: MoveDone, objective: Objective) -> str:
-    """The trial's objective with the interval that repeats allow, the incumbent, and what it cost; else empty.
+    """The trial's objective with the interval that repeats allow, the incumbent, and the cost; else empty.
 
     Args:
         event: the move after a trial, whose evidence says it.

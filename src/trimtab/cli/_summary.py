@@ -14,7 +14,7 @@ from trimtab.report.track import Track
 from trimtab.report.verdict import judge_run
 
 MANY = 6
-"""Of more knobs than these only those are said that may be moved, and of the end only what differs."""
+"""With more knobs than this only those that may be moved are shown, and of the end only those that differ."""
 
 
 def summary(track: Track) -> list[str]:

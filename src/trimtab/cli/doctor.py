@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints whether the installation can be trusted, and what every member that can probe by itself has found.
+    """Prints whether the installation can be trusted, and the findings of every member that can probe by itself.
 
     Raises:
         UsageError: the stack's file cannot be read, or something in it is wrong.

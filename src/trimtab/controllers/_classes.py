@@ -182,7 +182,7 @@ class Group:
 
 @dataclass(frozen=True)
 class LoopsState:
-    """Where the controllers of some classes stand.
+    """State of the controllers of some classes.
 
     Args:
         group: the classes.

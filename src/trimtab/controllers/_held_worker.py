@@ -156,7 +156,7 @@ def most_earned_hz(curve: Survival, shortest_s: float) -> float:
 
 
 def idle_share(readings: Readings) -> float | None:
-    """Of the time of workers that are not free, what idle connections hold; None when it was not measured."""
+    """Share of the occupied workers' time that idle connections hold; None when it was not measured."""
     held, rate_hz = readings.get("idle_held_workers"), readings.get("request_rate_hz")
     service_s = readings.get("service_time_s")
     if held is None or rate_hz is None or service_s is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trimtab.core import Knob, Readings, Window
 
 CPU_FULL = 0.95
-"""CPU utilisation from which more workers cannot use more of it: the rest of a window is what a sample misses."""
+"""CPU utilisation from which more workers cannot use more: a sample misses the rest of a window."""
 ALL_BUSY = 0.85
 """Share of the workers from which all count as busy: the average over a window in which some began and ended."""
 SEEK_S = 0.01
@@ -19,7 +19,7 @@ SEEK_S = 0.01
 LEAST_WAITING = 1.0
 """Connections that wait on average before more workers are asked for: less is the chance of arrivals."""
 MOSTLY = 0.5
-"""Share of the busy workers from which idle connections, and not requests, are what holds them."""
+"""Share of the busy workers from which idle connections, not requests, count as their main use."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 
@@ -159,7 +159,7 @@ def queue_share(r: Readings) -> float:
 
 
 def nothing(r: Readings, m: int) -> str:
-    """That nothing is lost that the worker limit could save, with the figures that are there."""
+    """Reason where no cause was found, with the known figures."""
     known = (
         ("busy_workers", "{:.0f} busy"),
         ("accept_queue_length", "{:.1f} waiting"),

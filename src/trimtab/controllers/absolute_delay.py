@@ -108,7 +108,7 @@ class AbsoluteDelay(ClassControl):
         wanted: tuple[float, ...],
         allotted: tuple[float, ...],
     ) -> tuple[bool, ...]:
-        """For each class, whether it waits too long and cannot have what would help."""
+        """For each class, whether it waits too long and cannot have a larger budget."""
         rows = zip(delays, group.desired, wanted, allotted, strict=True)
         return tuple(
             delay is not None and delay.value_s > MISSED * desired and want > got

@@ -32,7 +32,7 @@ from trimtab.identification.park_miller import bit, seeded
 
 @dataclass(frozen=True)
 class ExcitationState:
-    """Where the experiment stands.
+    """State of the experiment.
 
     Args:
         upper: the budget that is drawn.

@@ -52,7 +52,7 @@ _design = functools.lru_cache(maxsize=32)(designed)
 
 @dataclass(frozen=True)
 class SelfTuningState:
-    """Where the controller stands.
+    """State of the controller.
 
     Args:
         gain: g in use.
@@ -164,7 +164,7 @@ class SelfTuning(ClassControl):
         return replace(state, online=online.learned(group, window))
 
     def _tuned(self, state: SelfTuningState) -> tuple[SelfTuningState, str]:
-        """The state with new gains where they are due, and what to say of it."""
+        """The state with new gains where they are due, and the reason for them."""
         if state.online is None:
             return state, ""
         model = state.online.model

@@ -106,7 +106,7 @@ def first_vertices(knobs: tuple[Knob, ...], start: Values) -> tuple[Values, ...]
 
 
 def told(state: SimplexState, y: float) -> SimplexState:
-    """The state once the cost of what was asked for is known, with the next in `asked`.
+    """The state once the cost of the proposal is known, with the next one in `asked`.
 
     Args:
         state: before.

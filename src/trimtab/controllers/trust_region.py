@@ -209,7 +209,7 @@ class TrustRegion:
     def _challenged(
         self, state: TrustRegionState, model: LocalModel, counts: dict[Values, int]
     ) -> tuple[TrustRegionState, Values | None]:
-        """The state after a promotion, and what is worth another trial; None where nothing is."""
+        """The state after a promotion, and a configuration worth another trial; None for none."""
         assert state.incumbent is not None
         tried = [v for v in counts if v != state.incumbent and v not in state.rejected]
         if not tried:
@@ -240,7 +240,7 @@ class TrustRegion:
         return _normal(apart / (self._noise(state) * math.sqrt(1 / len(own) + 1 / len(other))))
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
-        """Something new within the region, or the end."""
+        """A new configuration within the region, or the end."""
         incumbent = state.incumbent
         assert incumbent is not None
         if state.failures >= max(4, len(state.knobs) // 2):
@@ -276,7 +276,7 @@ class TrustRegion:
         return LocalModel(x, y, [bool(k.domain.choices) for k in state.knobs], self._noise(state), state.scales)
 
     def _noise(self, state: TrustRegionState) -> float:
-        """The noise, from repeats of what was measured on one load."""
+        """The noise, from repeated configurations at one load."""
         groups: dict[Values, list[float]] = {}
         for one in state.told[state.era :]:
             if one.y is not None:

@@ -1,4 +1,4 @@
-"""A finding of the doctor: one thing that can or cannot be used here, and what would enable it."""
+"""A finding of the doctor: one thing that can or cannot be used here, and how to enable it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metric: a quantity that a sensor measures, or that a plant derives from what was measured.
+"""A metric: a quantity that a sensor measures, or that a plant derives from measurements.
 
 Sensors and plants declare what they give in `metrics`; `trimtab.metrics` gathers the declarations. What is measured
 for each class of clients carries the class after an `@`: `connection_delay_s@premium`. What is counted by the bins of

@@ -93,7 +93,7 @@ class Objective:
         return tuple(limit for limit in self.limits if (limit.margin(window) or 0.0) < 0)
 
     def missing(self, window: Window) -> str:
-        """Names of what the cost needs and the window has not; empty when it has all."""
+        """Names of the readings that the cost needs and the window lacks; empty when it has all."""
         needed = dict.fromkeys((self.metric, *(limit.metric for limit in self.limits)))
         return " and ".join(name for name in needed if name not in window.readings)
 

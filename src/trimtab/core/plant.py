@@ -69,7 +69,7 @@ class Sensor:
 
     @property
     def source(self) -> str:
-        """Where its readings come from: its name, after that of its plant where several plants are stacked."""
+        """Source of its readings: its name, after that of its plant where several plants are stacked."""
         return f"{self.plant}/{self.name}" if self.plant else self.name
 
     def begin(self) -> None:
@@ -92,7 +92,7 @@ class Sensor:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Gives back descriptors; may be called twice."""
+        """Closes descriptors; may be called twice."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +251,11 @@ class Plant(ABC):
         return
 
     def warm_up(self) -> float:
-        """Begins what goes along with a run, such as clients of its own; the seconds until it is worth measuring."""
+        """Starts parts of a run such as clients of its own; returns the seconds until measuring begins."""
         return 0.0
 
     def lease(self, timeout_s: float) -> None:
-        """Says that a controller is in charge for that many seconds; only some plants ask who is."""
+        """Takes a lease for that many seconds; only some plants need one."""
         return
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
@@ -311,16 +311,16 @@ class Plant(ABC):
         return ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind."""
+        """Undoes settings left by earlier runs."""
         return
 
     def close(self) -> None:
-        """Gives back what the plant holds, without changing the server; may be called twice."""
+        """Closes the plant, without changing the server; may be called twice."""
         return
 
     @abstractmethod
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
 
     def validated(self, changes: Mapping[str, int]) -> dict[str, int]:
         """The changes, if each is a value of a knob.

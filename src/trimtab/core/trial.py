@@ -1,4 +1,4 @@
-"""A trial: a window, what became of the last move, and what the referee says of the change that is in force."""
+"""A trial: a window, the outcome of the last move, and the referee's judgement on the change in force."""
 
 from __future__ import annotations
 

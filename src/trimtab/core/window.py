@@ -1,4 +1,4 @@
-"""A window: what was seen over one interval and the configuration that was really in force."""
+"""A window: the readings of one interval and the configuration that was really in force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Readings = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading with where it comes from.
+    """One reading with its source.
 
     Args:
         metric: name of the metric, as in `Readings`.

@@ -46,7 +46,7 @@ _TRIED_POINTS = 64
 
 @dataclass(frozen=True)
 class Design:
-    """A PI controller for a model, and what the closed loop does.
+    """A PI controller for a model, with the properties of the closed loop.
 
     Args:
         model: the model it is designed for.

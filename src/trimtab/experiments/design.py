@@ -22,7 +22,7 @@ Cell = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Factor:
-    """Something that is set on purpose.
+    """A factor: a setting that is varied on purpose.
 
     Args:
         name: as it stands in tables.

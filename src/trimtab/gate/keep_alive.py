@@ -1,4 +1,4 @@
-"""The keep-alive time of a run: what is in force, who is in charge of it, and how both are changed.
+"""The keep-alive time of a run: its value, who sets it, and how both are changed.
 
 Both stand in the mapped file, where every process of the server reads the time. So a change is in force at once (for
 a worker that waits already: within a second), needs no reload, and stays when trimtab ends.

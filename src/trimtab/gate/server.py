@@ -1,4 +1,4 @@
-"""The processes of a server with the shim in it, found by what they have in their memory.
+"""The processes of a server with the shim in it, found by their memory maps.
 
 Everybody can write what he likes into the environment, the name and the command line of his processes. The mapped
 file of a run only its owner can open, so what has it mapped was started by him, or is a child of what was.

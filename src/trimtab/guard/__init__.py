@@ -47,7 +47,7 @@ def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = 
 
 
 def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:
-    """The guards of a run by what it may move.
+    """The guards of a run by its knobs.
 
     A run that moves nothing but the process budgets of classes has only their domains. Budgets cost no memory, and a
     controller of delays computes them together, from windows of one length: to cut one window or one step of one

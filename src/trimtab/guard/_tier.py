@@ -1,4 +1,4 @@
-"""A guard of one tier of a stack: it knows this tier's knobs, and goes by what was measured there alone.
+"""A guard of one tier of a stack: it knows this tier's knobs, and goes by this tier's readings alone.
 
 Decisions go by the first tier that measures something; the memory and the busy workers of one tier say nothing of
 another's.
@@ -43,7 +43,7 @@ class OfTier:
         return self.guard.abort(state, self._own(partial))
 
     def _own(self, window: Window) -> Window:
-        """The window with what was measured in this tier; the first of several sources precedes the others."""
+        """The window with this tier's readings; the first of several sources precedes the others."""
         readings: dict[str, float] = {}
         for one in window.measured:
             if one.source.partition("/")[0] == self.tier:

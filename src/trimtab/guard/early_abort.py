@@ -126,7 +126,7 @@ class EarlyAbort:
 
 
 def _worse(cost: float, good: float, factor: float) -> bool:
-    """Whether a cost is worse than a good one by the factor; costs of what is maximised are below 0."""
+    """Whether a cost is worse than a good one by the factor; costs of a maximised objective are below 0."""
     return cost > factor * good if good > 0 else cost > good / factor and good < 0
 
 

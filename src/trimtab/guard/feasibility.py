@@ -54,7 +54,7 @@ class Feasibility:
         return FeasibilityState(of_role(knobs, Role.WORKER_LIMIT))
 
     def review(self, state: FeasibilityState, window: Window, move: Move) -> tuple[FeasibilityState, Move]:
-        """The move, with the worker limit lowered to what fits."""
+        """The move, with the worker limit lowered to fit the memory."""
         knob = state.knob
         if knob is None:
             return state, move

@@ -1,4 +1,4 @@
-"""An identification as it is asked for: what is excited, how long and with which seeds (lu2001, Section 7.2)."""
+"""Plan of an identification: its input, length and seeds (lu2001, Section 7.2)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Identified:
-    """A model, how it was chosen, and what the figures show.
+    """A model, with its choice and the data of the figures.
 
     Args:
         pair: its input and output.

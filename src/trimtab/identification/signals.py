@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
     RELATIVE = "relative"
     LOGARITHMIC = "logarithmic"
-    """The relative delay in logarithms: what multiplies the ratio of budgets multiplies that of the delays."""
+    """The relative delay in logarithms: a factor of the ratio of budgets is one of the ratio of delays."""
     ABSOLUTE = "absolute"
 
     @property

@@ -23,7 +23,7 @@ from trimtab.settings import Settings
 from trimtab.store import Store
 
 FIXED = "fixed"
-"""Label of the arms that stay at the best setting: what the methods are compared with."""
+"""Label of the arms that stay at the best setting, with which the methods are compared."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Context:
     fresh: bool = False
 
     def heed_stop(self) -> None:
-        """Ends what is under way when that was asked for.
+        """Raises when a stop was asked for.
 
         Raises:
             TrimtabError: it was.
@@ -147,7 +147,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class Page:
-    """Where a summary goes, and what it is made from.
+    """The folder of a summary, and the runs it is made from.
 
     Args:
         folder: for figures.

@@ -27,7 +27,7 @@ WARM_S = 60.0
 """Before anything counts: Debian's pool has found its size by then."""
 LENGTH_S = 1500.0
 DRAIN_S = 120.0
-"""Afterwards, without new clients: what still waits is part of the cost of whatever let it wait."""
+"""Time without new clients at the end: requests that still wait are part of the cost."""
 WINDOW_S = 10.0
 RELOAD_S = 0.25
 """An Apache with mod_php reads its configuration again; measured on the testbed."""
@@ -41,7 +41,7 @@ ALONE, TRIM = "left alone", "trim"
 LIVE_PEERS = ("gradient2", "vegas", "brpc")
 """Limiters of concurrency, which their users run on a limit that changes without a reload."""
 OPTIONS = {"tpe": {"trials": 40}}
-"""Options of peers: a search without an end never settles on what it has found."""
+"""Options of peers: a search without an end never settles."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Drawn:
         return self.to_alone(TRIM)
 
     def to_alone(self, label: str) -> float:
-        """The same for any run."""
+        """Waiting of clients in any run over that with the server left alone."""
         return self.runs[label].waited_s / self.runs[ALONE].waited_s
 
     @property
@@ -194,7 +194,7 @@ def _had(scenario: Scenario, plant: Simulated, before: Mapping[str, float]) -> H
 
 
 class _Log:
-    """Keeps what a run changed and why; everything else is forgotten."""
+    """Keeps a run's changes with their reasons, and nothing else."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -228,7 +228,7 @@ class _Log:
         """Forgets it."""
 
     def finish(self, outcome: Outcome) -> None:
-        """Keeps what was put back at the end."""
+        """Keeps the values put back at the end."""
         if outcome.restored:
             self.lines.append(f"at the end: {outcome.restored}")
 

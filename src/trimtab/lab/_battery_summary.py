@@ -70,7 +70,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def _listed(worst: Sequence[Drawn]) -> list[str]:
-    """Draws with what trim did in them."""
+    """Draws with trim's changes in them."""
     lines = []
     for one in worst[:LISTED]:
         s, trim, alone, best = one.scenario, one.runs[TRIM], one.runs[ALONE], one.runs[one.best_fixed]
@@ -98,7 +98,7 @@ def waits(found: Sequence[Drawn]) -> dict[str, Any]:
 
 
 def ratios(found: Sequence[Drawn]) -> str:
-    """Sorted ratios to leaving alone, trim and the best fixed setting, with what the goal allows."""
+    """Sorted ratios to leaving alone, trim and the best fixed setting, with the goal's limit."""
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()

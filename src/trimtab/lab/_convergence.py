@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trimtab.report.track import Estimate, Track, estimate
 
 SETTLED = 10
-"""The first window that counts as settled: what the methods are given to get there."""
+"""The first window that counts as settled: the time that methods have to converge."""
 SMOOTHED = 5
 """Windows in a running mean: one window holds too few pages to be compared with a mean."""
 

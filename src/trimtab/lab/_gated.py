@@ -1,4 +1,4 @@
-"""A private Apache under a gate of its own, with clients of several classes: what lu2001's experiments run on.
+"""A private Apache under a gate of its own, with clients of several classes, for lu2001's experiments.
 
 Those of liu2003 that move M live run on it too, with one class that has all the workers.
 """
@@ -149,7 +149,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
 
 @dataclass(frozen=True)
 class LiveLimit(OnApache):
-    """The same under a gate whose M moves, while the server's own limit stays where it was at the start.
+    """That bed under a gate whose M moves, while the server's own limit stays as at the start.
 
     The gate knows how many connections the server holds and not how many processes it has, so the status page is
     asked for the idle ones: they take memory too.

@@ -61,7 +61,7 @@ def clients(track: Track) -> int:
 
 
 def points(tracks: Sequence[Track]) -> list[Point]:
-    """All stretches in which replies came; the others are losses that a summary counts by what is missing."""
+    """All stretches in which replies came; a summary counts the missing ones as losses."""
     found = []
     for track in tracks:
         for load, windows in steady(track):

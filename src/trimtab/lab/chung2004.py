@@ -1,4 +1,4 @@
-"""chung2004 on a shop of three tiers: what a search finds for each mix, and whether it is good for the others.
+"""chung2004 on a shop of three tiers: the winner of a search for each mix, and whether it is good for the others.
 
 The paper's Fig. 4 and Table 3, with what it leaves out: the noise of the untuned shop, what the search costs while it
 goes on, and the winners measured anew. A trial is a window; think times are divided (`TIME_SCALE`) so that the

@@ -1,4 +1,4 @@
-"""The first process of a running server: found, asked what it was started with, signalled.
+"""The first process of a running server: how it is found, read and signalled.
 
 What somebody else runs is found too, so that it can be said; before anything of it is run or signalled, `_vetted`
 looks at it.
@@ -48,7 +48,7 @@ class Master:
 
     @property
     def line(self) -> str:
-        """It in a list of several."""
+        """Its line in a list of several."""
         words = printable(" ".join(self.argv)) if self.argv else f"run by uid {self.user}"
         return f"pid {self.pid}: {words}"
 
@@ -59,7 +59,7 @@ class Master:
 
     @staticmethod
     def user_of(pid: int) -> int | None:
-        """Whose rights such a process has; None when it has ended, or has those of several users."""
+        """The user whose rights such a process has; None when it has ended, or has those of several users."""
         return user_of(pid)
 
     def not_permitted(self) -> UsageError:
@@ -97,7 +97,7 @@ class Master:
         return {name: value for name, _, value in pairs}
 
     def cwd(self) -> Path:
-        """Where it works, and where a relative path on its command line begins.
+        """Its working directory, where a relative path on its command line begins.
 
         Raises:
             UsageError: not permitted.

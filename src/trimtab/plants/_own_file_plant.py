@@ -1,4 +1,4 @@
-"""A plant that is steered by one file of trimtab's own and by reloads: what is the same for every such server.
+"""Base of plants that are steered by one file of trimtab's own and by reloads.
 
 It remembers what was there before the first change, what it wrote and what that set, and undoes what it, or an
 earlier run that was killed, has done.
@@ -52,7 +52,7 @@ class OwnFilePlant(ReloadedPlant):
 
     @abstractmethod
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Args:
             directory: the one that the user named; None for any.
@@ -72,18 +72,18 @@ class OwnFilePlant(ReloadedPlant):
 
     @abstractmethod
     def text(self, values: Mapping[str, int], before: str | None) -> str:
-        """The text of our file that sets these values, and remembers what was there before."""
+        """The text of our file that sets these values, and keeps the text before."""
 
     @abstractmethod
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set outside of our file, and what was found."""
+        """The knobs that somebody else has set outside of our file, each with a message."""
 
     @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
 
     def place(self) -> Path:
-        """Where our file is, or is to be.
+        """Path of our file, whether it exists or not.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -167,7 +167,7 @@ class OwnFilePlant(ReloadedPlant):
         return f"{path} is left from an earlier run" if found and self._standing.written is None else ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, back to what was there before the first of them.
+        """Undoes earlier runs, back to the text before the first of them.
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
@@ -181,7 +181,7 @@ class OwnFilePlant(ReloadedPlant):
             self.change({path: before}).undo()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
             path = self.place()
             now = _own_file.read(path)

@@ -1,4 +1,4 @@
-"""A plant that is steered by files and reloads: what is the same for every such server.
+"""Base of plants that are steered by files and reloads.
 
 It changes in two phases, and stands a knob down that somebody else has set.
 """
@@ -41,7 +41,7 @@ class ReloadedPlant(Plant):
 
     @abstractmethod
     def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set, and what was found.
+        """The knobs that somebody else has set, each with a message.
 
         Args:
             knobs: those to look at beside ours.

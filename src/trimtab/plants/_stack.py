@@ -50,7 +50,7 @@ class Stack(Plant):
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Those of all parts, in their order."""
+        """Sensors of all parts, in their order."""
         return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property
@@ -76,7 +76,7 @@ class Stack(Plant):
         return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """The sensor of the first part that has one, as that part decides: the first is what clients meet."""
+        """The sensor of the first part that has one, as that part decides: clients meet the first."""
         for part in self.parts:
             own = [one for one in sensors if one in part.sensors()]
             if own:
@@ -110,16 +110,16 @@ class Stack(Plant):
             part.check_permissions()
 
     def warm_up(self) -> float:
-        """Begins what goes along with a run in every part; the seconds until all of it is worth measuring."""
+        """Starts what accompanies a run in every part; returns the seconds until measuring begins."""
         return max(part.warm_up() for part in self.parts)
 
     def lease(self, timeout_s: float) -> None:
-        """Says to every part that a controller is in charge."""
+        """Takes a lease in every part."""
         for part in self.parts:
             part.lease(timeout_s)
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Prepares every part that is to change; what one refuses touches none.
+        """Prepares every part that is to change; a refusal by one changes none.
 
         Raises:
             ApplyRefused: one of them refused.
@@ -192,12 +192,12 @@ class Stack(Plant):
         return "; ".join(left for part in self.parts if (left := part.leftover()))
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, the last part first."""
+        """Undoes earlier runs, the last part first."""
         for part in reversed(self.parts):
             part.undo_leftover()
 
     def close(self) -> None:
-        """Gives back what the parts hold."""
+        """Closes the parts."""
         for part in self.parts:
             part.close()
 
@@ -212,7 +212,7 @@ class Stack(Plant):
         return {own: value for whose, own, value in found if whose is part}
 
     def _outer(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
-        """The values of a part by the names that they have here; what is no knob of it stays as it is called."""
+        """The values of a part by their names in the stack; a name that is no knob of it stays as it is."""
         return {self._names[part].get(name, name): value for name, value in values.items()}
 
     @contextlib.contextmanager

@@ -158,7 +158,7 @@ def _configuration(answer: Mapping[str, Any]) -> Configuration:
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a simulated server and its clients."""
+    """Adds the options for a simulated server and its clients."""
     parser.add_argument(
         "--server",
         action="append",

@@ -1,4 +1,4 @@
-"""How liu2003 calibrates M/M/m/K/N for Apache, and what it then predicts for each MaxClients (Section III, Fig. 6).
+"""How liu2003 calibrates M/M/m/K/N for Apache, and its predictions for each MaxClients (Section III, Fig. 6).
 
     mu_m = 1 / (BurstLength x ST_m + KeepAliveTimeOut)                                          Eq. (2)
     N = SessionRate x (SessionLength / mu_m + ThinkTime x (SessionLength - 1))                  Little's result

@@ -1,4 +1,4 @@
-"""Whether a change of ours was for the better: verdicts, and what may be risked to get one.
+"""Whether a change of ours was for the better: verdicts, and the loss that may be risked for one.
 
 `estimate` tells an effect from noise and load, `measure` takes from a window what that needs, `experiment` keeps the
 two sides of a comparison, `rule` says what may be tried and what has to be put back; `afterwards` judges the runs of
@@ -30,7 +30,7 @@ class Judge(Protocol):
         ...
 
     def judge(self, state: Any, window: Window) -> tuple[Any, Mapping[str, int]]:
-        """The state after one more window, and what has to be put back at once."""
+        """The state after one more window, and the values to put back at once."""
         ...
 
     def review(self, state: Any, window: Window, move: Move) -> Move:
@@ -47,7 +47,7 @@ class Judge(Protocol):
 
 
 def of_run(controller: Controller, objective: Objective, knobs: Sequence[Knob]) -> Judge | None:
-    """Who judges a run: nobody where it moves nothing but budgets or the keep-alive time, live and by their own law.
+    """The judge of a run: none where it moves nothing but budgets or the keep-alive time, live and by their own law.
 
     Args:
         controller: the method; one whose changes are experiments says so by `experiments`.

@@ -1,4 +1,4 @@
-"""The referee along a whole run: every trial with its verdict, and what trying has cost.
+"""The referee along a whole run: every trial with its verdict, and the cost of trying.
 
 It is stepped with the same windows as in the run, so it says what the referee said there, while the run goes on and
 from the store alike.
@@ -64,7 +64,7 @@ class Course:
         return self._spent_s + (0.0 if self._state is None else self._state.spent_s)
 
     def tell(self, event: Event) -> None:
-        """Takes what has happened: a window, or that a knob was left to the operator."""
+        """Takes an event: a window, or that a knob was left to the operator."""
         if isinstance(event, WindowDone):
             self._window(event.window)
         elif isinstance(event, Note) and event.kind is NoteKind.STAND_DOWN and event.knob:

@@ -1,4 +1,4 @@
-"""An experiment on a live server: a change in force, and what it has cost and done so far."""
+"""An experiment on a live server: a change in force, with its cost and effect so far."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Experiment:
         return self.overloaded and not self.gained and self.even >= EVEN
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """Windows by what this experiment compares."""
+        """Windows with the cost that this experiment compares."""
         return tuple(one.on_limits() for one in windows) if self.on_limits else windows
 
     def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:

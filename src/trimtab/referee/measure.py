@@ -69,7 +69,7 @@ class Measured:
         return self.log_cost is not None and not self.bound
 
     def on_limits(self) -> Measured:
-        """This window with what it is beyond the limits in place of the objective."""
+        """This window with its excess beyond the limits in place of the objective."""
         return replace(self, log_cost=self.excess, bound=False)
 
     def behind(self, before: Measured | None) -> bool:

@@ -124,7 +124,7 @@ class Referee:
         return move.amended({}, why) if why else move
 
     def abort(self, state: RefereeState, partial: Window) -> str:
-        """Why the window under way should be cut short: what it has cost already exceeds the budget."""
+        """Reason to cut the window under way short: its cost so far exceeds the budget."""
         held = {k.name: partial.configuration.get(k.name) for k in state.knobs}
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
@@ -192,7 +192,7 @@ class Referee:
     def _judged(
         self, state: RefereeState, now: Measured, window: Window, backlog: bool
     ) -> tuple[RefereeState, Mapping[str, int]]:
-        """A window with a change in force: what it cost, and whether there is a verdict.
+        """Adds a window with a change in force: its cost, and the verdict where there is one.
 
         Args:
             state: the state so far.
@@ -340,7 +340,7 @@ class Referee:
 
 
 def _cap_s(now: Measured) -> float:
-    """The most that the budget may hold: what two bad windows of this length cost, at least the usual."""
+    """Most that the budget may hold: the cost of two bad windows of this length, at least the usual."""
     return max(BUDGET_S, 3 * now.duration_s)
 
 

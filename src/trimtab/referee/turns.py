@@ -1,4 +1,4 @@
-"""Two configurations measured in turn: what the winner of a search is claimed to be worth.
+"""Two configurations measured in turn: the verdict on the winner of a search.
 
 The best of many noisy trials looks better than it is, by the noise that made it the best. So it is measured again, in
 turn with the start configuration, and the claim is of these windows alone. The order is S C C S S C ... and ends

@@ -48,7 +48,7 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
 
 
 def _unmet(track: Track, name: str) -> int:
-    """In how many settled windows the controller said that a class could not have what it was promised."""
+    """Number of settled windows in which the controller said that a class's guarantee could not be met."""
     stuck = {move.index for move in track.moves if of_class("unmet", name) in move.move.evidence}
     return sum(window.index in stuck for window in settled(track.windows))
 

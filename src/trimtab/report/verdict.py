@@ -1,4 +1,4 @@
-"""The one judge of whether runs were for the better: the terminal, the page and the lab say what it says.
+"""The one judge of whether runs were for the better, for the terminal, the page and the lab.
 
 A run whose changes are trials is judged as its referee judged it: what was kept was found better, trial by trial, and
 the factors multiply. A run of a method that moves something in every window is judged by the referee's estimate, at
@@ -192,7 +192,7 @@ def _live(track: Track) -> Judged:
 
 
 def _repeats(tracks: Sequence[Track], objective: Objective) -> Judged:
-    """One label only: its run, or the mean of what its runs show, each by itself."""
+    """Verdict on one label: its run, or the mean over its runs, each judged by itself."""
     found = [judge_run(track) for track in tracks]
     known = [math.log(one.gain.mean) for one in found if one.gain is not None]
     if len(found) == 1 or not known:

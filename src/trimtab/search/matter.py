@@ -53,7 +53,7 @@ class Matter:
 
     @property
     def said(self) -> str:
-        """The same in words."""
+        """The effect as text."""
         if self.effect is None or self.error is None:
             return f"{self.knob}: too few trials to tell"
         if not self.matters:

@@ -12,7 +12,7 @@ from trimtab.errors import NotMeasured
 from trimtab.sensors._shared_file import SharedFile
 
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 State = TypeVar("State")
 
 

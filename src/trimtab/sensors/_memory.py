@@ -152,7 +152,7 @@ def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | Mach
 
 
 def swap_free_bytes(group: Group | None, root: Path) -> int | None:
-    """Swap that a server may still fill once its memory is full: what machine and groups have left.
+    """Swap that a server may still fill once its memory is full: the least that machine and groups have left.
 
     Args:
         group: its memory group; None where it has none.

@@ -98,7 +98,7 @@ class Polled(Sensor, ABC, Generic[P]):
         self._ask()
 
     def sample(self) -> None:
-        """Collects what has come; asks again when it is time.
+        """Collects replies; asks again when it is time.
 
         Raises:
             NotMeasured: the page is off, forbidden or not there.
@@ -141,7 +141,7 @@ class Polled(Sensor, ABC, Generic[P]):
             self._under_way.pop()[1].close()
 
     def came(self, page: P) -> None:
-        """A reply was collected in this window: what is to be averaged over all of them is added here."""
+        """Called for each reply of a window, to add values that are averaged over all of them."""
 
     def _ask(self) -> None:
         """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""

@@ -48,7 +48,7 @@ _IDENTITY_AT, _SENSE_AT, SETTINGS_AT, _IDLE_AT = 24, 192, 256, 320
 _STEPS, _BUCKETS = 1024, 512
 _INTERVALS_50MS_AT, _INTERVALS_AT, _ENDED_AT, _LEFT_AT = 12_288, 20_480, 24_576, 28_672
 MODE_SERVER, MODE_FIXED, MODE_AUTO = 0, 1, 2
-"""Who decides the keep-alive time: the server itself, the operator, a controller."""
+"""Values of the mode: the keep-alive time is the server's own, the operator's, a controller's."""
 _FIRST_WAKE_SOURCE, _WAKE_SOURCES = 0x7F80_0002, 0x007F_FFF0
 """127.128.0.2 and up: nobody's usual loopback address."""
 
@@ -204,7 +204,7 @@ class SharedFile:
         return KeepAlive(*self._read(SETTINGS, SETTINGS_AT))
 
     def set_keep_alive(self, wanted: KeepAlive) -> None:
-        """Has idle connections kept so long from now on; the file must have been opened for writing.
+        """Sets the keep-alive time from now on; the file must have been opened for writing.
 
         Each value is one store, the time the last: the shim, which reads without a lock, never sees half of one.
 

@@ -1,4 +1,4 @@
-"""One request at a time for a status page, which never blocks, and what the page says."""
+"""Requests for a status page, one at a time and without blocking, and the parsed page."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Fetch:
         return None
 
     def close(self) -> None:
-        """Gives it up; may be called twice."""
+        """Gives the request up; may be called twice."""
         self._socket.close()
 
     def _connect(self) -> socket.socket:

@@ -58,7 +58,7 @@ from trimtab.sensors._namespace import in_network_of
 from trimtab.sensors._shared_file import SharedFile
 
 _SHARE = 0.005
-"""Of one core: the accept queue, the status page and the resources together take as much."""
+"""Most CPU time, as a share of one core: the accept queue, the status page and the resources together take as much."""
 _FRESH_S = 0.01
 _INFO = 2
 """INET_DIAG_INFO."""
@@ -71,7 +71,7 @@ _QUEUES = struct.Struct("=IIII")
 _ATTRIBUTE = struct.Struct("=HH")
 _AT_STATE, _AT_QUEUES, _AT_ATTRIBUTES = 17, 72, 88
 _TCP_INFO = struct.Struct("=24xI16xI4xII84xI4xII")
-"""Of tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
+"""tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
 
 
 class Worker(Enum):

@@ -1,4 +1,4 @@
-"""Sensor: what Apache says of itself on the status page of mod_status.
+"""Sensor: Apache's own figures on the status page of mod_status.
 
 How it is asked for without ever being waited for is in `_polled_page`.
 

@@ -79,7 +79,7 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
         super().launched(ports)
 
     def answers(self) -> bool:
-        """One attempt to get the status page.
+        """Tries once to get the status page.
 
         Raises:
             OSError: it does not come yet.

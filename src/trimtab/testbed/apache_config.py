@@ -1,4 +1,4 @@
-"""The configuration of a private Apache, as a pure function of what is wanted."""
+"""The configuration of a private Apache, as a pure function of its specification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULES = ("authz_core", "authz_host", "alias", "status")
 
 @dataclass(frozen=True)
 class ApacheSpec:
-    """A private Apache and what it may use. The values are those that Debian ships, except where said.
+    """A private Apache and its limits. The values are those that Debian ships, except where said.
 
     Args:
         mpm: how it processes: one process per connection, or threads.

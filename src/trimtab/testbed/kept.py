@@ -19,7 +19,7 @@ from trimtab.trust import require_trusted
 
 
 def default_directory() -> Path:
-    """Where it is unless a caller says otherwise."""
+    """Directory of the cache unless a caller names another."""
     return Path("/var/lib/trimtab") if os.geteuid() == 0 else default_path().parent
 
 
@@ -47,7 +47,7 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
 
 
 def _make(place: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Makes it beside its place, with the lock held; what a crash has left half made goes too."""
+    """Makes it beside its place, with the lock held; half-made remains of a crash are removed."""
     for other in place.parent.glob(f"{name}-*"):
         shutil.rmtree(other)
     fresh = Path(tempfile.mkdtemp(prefix=f"{name}-half-", dir=place.parent))

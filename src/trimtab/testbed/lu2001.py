@@ -13,7 +13,7 @@ from trimtab.workloads._population import Population, Step
 from trimtab.workloads._surge_files import FileSet
 
 STEP_S = 870.0
-"""When the second client machine of class 0 joins, before it is scaled."""
+"""Time at which the second client machine of class 0 joins, before it is scaled."""
 
 
 def server(time_scale: float = 1.0, workers: int = WORKERS) -> ApacheSpec:

@@ -62,7 +62,7 @@ class NginxTestbed(PrivateServer[NginxSpec]):
         return [self._program, "-p", os.fspath(directory), "-e", os.fspath(output), "-c", os.fspath(config)]
 
     def answers(self) -> bool:
-        """One attempt to connect.
+        """Tries once to connect.
 
         Raises:
             OSError: it does not listen yet.

@@ -1,4 +1,4 @@
-"""The configuration of a private nginx, as a pure function of what is wanted."""
+"""The configuration of a private nginx, as a pure function of its specification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 
 @dataclass(frozen=True)
 class NginxSpec:
-    """A private nginx and what it may use.
+    """A private nginx and its limits.
 
     Args:
         processes: worker processes.

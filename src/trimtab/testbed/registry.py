@@ -115,7 +115,7 @@ class Registry:
 
 
 def default_directory() -> Path:
-    """Where this user's records are, such as /run/trimtab-testbed for root."""
+    """Directory of this user's records, such as /run/trimtab-testbed for root."""
     if os.geteuid() == 0 and Path("/run").is_dir():
         return Path("/run/trimtab-testbed")
     return Path(tempfile.gettempdir()) / f"trimtab-testbed-{os.geteuid()}"

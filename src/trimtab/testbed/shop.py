@@ -34,12 +34,12 @@ _LOADER = ("innodb_flush_log_at_trx_commit = 0", "innodb_doublewrite = 0", "inno
 MIB = 1 << 20
 FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
 TIME_SCALE = 60
-"""Of the browsers that tune it: 100 of them at half a core for each tier are near saturation, and so can gain."""
+"""Number of browsers that tune it: 100 at half a core for each tier are near saturation, and so can gain."""
 
 
 @dataclass(frozen=True)
 class ShopSpec:
-    """A private shop and what each tier may use: half a core each unless it is said otherwise.
+    """A private shop and the limits of each tier: half a core each unless it is said otherwise.
 
     Args:
         items: books; the specification has 1000, 10,000 and more.

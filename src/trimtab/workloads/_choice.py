@@ -1,4 +1,4 @@
-"""Workloads by name: built from what a user typed on the command line or wrote into a file."""
+"""Workloads by name, built from the command line or a file."""
 
 from __future__ import annotations
 

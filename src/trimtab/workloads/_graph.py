@@ -172,7 +172,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Syllables:
-    """A number's decimal digits as syllables; what is no number stays as it is.
+    """A number's decimal digits as syllables; other text stays as it is.
 
     Args:
         of: the number.
@@ -193,7 +193,7 @@ Value = Text | OneOf | Uniform | NuRand | Letters | Digits | Date | Remembered |
 
 @dataclass(frozen=True)
 class First:
-    """It is the session's first page."""
+    """Holds on the session's first page."""
 
     kind: ClassVar[str] = "first"
 
@@ -224,7 +224,7 @@ class Remembers:
 
 @dataclass(frozen=True)
 class HasCookie:
-    """There is a cookie of this name.
+    """Holds where there is a cookie of this name.
 
     Args:
         name: its name.
@@ -306,7 +306,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Memory:
-    """Something that a session remembers.
+    """A value that a session remembers.
 
     Args:
         name: name under which it is remembered.

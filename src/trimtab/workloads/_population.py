@@ -1,4 +1,4 @@
-"""The traffic as data: who sends, how often and what; the Python side of the wire's `workload` messages.
+"""The traffic as data: clients, rates and URLs; the Python side of the wire's `workload` messages.
 
 All times are seconds, already scaled. A value that the generator could not use is refused when it is built.
 """

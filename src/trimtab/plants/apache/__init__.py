@@ -20,7 +20,7 @@ PLANT = Apache
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an Apache."""
+    """Adds the options for an Apache."""
     parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
     parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
     parser.add_argument(

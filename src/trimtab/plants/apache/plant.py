@@ -81,7 +81,7 @@ class Apache(OwnFilePlant):
         status_url: str | None = None,
         snippet_directory: Path | str | None = None,
     ) -> Apache:
-        """Finds a running Apache and reads what it is.
+        """Finds a running Apache and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -117,7 +117,7 @@ class Apache(OwnFilePlant):
         return _eq1.eq1(readings)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.

@@ -60,7 +60,7 @@ class Program:
         return ["env", "-i", *environ, *self.argv, "-t"]
 
     def origin(self) -> Origin:
-        """Where the evaluation of the configuration starts.
+        """Start of the evaluation of the configuration.
 
         Raises:
             UsageError: the program does not answer as Apache does.
@@ -99,7 +99,7 @@ class Program:
         return Verdict(answer.returncode == 0, " ".join(told), frozenset(Path(file) for file in files))
 
     def passed(self, named: frozenset[str] = frozenset()) -> dict[str, str]:
-        """The environment in which it is run: never what the loader would act upon.
+        """The environment in which it is run, without variables that the loader would act upon.
 
         Args:
             named: the variables that the configuration names.

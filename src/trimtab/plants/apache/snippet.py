@@ -1,4 +1,4 @@
-"""trimtab's own file in Apache's configuration: what stands in it, where it goes, and who else sets what it sets."""
+"""trimtab's own file in Apache's configuration: its text, its place, and others that set the same knobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
 from trimtab.plants.apache.knobs import DIRECTIVES, limits, written
 
 NAME = "zz-trimtab.conf"
-"""Sorts after what an operator is likely to have there: the last directive wins."""
+"""Sorts after the names that an operator is likely to use: the last directive wins."""
 _SITES = ("sites", "vhost")
 """Directories of virtual hosts: a general setting is put there only when nothing else will do."""
 Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
@@ -87,7 +87,7 @@ def settings(configuration: Configuration) -> Settings:
 def edits(
     configuration: Configuration, before: Settings, knobs: Iterable[str], set_to: Mapping[str, int]
 ) -> dict[str, str]:
-    """The knobs that somebody else has set, and what was found.
+    """The knobs that somebody else has set, each with a message.
 
     Args:
         configuration: as it is on disk now.

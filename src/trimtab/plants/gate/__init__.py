@@ -19,7 +19,7 @@ PLANT = Gate
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a gate."""
+    """Adds the options for a gate."""
     parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
 
 

@@ -105,7 +105,7 @@ class Gate(Plant):
         self.link.apply({})
 
     def lease(self, timeout_s: float) -> None:
-        """Says that a controller is in charge: the gate opens when no order came for that long.
+        """Takes a lease: the gate opens when no order came for that long.
 
         Args:
             timeout_s: the time in seconds.
@@ -172,7 +172,7 @@ class Gate(Plant):
         return f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
 
     def undo_leftover(self) -> None:
-        """Puts back what the gate was started with.
+        """Puts back the budgets that the gate was started with.
 
         Raises:
             PlantGone: the gate does not answer.
@@ -187,7 +187,7 @@ class Gate(Plant):
         self.link.close()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
         return script(self.place.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:

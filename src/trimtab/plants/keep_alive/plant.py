@@ -38,7 +38,7 @@ from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
 from trimtab.sensors.shim import Shim
 
 USUAL_MS = 15_000
-"""Taken for a server's own time where it was not seen, in ms: what sugiki2005 starts from."""
+"""Assumed for a server's own time where it was not seen, in ms: sugiki2005 starts from it."""
 KNOB = Knob(
     KEEP_ALIVE,
     "KeepAliveTimeout",

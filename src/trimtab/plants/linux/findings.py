@@ -17,7 +17,7 @@ _SEEN = ("PREEMPT_SHORT", "RUN_TO_PARITY", "PLACE_LAG")
 
 
 def findings() -> tuple[Finding, ...]:
-    """All of them."""
+    """All findings."""
     return (*_threads(), *_machine(), *_groups(), *_rest())
 
 

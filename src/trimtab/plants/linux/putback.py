@@ -1,4 +1,4 @@
-"""Reads and sets how threads are scheduled, and puts back what a journal holds; a program by itself.
+"""Reads and sets how threads are scheduled, and puts a journal's values back; a program by itself.
 
 It imports nothing of trimtab: the undo script is this file, so that a user without trimtab runs the same code, and
 the watchdog is small. `putback.py undo JOURNAL...` puts back; `putback.py watch JOURNAL LEASE_S` does so when whoever
@@ -188,7 +188,7 @@ def inherited(
 
 
 def undo(journal: Mapping[str, Any]) -> list[str]:
-    """Puts back what a journal holds, as far as nobody else has changed it since.
+    """Puts a journal's values back, as far as nobody else has changed them since.
 
     Args:
         journal: the journal.

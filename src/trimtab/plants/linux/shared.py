@@ -12,7 +12,7 @@ from trimtab.plants.linux.knobs import KernelFile, hindrance
 
 
 class Shared:
-    """Such knobs, and what they have been given.
+    """Such knobs, and the values given to them.
 
     Args:
         files: the knobs.
@@ -37,7 +37,7 @@ class Shared:
         return {name: one.knob.domain.clip(int(_read(one)) / one.factor) for name, one in self._files.items()}
 
     def paths(self) -> list[str]:
-        """Where the knobs are."""
+        """Paths of the knobs' files."""
         return [os.fspath(one.path) for one in self._files.values()]
 
     def check(self) -> None:
@@ -51,7 +51,7 @@ class Shared:
                 raise UsageError(f"{one.knob.name} may not be set: {why}")
 
     def edited(self) -> Mapping[str, str]:
-        """The knobs that somebody else has set since, and what was found.
+        """The knobs that somebody else has set since, each with a message.
 
         Raises:
             PlantGone: a file has gone with its control group.
@@ -64,7 +64,7 @@ class Shared:
         return found
 
     def bring(self, values: Mapping[str, int]) -> None:
-        """Sets these, or puts back what was there.
+        """Sets these, or puts the first values back.
 
         Raises:
             ApplyFailed: did not take; what was before is restored.
@@ -85,7 +85,7 @@ class Shared:
         self.given |= values
 
     def forget(self, names: Iterable[str] | None = None) -> None:
-        """Gives up what was given of these knobs, without a change; None for all."""
+        """Forgets the values given to these knobs, without a change; None for all."""
         for name in list(self.given if names is None else names):
             self.given.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""MariaDB as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""MariaDB as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLANT = Mariadb
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a MariaDB."""
+    """Adds the options for a MariaDB."""
     parser.add_argument("--pid", type=int, help="process id of MariaDB, when several run")
     parser.add_argument(
         "--account", metavar="NAME", help="account of MariaDB without a password (default: this user's own name)"

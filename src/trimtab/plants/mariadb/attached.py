@@ -1,4 +1,4 @@
-"""One running MariaDB: what is in force there, what this account may set, and the setting itself."""
+"""One running MariaDB: the values in force, the privileges of this account, and how values are set."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Attached:
             raise
 
     def _read(self, rows: Mapping[str, knobs.Row]) -> None:
-        """Reads what it is."""
+        """Reads its version, variables and privileges."""
         self.version = str(self.link.ask("SELECT VERSION()")[0][0])
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
@@ -124,7 +124,7 @@ class Attached:
         return choices[value] if choices else str(value)
 
     def follow(self, server: MariadbServer) -> None:
-        """Goes on with another server: the one that a restart has put in its place."""
+        """Goes on with the server that a restart has put in its place."""
         self.server = server
         self.link.follow(server)
 
@@ -147,7 +147,7 @@ class Attached:
         return dict(zip(names, row, strict=True))
 
     def set_again(self, values: Mapping[str, object]) -> list[str]:
-        """Sets what a restart has forgotten, as far as that can be; gives the names of what could not."""
+        """Sets again the variables that a restart has forgotten; returns the names of those that could not be."""
         left = []
         for name, value in values.items():
             try:

@@ -1,4 +1,4 @@
-"""Who trimtab is to MariaDB: an account that is the user's own by the socket, or one with a password from a file.
+"""trimtab's account of MariaDB: one that is the user's own by the socket, or one with a password from a file.
 
 A password is read only from a file that nobody but this user can read, as MariaDB's own programs take it by
 `--defaults-file`; it stands in no argument, no log and no store.

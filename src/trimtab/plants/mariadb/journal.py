@@ -121,7 +121,7 @@ class Journal:
 
 
 def _of_the_dead(paths: Iterable[Path]) -> list[Path]:
-    """The journals of servers that have ended, and took with them what was set."""
+    """The journals of servers that have ended, and their settings with them."""
     found = []
     for path in paths:
         if one := _NAME.fullmatch(path.name):

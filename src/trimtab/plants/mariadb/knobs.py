@@ -232,7 +232,7 @@ TABLE: Mapping[str, Row] = {
         f"Rows of INSERT DELAYED that wait for a table. Without such statements: {_NONE_KNOWN}",
     ),
 }
-"""By the name that MariaDB gives it; the first is what is tuned where nothing else is said."""
+"""Definitions by MariaDB's name; the first is tuned where none is named."""
 LESS_DURABLE: Mapping[str, Row] = {
     DURABILITY: Row(
         "choice",
@@ -319,7 +319,7 @@ def _acts(there: Mapping[str, Variable], row: Row) -> bool:
 
 
 def _step(there: Mapping[str, Variable], name: str, row: Row) -> int:
-    """The step of a knob: the paper's, made a multiple of what MariaDB rounds to."""
+    """The step of a knob: the paper's, made a multiple of MariaDB's own."""
     chunk = there["innodb_buffer_pool_chunk_size"].value if name == BUFFER_POOL else 0
     return math.lcm(row.step, there[name].block, chunk or 1)
 

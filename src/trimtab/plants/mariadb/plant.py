@@ -79,7 +79,7 @@ class Mariadb(Plant):
         journals: Path | None = None,
         snippet_directory: Path | None = None,
     ) -> Mariadb:
-        """Finds a running MariaDB and reads what it is.
+        """Finds a running MariaDB and attaches to it.
 
         Args:
             clock: for the windows and the waits.
@@ -276,7 +276,7 @@ class Mariadb(Plant):
         return f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
 
     def undo_leftover(self) -> None:
-        """Puts back what earlier runs have set, but for what somebody has set since.
+        """Undoes earlier runs, but for values that somebody has set since.
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
@@ -294,13 +294,13 @@ class Mariadb(Plant):
         self._start = dict(self._known)
 
     def close(self) -> None:
-        """Gives back the sensors and the conversation, without changing the server; may be called twice."""
+        """Closes the sensors and the connection, without changing the server; may be called twice."""
         for sensor in self.sensors():
             sensor.close()
         self._mariadb.close()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         files = [] if self._restarts is None else self._restarts.script()
         return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries, files)
 
@@ -346,7 +346,7 @@ class Mariadb(Plant):
         return now
 
     def _go_back(self, before: Mapping[str, int], why: BaseException) -> None:
-        """Puts back what was before a change that did not take.
+        """Puts back the values before a change that did not take.
 
         Raises:
             ApplyFailed: that failed too.
@@ -361,7 +361,7 @@ class Mariadb(Plant):
             raise ApplyFailed(f"{why}; {error}; 'trimtab runs undo' puts it back") from why
 
     def _tidy(self) -> None:
-        """Takes the journal away where nothing of ours is left in force."""
+        """Removes the journal where no setting of ours is left in force."""
         journal = self._journal()
         if not journal.left(self._mariadb.values()):
             Journal(journal.path).write()

@@ -24,7 +24,7 @@ from trimtab.testbed.registry import Registry
 
 _ACCOUNT = "mysql"
 _START_PATIENCE_S = 90.0
-"""It writes a redo log of 96 MiB before it listens, and may first have to recover what was kept."""
+"""It writes a redo log of 96 MiB before it listens, and may first have to recover its data."""
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
 """Settings of Debian's 50-server.cnf beside paths and addresses."""
 _OF_2004 = (
@@ -36,12 +36,12 @@ _OF_2004 = (
     "net_buffer_length = 16384",
     "table_open_cache = 64",
 )
-"""Where Chung and Hollingsworth (2004) started, as far as MariaDB has it and takes it; thread_stack it would not."""
+"""The start of Chung and Hollingsworth (2004), as far as MariaDB takes it; it would not take their thread_stack."""
 
 
 @dataclass(frozen=True)
 class MariadbSpec:
-    """A private MariaDB and what it may use. The settings are Debian's, except where said.
+    """A private MariaDB and its limits. The settings are Debian's, except where said.
 
     Args:
         directory: its data, which are kept when it ends; made where it does not exist, in a directory that its user
@@ -97,7 +97,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
 
     @property
     def socket(self) -> Path:
-        """Where it listens for clients of this machine."""
+        """Path of its socket for clients of this machine."""
         return self.directory / "run" / "mariadb.sock"
 
     @property
@@ -107,7 +107,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
 
     @property
     def data(self) -> Path:
-        """Its data."""
+        """Its data directory."""
         return self.spec.directory or self.directory / "data"
 
     @property
@@ -125,7 +125,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         return self.password_file.read_text(encoding="ascii").strip()
 
     def stop(self, patience_s: float = 30.0) -> None:
-        """Ends it, with the time to write what it holds; may be called twice.
+        """Ends it, with the time to write its data; may be called twice.
 
         Raises:
             TrimtabError: something could not be removed; the next testbed tries again.

@@ -170,7 +170,7 @@ class Restarts:
         return self._set_again(live, clients)
 
     def put_back(self) -> tuple[str, ...]:
-        """Puts back what was there before our first change, and restarts; nothing where we changed nothing.
+        """Puts back the text before our first change, and restarts; does nothing where we changed nothing.
 
         Raises:
             UsageError: somebody has edited our file, which is left alone.
@@ -192,7 +192,7 @@ class Restarts:
         return {} if found is None else dict(_SET.findall(text))
 
     def undo_left(self) -> None:
-        """Takes away what earlier runs have left, and restarts where MariaDB has it in force.
+        """Removes the file of earlier runs, and restarts where MariaDB has it in force.
 
         Raises:
             ApplyFailed: MariaDB did not come back.
@@ -217,7 +217,7 @@ class Restarts:
         return self._set_again(live, clients)
 
     def script(self) -> list[str]:
-        """The lines of a shell script that undo what we, or an earlier run, did; none where that is nothing."""
+        """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
         text = _own_file.read(self.path)
         before = self.original if self.written is not None else _own_file.before_all(text)
         return (
@@ -255,7 +255,7 @@ class Restarts:
         return True
 
     def _set_again(self, live: Mapping[str, object], clients: int) -> tuple[str, ...]:
-        """Sets again what the restart has forgotten, and says what it has cost."""
+        """Sets again the variables that the restart has forgotten; returns notes on its cost."""
         self.moved()
         notes = [f"the restart ended {clients} connections, and the buffer pool begins empty"]
         if left := self.attached.set_again(live):
@@ -274,7 +274,7 @@ class Restarts:
                 raise ApplyFailed(f"{name} is {now[name]} after the restart, not {value}")
 
     def _require_read(self, values: Mapping[str, str]) -> None:
-        """Makes sure that MariaDB would take what our file says, by what its program says that it reads.
+        """Makes sure that MariaDB would take our file's values, by its program's own account of what it reads.
 
         Raises:
             ApplyRefused: it would not.

@@ -1,4 +1,4 @@
-"""The shell script that undoes what trimtab set in a MariaDB, for a user without trimtab."""
+"""The shell script that undoes trimtab's settings of a MariaDB, for a user without trimtab."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ fi
 def script(
     server: MariadbServer, credentials: Credentials, entries: Mapping[str, Entry], files: Iterable[str] = ()
 ) -> str:
-    """A POSIX shell script that puts back what is still as trimtab set it.
+    """A POSIX shell script that puts back values that are still as trimtab set them.
 
     Args:
         server: the running MariaDB.

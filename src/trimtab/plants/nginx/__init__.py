@@ -16,7 +16,7 @@ PLANT = Nginx
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an nginx."""
+    """Adds the options for an nginx."""
     parser.add_argument("--pid", type=int, help="process id of nginx's master process, when several run")
     parser.add_argument("--status-url", metavar="URL", help="its page of stub_status (default: looked for)")
     parser.add_argument(

@@ -76,7 +76,7 @@ def text_of(path: Path) -> str:
 
 
 def _file(path: Path, program: Program, out: Configuration, context: tuple[str, ...], block: str, depth: int) -> None:
-    """Adds a file and what it includes."""
+    """Adds a file and those that it includes."""
     if depth > _DEEPEST:
         raise UsageError(f"{printable(str(path))} is included within itself")
     text = out.texts[path] = text_of(path)

@@ -40,7 +40,7 @@ class Kept:
 
 
 def beside(path: Path) -> Path:
-    """Where the original of an edited file is kept."""
+    """Path of the hidden file beside an edited one."""
     return path.with_name(f".{path.name}.trimtab")
 
 
@@ -100,7 +100,7 @@ def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]
 
 
 def put_back(path: Path, text: str, keeps: Kept) -> str:
-    """A file with what was there before trimtab's edits; the edits of others stay.
+    """A file's text without trimtab's edits; the edits of others stay.
 
     Args:
         path: the file.
@@ -167,7 +167,7 @@ def require_unchanged(configuration: Configuration, texts: Texts) -> None:
 
 
 def checksum(text: str) -> str:
-    """Of a file's text."""
+    """Checksum of a file's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -43,7 +43,7 @@ def _said(nginx: Attached) -> Iterable[Finding]:
 
 
 def _knob(nginx: Attached, name: str) -> Finding:
-    """Whether a knob can be moved, where, and what would make it possible."""
+    """Whether a knob can be moved, where, and if not how to make it so."""
     place, now = nginx.possible[name], f"{nginx.in_force[name]} now"
     if isinstance(place, Nowhere):
         return Finding(name, False, f"{now}; {place.why}", place.enable)

@@ -35,7 +35,7 @@ class Ledger:
 
     @staticmethod
     def of(config: Configuration, places: Mapping[str, Place]) -> Ledger:
-        """An empty one.
+        """An empty ledger.
 
         Args:
             config: as it is at the start of the run.
@@ -44,7 +44,7 @@ class Ledger:
         return Ledger(places, {knob: _words(config, knob) for knob in places})
 
     def edited(self, config: Configuration, knobs: Iterable[str]) -> dict[str, str]:
-        """The knobs that somebody else has set, and what was found.
+        """The knobs that somebody else has set, each with a message.
 
         Args:
             config: as it is on disk now.
@@ -127,6 +127,6 @@ class Ledger:
 
 
 def _words(config: Configuration, knob: str) -> tuple[Path | None, tuple[str, ...]]:
-    """Where a knob is set and with which words; no path where it is not."""
+    """Path and words of a knob's setting; no path where it is not set."""
     one = set_by(config, knob)
     return (None, ()) if one is None else (one.file, one.args)

@@ -70,7 +70,7 @@ class Nginx(ReloadedPlant):
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
-        """Finds a running nginx and reads what it is.
+        """Finds a running nginx and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -201,7 +201,7 @@ class Nginx(ReloadedPlant):
         return f"{names} is left from an earlier run" if left and not self._ledger.written else ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, back to what was there before the first of them.
+        """Undoes earlier runs, back to the texts before the first of them.
 
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
@@ -211,5 +211,5 @@ class Nginx(ReloadedPlant):
             self.change(left).undo()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
         return script(self._nginx, self._ledger.places)

@@ -16,7 +16,7 @@ _FINE = re.compile(r"syntax is ok$|test is successful$")
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a running nginx, with what it was started with.
+    """The program of a running nginx, with its paths and options.
 
     Args:
         exe: path of the program.

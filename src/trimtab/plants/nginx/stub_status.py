@@ -1,4 +1,4 @@
-"""Sensor: what nginx says of itself on the page of its module stub_status.
+"""Sensor: nginx's own figures on the page of its module stub_status.
 
     Active connections: 291
     server accepts handled requests
@@ -167,7 +167,7 @@ class StubStatus(PolledPage[Counts]):
 
 
 def readings(first: Reply[Counts], last: Reply[Counts], seen: list[Counts]) -> dict[str, float]:
-    """The readings from two replies and from what all replies of the window say.
+    """The readings from two replies and from all replies of the window.
 
     Args:
         first: the earlier one.

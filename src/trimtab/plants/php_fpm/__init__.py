@@ -1,4 +1,4 @@
-"""PHP-FPM as a plant: how the command line names a pool, what the doctor says, and a private one for tests."""
+"""PHP-FPM as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLANT = PhpFpm
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an FPM."""
+    """Adds the options for an FPM."""
     parser.add_argument("--pid", type=int, help="process id of FPM's master, when several run")
     parser.add_argument("--pool", metavar="NAME", help="the pool (default: the only one)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""One running FPM and one of its pools: what is in force there, and what stands on disk."""
+"""One running FPM and one of its pools: the configuration in force, and the one on disk."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Attached:
 
     @property
     def listen(self) -> str:
-        """Where the pool listens."""
+        """Address at which the pool listens."""
         return self.loaded.text(self.pool, "listen")
 
     def read(self) -> Configuration:
@@ -98,7 +98,7 @@ class Attached:
             self.reloaded()
 
     def reloaded(self) -> None:
-        """FPM has loaded what is on disk now."""
+        """Called once FPM has loaded the configuration on disk."""
         self.loaded = self.read()
         self.in_force = knobs.values(self.loaded, self.pool)
         self.place = status.place(self.loaded, self.pool)

@@ -1,4 +1,4 @@
-"""FPM's configuration as it is on disk: its files in the order in which FPM reads them, and what they set.
+"""FPM's configuration as it is on disk: its files in the order in which FPM reads them, and their settings.
 
 A later setting of the same key in the same section replaces an earlier one, in whatever file it stands, and a section
 goes on across the end of an included file (sapi/fpm/fpm/fpm_conf.c, tried with PHP 8.2). Nothing that somebody else
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass
 class Configuration(Files):
-    """All that the files say.
+    """The settings in all files.
 
     Attributes:
         settings: every setting, in the order in which FPM reads them.

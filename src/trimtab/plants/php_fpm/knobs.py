@@ -1,4 +1,4 @@
-"""The knobs of a pool, what FPM makes of its settings, and the rules among them.
+"""The knobs of a pool, their values as FPM completes them, and the rules among them.
 
 | knob              | FPM                  | matters where pm is | rule                                             |
 |-------------------|----------------------|---------------------|--------------------------------------------------|

@@ -78,7 +78,7 @@ class PhpFpm(OwnFilePlant):
         options: Iterable[str] = (),
         accept_lost: bool = False,
     ) -> PhpFpm:
-        """Finds a running FPM and reads what it is.
+        """Finds a running FPM and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -109,7 +109,7 @@ class PhpFpm(OwnFilePlant):
         return knobs.objection(configuration)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.

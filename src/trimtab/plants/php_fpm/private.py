@@ -23,7 +23,7 @@ _NAME = re.compile(r"php-fpm([\d.]*)")
 
 @dataclass(frozen=True)
 class FpmSpec:
-    """A private FPM and what it may use. The pool is the one that Debian ships.
+    """A private FPM and its limits. The pool is the one that Debian ships.
 
     Args:
         pm: how workers come and go.
@@ -125,7 +125,7 @@ class FpmTestbed(SwappedServer[FpmSpec]):
         return [self._program, "-n", "-F", "-y", os.fspath(self.config_file)]
 
     def answers(self) -> bool:
-        """One attempt to get the status page.
+        """Tries once to get the status page.
 
         Raises:
             OSError: nothing listens yet.

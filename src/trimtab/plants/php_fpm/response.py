@@ -1,4 +1,4 @@
-"""Waits and response time of a pool, by Little's law: what is there is what comes times how long it stays.
+"""Waits and response time of a pool, by Little's law: the number inside is the arrival rate times the mean stay.
 
     N = lambda W
 

@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w.-]+")
 
 
 def name(pool: str) -> str:
-    """The file's name, one for each pool; it sorts after what an operator is likely to have there.
+    """The file's name, one for each pool; it sorts after the names that an operator is likely to use.
 
     Raises:
         UsageError: the pool's name cannot be part of a file's.
@@ -76,7 +76,7 @@ def place(
 def edits(
     before: Configuration, now: Configuration, pool: str, wanted: Iterable[str], ours: Path | None
 ) -> dict[str, str]:
-    """The knobs that somebody else has set since, and what was found.
+    """The knobs that somebody else has set since, each with a message.
 
     Args:
         before: the configuration when trimtab attached.

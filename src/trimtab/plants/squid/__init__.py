@@ -1,4 +1,4 @@
-"""Squid as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""Squid as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLANT = Squid
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a Squid."""
+    """Adds the options for a Squid."""
     parser.add_argument("--pid", type=int, help="process id of Squid's master, when several run")
     parser.add_argument(
         "--manager-url",

@@ -1,4 +1,4 @@
-"""Squid's configuration as it is on disk: its files in the order in which Squid reads them, and what they set.
+"""Squid's configuration as it is on disk: its files in the order in which Squid reads them, and their settings.
 
 A later line of a setting with one value replaces an earlier one, in whatever file it stands. Nothing that somebody
 else could change is read (`trimtab.trust`). Source: `parseOneConfigFile` in src/cache_cf.cc of Squid 5.7.
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass
 class Configuration(Files):
-    """All that the files say.
+    """The settings in all files.
 
     Attributes:
         settings: every setting, in the order in which Squid reads them.
@@ -120,7 +120,7 @@ class _Reader:
 
 
 def _joined(text: str) -> list[tuple[int, str]]:
-    """The lines that say something, each with its number; what a backslash continues is one line."""
+    """The lines that are not empty, each with its number; those that a backslash joins are one."""
     found, begun = [], ""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.partition("\r")[0].lstrip(" \t")

@@ -1,4 +1,4 @@
-"""The knobs of a Squid, what its settings say, and the rules among them.
+"""The knobs of a Squid, their values, and the rules among them.
 
 | knob                          | in    | comes into force by | acts on                                             |
 |-------------------------------|-------|---------------------|-----------------------------------------------------|

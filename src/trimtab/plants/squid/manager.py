@@ -1,4 +1,4 @@
-"""Sensors: what Squid says of itself on the pages of its cache manager.
+"""Sensors: Squid's own figures on the pages of its cache manager.
 
 | reading             | page       | from                                                                        |
 |---------------------|------------|-----------------------------------------------------------------------------|
@@ -74,7 +74,7 @@ class Times:
         return sum(self.bins[_ALL].values())
 
     def hits(self) -> int:
-        """Those of them that needed nothing, or a confirmation at most, of the origin."""
+        """Requests among them that needed nothing, or a confirmation at most, of the origin."""
         return sum(sum(self.bins.get(name, {}).values()) for name in _HITS)
 
 
@@ -330,7 +330,7 @@ def _percentile(counts: Mapping[float, int], share: float) -> float:
 
 
 def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) -> tuple[str, Memory]:
-    """Where the manager's pages are, and what is said of the memory cache.
+    """URL of the manager's pages, and the use of the memory cache.
 
     Args:
         listeners: where Squid listens.

@@ -98,7 +98,7 @@ class Squid(OwnFilePlant):
         accept_lost: bool = False,
         may_restart: bool = False,
     ) -> Squid:
-        """Finds a running Squid and reads what it is.
+        """Finds a running Squid and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -132,7 +132,7 @@ class Squid(OwnFilePlant):
         return knobs.objection(configuration)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.

@@ -56,7 +56,7 @@ _FRESH = (
 
 @dataclass(frozen=True)
 class SquidSpec:
-    """A private Squid and what it may use.
+    """A private Squid and its limits.
 
     Args:
         origin_port: port of the server behind it, on 127.0.0.1; None for none, so that it answers for itself alone.
@@ -137,7 +137,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         return [self._program, "--foreground", "-n", name, "-f", os.fspath(self.config_file), "-YC"]
 
     def answers(self) -> bool:
-        """One attempt to get the menu of its manager.
+        """Tries once to get the menu of its manager.
 
         Raises:
             OSError: nothing listens yet.

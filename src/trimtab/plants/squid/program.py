@@ -35,7 +35,7 @@ class Program:
         return [str(self.exe), "-k", "parse", "-n", self.service, "-f", str(self.config_file)]
 
     def test(self) -> Verdict:
-        """Has Squid check its configuration; who runs this has looked at the files (`configuration.read`).
+        """Has Squid check its configuration; the caller has looked at the files (`configuration.read`).
 
         Raises:
             UsageError: the program cannot be run, or somebody else could change it.

@@ -20,7 +20,7 @@ PLANT = Tiers
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds the file that says what the stack is made of."""
+    """Adds the argument for the stack's file."""
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="what the stack is made of, such as stack.toml: see docs/stack.md"
     )

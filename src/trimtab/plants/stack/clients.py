@@ -1,4 +1,4 @@
-"""Clients of our own: the traffic that trimtab drives while it tunes, so that the objective is what clients meet."""
+"""Clients of our own: the traffic that trimtab drives while it tunes, so that the objective is the clients' own."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Clients(LoadGenerator):
             raise UsageError(f"{WHERE}: {error}") from None
 
     def start(self) -> float:
-        """Begins; the seconds until what they meet is worth measuring."""
+        """Starts them; returns the seconds until measuring begins."""
         if self._load is None:
             one = self._traffic
             self._run = self._load = LoadRun(

@@ -26,7 +26,7 @@ def of(description: Description, base: Path) -> Iterable[Finding]:
 
 
 def _tier(plant: Plant) -> Iterable[Finding]:
-    """Each knob of a tier, and what the user should know."""
+    """Each knob of a tier, and notes for the user."""
     now = plant.configuration()
     where = f"{plant.name}{'' if plant.pid is None else f' pid {plant.pid}'}"
     yield Finding("", True, f"{where}, {len(now)} knobs")

@@ -14,7 +14,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are raised."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises what was wrong."""
+        """Raises the error."""
         raise UsageError(message)
 
 

@@ -70,12 +70,12 @@ class Tiers(Stack):
             raise
 
     def warm_up(self) -> float:
-        """Lets the clients begin; the seconds until what they meet is worth measuring."""
+        """Starts the clients; returns the seconds until measuring begins."""
         return max(super().warm_up(), 0.0 if self._traffic is None else self._traffic.start())
 
 
 def attached(description: Description, tier: str, base: Path, clock: Clock, seed: int, stored: bool = False) -> Plant:
-    """The plant of one tier, which knows what it is called.
+    """The plant of one tier, under the tier's name.
 
     Args:
         description: the stack's description.
@@ -109,7 +109,7 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
 
 @contextlib.contextmanager
 def _in(where: str) -> Iterator[None]:
-    """Says where in the file something is wrong; what cannot be reached counts as that too."""
+    """Adds the place in the file to an error; a server that cannot be reached counts as one."""
     try:
         yield
     except TrimtabError as error:

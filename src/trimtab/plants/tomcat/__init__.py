@@ -1,4 +1,4 @@
-"""Tomcat as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""Tomcat as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLANT = Tomcat
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a Tomcat."""
+    """Adds the options for a Tomcat."""
     parser.add_argument("--pid", type=int, help="process id of Tomcat, when several run")
     parser.add_argument(
         "--allow-restart",

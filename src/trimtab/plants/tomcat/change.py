@@ -105,7 +105,7 @@ class Change:
         )
 
     def _lent(self, dial: Dial, most: int) -> list[str]:
-        """Has a pool close what it has too much."""
+        """Has a pool close connections beyond its limit."""
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
         self.tomcat.call(dial.bean, "purge")
@@ -123,7 +123,7 @@ class Change:
 
 
 def settle(tomcat: Attached, journal: Journal) -> None:
-    """Writes down what is in force now.
+    """Journals the values in force.
 
     Raises:
         ApplyFailed: it cannot be written; the journal then says more than is.

@@ -24,7 +24,7 @@ from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.trust import printable, require_trusted
 
 PATIENCE_S = 10.0
-"""For what the operator waits for: a garbage collection or a full CPU share may take a while."""
+"""Patience for questions of the operator: a garbage collection or a full CPU share may take a while."""
 _START_S = 60.0
 _MOST_BYTES = 1 << 20
 _LARGEST = 1 << 62
@@ -43,7 +43,7 @@ Values = list[Mapping[str, int | str | None] | None]
 
 
 class Refused(TrimtabError):
-    """The server did not do what was asked; the message carries its words."""
+    """The server refused an operation; the message carries its words."""
 
 
 def source() -> str:

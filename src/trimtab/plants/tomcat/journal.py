@@ -80,7 +80,7 @@ class Journal:
             raise UsageError(f"{self._directory}, where what was before is kept: {error.strerror}") from None
 
     def tidy(self) -> None:
-        """Takes away the journals of processes that have ended."""
+        """Removes the journals of processes that have ended."""
         if untrusted(self._directory):
             return
         for path in self._directory.glob("*-*.json"):
@@ -107,7 +107,7 @@ class Journal:
         return book.entries if book.boot == boot_id() else ()
 
     def about_to(self, changes: Mapping[tuple[str, str], tuple[int, int]]) -> None:
-        """Writes down what is about to be set.
+        """Journals the values about to be set.
 
         Args:
             changes: MBean and attribute to what is in force, and what is to be.
@@ -125,7 +125,7 @@ class Journal:
         self._write(tuple(known.values()))
 
     def settled(self, values: Mapping[tuple[str, str], int | None]) -> None:
-        """Writes down what came of it; what is as it was before is forgotten.
+        """Journals the result; attributes that have their first value again are dropped.
 
         Args:
             values: MBean and attribute to what is in force; None for what is not there any more.
@@ -149,7 +149,7 @@ class Journal:
 
 
 def default_directory() -> Path:
-    """Where this user's journals are, such as /run/trimtab-tomcat for root."""
+    """Directory of this user's journals, such as /run/trimtab-tomcat for root."""
     if os.geteuid() == 0 and Path("/run").is_dir():
         return Path("/run/trimtab-tomcat")
     return Path(tempfile.gettempdir()) / f"trimtab-tomcat-{os.geteuid()}"

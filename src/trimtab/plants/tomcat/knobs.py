@@ -178,7 +178,7 @@ def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
 def dials(
     layout: Layout, values: Mapping[tuple[str, str], int], descriptors: int, restart: bool
 ) -> tuple[tuple[Dial, ...], tuple[str, ...]]:
-    """The knobs that there are, and what is to be said of those that there are not.
+    """The knobs that exist, and notes on those that do not.
 
     Args:
         layout: its parts.
@@ -268,7 +268,7 @@ def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int]) -> int:
 
 
 def _most(kind: Kind, value: int, descriptors: int, threads: int) -> tuple[int, str]:
-    """The greatest value of a knob, and what sets it."""
+    """The greatest value of a knob, and what limits it."""
     if kind.role is Role.CONNECTION_LIMIT:
         most, why = descriptors, f"the server may open {descriptors} files and sockets (ulimit -n)"
     elif kind.name == ACCEPT:

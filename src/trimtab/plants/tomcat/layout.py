@@ -86,7 +86,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Layout:
-    """All of these, and the servlets.
+    """All parts of a Tomcat, with its servlets and garbage collectors.
 
     Args:
         connectors: in the order of their ports, those of HTTP first.

@@ -114,7 +114,7 @@ class Tomcat(Plant):
         return now
 
     def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that what was before can be kept.
+        """Makes sure, before anything is changed, that the journal can be written.
 
         Raises:
             UsageError: it cannot; the message says what is needed.
@@ -203,7 +203,7 @@ class Tomcat(Plant):
         return f"left from an earlier run: {said}" if said else ""
 
     def undo_leftover(self) -> None:
-        """Takes back what earlier runs have set; what somebody else has set since is left as it is.
+        """Undoes earlier runs; values that somebody else has set since stay.
 
         Raises:
             UsageError: what was before cannot be read.
@@ -227,7 +227,7 @@ class Tomcat(Plant):
         self._journal.tidy()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
             return undo.script(self._tomcat.process, self._journal.entries())
         except (UsageError, PlantGone) as error:

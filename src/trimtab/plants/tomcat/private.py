@@ -49,7 +49,7 @@ class Jdbc:
 
 @dataclass(frozen=True)
 class TomcatSpec:
-    """A private Tomcat and what it may use. Its connector is the one that Debian ships.
+    """A private Tomcat and its limits. Its connector is the one that Debian ships.
 
     Args:
         webapp: a war, or the directory of one; None for no application.
@@ -143,7 +143,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         return [*_dropping(self.spec.service), *command]
 
     def answers(self) -> bool:
-        """One attempt to have any answer.
+        """Tries once to get any answer.
 
         Raises:
             OSError: nothing listens yet.
@@ -158,13 +158,13 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
             connection.close()
 
     def _owned(self, path: Path) -> None:
-        """A directory for what it writes itself."""
+        """A directory for its own files."""
         path.mkdir(mode=0o750)
         if worker := worker_user():
             shutil.chown(path, *worker)
 
     def _install(self, webapp: Path) -> None:
-        """Puts the application and what describes it in place."""
+        """Puts the application and its descriptor in place."""
         name = self.spec.context.strip("/").replace("/", "#") or "ROOT"
         place = self.directory / ("app" if webapp.is_dir() else "app.war")
         if webapp.is_dir():

@@ -1,4 +1,4 @@
-"""Sensor: what a Tomcat says of itself through JMX: requests, threads, connections, JDBC pools, heap.
+"""Sensor: a Tomcat's own figures by JMX: requests, threads, connections, JDBC pools, heap.
 
 | reading                | from                                                                                     |
 |------------------------|------------------------------------------------------------------------------------------|
@@ -107,7 +107,7 @@ class TomcatStatus(Sensor):
         self._levels = []
 
     def sample(self) -> None:
-        """Takes what was asked for the last time, and asks again.
+        """Takes the answer to the last question, and asks again.
 
         Raises:
             NotMeasured: the server does not answer.

@@ -1,4 +1,4 @@
-"""A shell script that undoes what was set in a Tomcat, for a user without trimtab: it brings its own Java program."""
+"""A shell script that undoes settings of a Tomcat, for a user without trimtab: it brings its own Java program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures look, and what each one declares."""
+"""The style of figures, and the declaration of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of stored runs, with what it needs; its module names it in `PICTURE`.
+    """A figure of stored runs, with the readings it needs; its module names it in `PICTURE`.
 
     Args:
         title: its heading.
@@ -68,7 +68,7 @@ class Picture:
     search: bool = False
 
     def drawable(self, tracks: Sequence[Track]) -> bool:
-        """Whether these runs have what it needs."""
+        """Whether these runs have all that the figure needs."""
         seen = {name.partition("@")[0] for t in tracks for w in t.windows for name in w.readings}
         promised = tracks[0].run.plan.guarantee
         one = promised is not None and all(t.run.plan.guarantee == promised for t in tracks)

@@ -32,7 +32,7 @@ def version(files: Iterable[Path], *parts: object) -> str:
 
 
 def sources() -> list[Path]:
-    """All that the application is made from."""
+    """All files that the application is made from."""
     files = [path for part in ("java", "web") for path in (HERE / part).rglob("*") if path.is_file()]
     return [*files, HERE / "images.py", HERE / "webapp.py"]
 
