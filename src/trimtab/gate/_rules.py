@@ -43,11 +43,6 @@ class Rule:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name.replace("_", "-"): value for name, value in given.items() if value is not None}
 
-    @property
-    def peeks(self) -> bool:
-        """Whether the beginning of the request must be seen to tell."""
-        return not {"source", "local"}.issuperset(self.parts)
-
     def covers(self, other: Rule) -> bool:
         """Whether every connection that fits `other` fits this rule too, as far as the two texts tell."""
         theirs = other.parts

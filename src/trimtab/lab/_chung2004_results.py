@@ -105,10 +105,6 @@ def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:
     return found
 
 
-def _ratio(value: float) -> str:
-    return f"{value:.3f}"
-
-
 def _cross(cross: Mapping[str, list[Track]]) -> list[str]:
     """Fig. 4: each winner under each mix, measured anew."""
     rows = [

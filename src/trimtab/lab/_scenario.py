@@ -2,7 +2,7 @@
 
 The simulated battery and the real one run the same draws. A draw is a pure function of its seed. Each field has a
 random stream of its own, so that a field added later changes no other, and the simulated battery can ignore what only
-a real server has (`SERVER_ONLY`). Times are those of the real world; whoever runs a scenario faster divides them all.
+a real server has (mpm, application, php). Times are those of the real world; whoever runs a scenario faster divides them all.
 """
 
 from __future__ import annotations
@@ -104,9 +104,6 @@ RANGES: dict[str, tuple[Draw, str]] = {
     "php": (_one_of(module=6, fpm=4), "PHP in the server or behind it; threaded servers have only the second"),
 }
 """How each field of a scenario is drawn, and why from there."""
-
-SERVER_ONLY = ("mpm", "application", "php")
-"""Fields that only a real server has."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,6 @@ class Predicted:
         response_time_s: AQT + BL x ST_m, in seconds.
         queue_delay_s: AQT, in seconds.
         residence_s: the model's own time in system, keep-alive time included, in seconds.
-        utilisation_ratio: share of the workers held.
         measured_s: the measured response time, in seconds; None when not measured.
     """
 
@@ -96,7 +95,6 @@ class Predicted:
     response_time_s: float
     queue_delay_s: float
     residence_s: float
-    utilisation_ratio: float
     measured_s: float | None
 
 
@@ -158,7 +156,6 @@ def predict(measured: Measured, sessions: Sessions, buffer: int | None = None) -
         response_time_s=queue.queue_delay_s + measured.burst_length * measured.service_time_s,  # Eq. (1)
         queue_delay_s=queue.queue_delay_s,
         residence_s=queue.residence_s,
-        utilisation_ratio=(queue.in_system - queue.in_queue) / measured.servers,
         measured_s=measured.response_time_s,
     )
 

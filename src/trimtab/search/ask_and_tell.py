@@ -11,7 +11,7 @@ failed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import Told, best_of, refused, unmeasured, y_of
@@ -35,14 +35,6 @@ class AskState:
     told: tuple[Told, ...] = ()
     asked: Values | None = None
     silent: int = 0
-
-
-class Asked(Protocol):
-    """Proposal of a library: the next point."""
-
-    def next_point(self, state: AskState) -> Point:
-        """The next point to be tried; a function of the evidence and the seed."""
-        ...
 
 
 @dataclass(frozen=True)

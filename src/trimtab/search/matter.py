@@ -42,14 +42,12 @@ class Matter:
         effect: logarithm of the cost's ratio between the ends of the range tried, by the linear term; None where
             too few trials tell.
         error: its standard error; None likewise.
-        chance: probability of such a test by chance, corrected for the number of knobs; None likewise.
     """
 
     knob: str
     matters: bool
     effect: float | None = None
     error: float | None = None
-    chance: float | None = None
 
     @property
     def said(self) -> str:
@@ -94,7 +92,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         corrected = max(corrected, min(1.0, chance * (len(ordered) - place)))
         open_ = open_ and corrected < LEVEL
         range_ = float(np.ptp(x[:, k]) / x[:, k].std())
-        matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_, corrected)
+        matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_)
     still = [Matter(knob.name, False) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
 

@@ -33,7 +33,7 @@ class OneOf:
     """One of several texts, all equally likely.
 
     Args:
-        texts: they.
+        texts: the texts.
     """
 
     texts: tuple[str, ...]
@@ -150,7 +150,7 @@ class Marked:
 
     Args:
         marker: name of the attribute, in lower case.
-        otherwise: in place of it where the page has none.
+        otherwise: the value where the page has none.
     """
 
     marker: str
@@ -163,7 +163,7 @@ class Joined:
     """Several values, one after the other.
 
     Args:
-        parts: they.
+        parts: the values.
     """
 
     parts: tuple[Value, ...]
@@ -176,7 +176,7 @@ class Syllables:
 
     Args:
         of: the number.
-        syllables: ten of them.
+        syllables: the syllables of the ten digits.
         width: digits at least, filled with zeros from the left.
         lower: in lower case.
     """
@@ -390,16 +390,15 @@ class Graph:
 
     def to_wire(self) -> dict[str, Any]:
         """This graph as the native programs read it."""
-        wire: dict[str, Any] = _wire(self)
-        return wire
+        body: dict[str, Any] = wire(self)
+        return body
 
 
-def _wire(value: Any) -> Any:
-    if hasattr(value, "to_wire") and not isinstance(value, Graph):
-        return value.to_wire()
+def wire(value: Any) -> Any:
+    """A record, and those in it, as the native programs read it: its fields, after its kind where it has one."""
     if is_dataclass(value):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        return kind | {field.name: _wire(getattr(value, field.name)) for field in fields(value)}
+        return kind | {field.name: wire(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
-        return [_wire(one) for one in value]
+        return [wire(one) for one in value]
     return value

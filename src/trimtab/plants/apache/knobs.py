@@ -39,7 +39,6 @@ class Limits:
         mpm: prefork, worker or event.
         server_limit: most processes that this run of Apache may have.
         threads_per_child: worker threads per process; 1 for prefork.
-        thread_limit: largest value that ThreadsPerChild may take in this run; 1 for prefork.
         max_request_workers: workers at most.
         keep_alive_timeout_ms: time that a worker waits for the next request on a connection, in ms.
         keep_alive: whether persistent connections are on.
@@ -49,7 +48,6 @@ class Limits:
     mpm: str
     server_limit: int
     threads_per_child: int
-    thread_limit: int
     max_request_workers: int
     keep_alive_timeout_ms: int
     keep_alive: bool
@@ -93,7 +91,6 @@ def limits(configuration: Configuration) -> Limits:
         mpm,
         server_limit,
         threads,
-        thread_limit,
         processes * threads,
         milliseconds(general[-1]) if general else 5000,
         not switch or switch[-1].args[0].lower() != "off",

@@ -58,7 +58,7 @@ HOW_TO = (
 )
 _PAGE = re.compile(
     rb"Active connections: (\d+) *\n"
-    rb"server accepts handled requests\n *(\d+) (\d+) (\d+) *\n"
+    rb"server accepts handled requests\n *(\d+) \d+ (\d+) *\n"
     rb"Reading: (\d+) Writing: (\d+) Waiting: (\d+)"
 )
 
@@ -70,7 +70,6 @@ class Counts:
     Args:
         active: connections that are open.
         accepts: connections accepted so far.
-        handled: those of them that were not closed at once.
         requests: requests so far.
         reading: requests whose header is being read.
         writing: requests whose reply is being made or sent.
@@ -79,7 +78,6 @@ class Counts:
 
     active: int
     accepts: int
-    handled: int
     requests: int
     reading: int
     writing: int
