@@ -12,6 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from trimtab.errors import UsageError
 from trimtab.trust import untrusted
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -28,6 +29,22 @@ def program(name: str) -> str | None:
             PATH lacks /usr/sbin. Root's PATH is not asked.
     """
     return shutil.which(name, path=search_path())
+
+
+def required(package: str, *names: str) -> str:
+    """Path of a program, by the first of its names that there is.
+
+    Args:
+        package: the package that has it.
+        names: its names.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    found = next(filter(None, map(program, names)), None)
+    if found is None:
+        raise UsageError(f"{names[0]} is not installed; install the package {package}")
+    return found
 
 
 def search_path() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,7 +10,25 @@ from trimtab.core import Finding, Plant
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants._own_file_plant import OwnFilePlant
 
+M = TypeVar("M")
 P = TypeVar("P", bound=Plant)
+
+
+def each(
+    name: str, running: Sequence[M], findings: Callable[[M], tuple[Finding, ...]], enable: str, whose: str = ""
+) -> tuple[Finding, ...]:
+    """Findings on each server of a kind that runs here; a single one where none does.
+
+    Args:
+        name: the plant's name.
+        running: the first processes.
+        findings: the findings on one of them.
+        enable: advice where none runs.
+        whose: which of them count; empty for all.
+    """
+    if not running:
+        return (Finding(name, False, f"none runs here {whose}".strip(), enable),)
+    return tuple(finding for one in running for finding in findings(one))
 
 
 def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ earlier run that was killed, has done.
 
 from __future__ import annotations
 
+import argparse
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,6 +200,16 @@ def _edit(path: Path, *ours: str | None) -> str:
     except UsageError as error:
         return f"{error}; trimtab leaves it alone now"
     return "" if text in ours else _own_file.taken_over(path, text)
+
+
+def add_directory(parser: argparse._ActionsContainer) -> None:
+    """Adds the option for the directory of our file."""
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
 
 
 def first_place(

@@ -51,6 +51,8 @@ class PrivateServer(ABC, Generic[Spec]):
     program_name: str
     """Its name in messages and in the name of its directory."""
     ports_wanted = 1
+    log = ""
+    """Its log within its directory; empty where its output is its log."""
 
     def __init__(
         self,
@@ -185,8 +187,10 @@ class PrivateServer(ABC, Generic[Spec]):
         return
 
     def error_log(self) -> str:
-        """Text of its logs elsewhere than on its output."""
-        return ""
+        """Text of its log beside its output; empty before there is one."""
+        if not self.log or not (path := self.directory / self.log).exists():
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
 
     def ending(self) -> None:
         """Called before it is ended."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.mariadb import process, restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
@@ -64,10 +65,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each MariaDB that runs here."""
-    running = process.running()
-    if not running:
-        return (Finding("mariadb", False, "none runs here", "start MariaDB"),)
-    return tuple(finding for server in running for finding in findings(server))
+    return _findings.each("mariadb", process.running(), findings, "start MariaDB")
 
 
 @contextlib.contextmanager

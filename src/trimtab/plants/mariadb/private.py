@@ -138,10 +138,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         Raises:
             UsageError: MariaDB is not installed.
         """
-        server, install = own.program("mariadbd"), own.program("mariadb-install-db")
-        if server is None or install is None:
-            raise UsageError("mariadbd is not installed; install the package mariadb-server")
-        self._program, self._install = server, install
+        self._program, self._install = (own.required("mariadb-server", n) for n in ("mariadbd", "mariadb-install-db"))
 
     def furnish(self) -> None:
         """Makes its directories, its data and its accounts.
@@ -247,9 +244,7 @@ def _as_its_user() -> list[str]:
     """Command prefix that runs a command as the server's user, and ends it with this thread."""
     if os.geteuid() != 0:
         return []
-    setpriv = own.program("setpriv")
-    if setpriv is None:
-        raise UsageError("setpriv is not installed; install the package util-linux")
+    setpriv = own.required("util-linux", "setpriv")
     # Changing the user would clear what the launcher has asked the kernel for: to end with its owner.
     return [setpriv, f"--reuid={_ACCOUNT}", f"--regid={_ACCOUNT}", "--init-groups", "--pdeathsig=TERM", "--"]
 

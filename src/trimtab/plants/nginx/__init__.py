@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.nginx import process
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
@@ -37,10 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each nginx that runs here."""
-    running = process.masters()
-    if not running:
-        return (Finding("nginx", False, "none runs here", "start nginx"),)
-    return tuple(finding for master in running for finding in findings(master))
+    return _findings.each("nginx", process.masters(), findings, "start nginx")
 
 
 @contextlib.contextmanager

@@ -67,6 +67,7 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
     program_name = "php-fpm"
     ports_wanted = 2
+    log = "logs/error.log"
     _program = ""
     _ports: Sequence[int] = (0, 0)
 
@@ -94,11 +95,6 @@ class FpmTestbed(SwappedServer[FpmSpec]):
     def apache(self) -> str:
         """Address of the first pool for Apache's mod_proxy_fcgi."""
         return f"fcgi://{self.listen}" if self.spec.tcp else f"unix:{self.listen}|fcgi://localhost"
-
-    def error_log(self) -> str:
-        """Text of FPM's log; empty before there is one."""
-        log = self.directory / "logs" / "error.log"
-        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
     def require_installed(self) -> None:
         """Finds the program.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults, Role
+from trimtab.plants import _findings
+from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.squid import process
 from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
@@ -26,12 +27,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         metavar="URL",
         help="its cache manager, such as http://127.0.0.1:3128/squid-internal-mgr/ (default: looked for)",
     )
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
+    add_directory(parser)
     parser.add_argument(
         "--accept-lost-connections",
         action="store_true",
@@ -57,10 +53,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each Squid that runs here."""
-    running = process.running()
-    if not running:
-        return (Finding("squid", False, "none runs here", "start Squid"),)
-    return tuple(finding for master in running for finding in findings(master))
+    return _findings.each("squid", process.running(), findings, "start Squid")
 
 
 @contextlib.contextmanager

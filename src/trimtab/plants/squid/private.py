@@ -14,7 +14,6 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from trimtab import own
-from trimtab.errors import UsageError
 from trimtab.testbed._private import worker_user
 from trimtab.testbed._swapped import SwappedServer
 
@@ -89,6 +88,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
     """A private Squid; it answers when its manager's menu comes."""
 
     program_name = "squid"
+    log = "logs/cache.log"
     _program = ""
 
     @property
@@ -106,21 +106,13 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         """The words with which the command line names it."""
         return ("--pid", str(self.pid))
 
-    def error_log(self) -> str:
-        """Text of Squid's log; empty before there is one."""
-        log = self.directory / "logs" / "cache.log"
-        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-
     def require_installed(self) -> None:
         """Finds the program.
 
         Raises:
             UsageError: Squid is not installed.
         """
-        program = own.program("squid")
-        if program is None:
-            raise UsageError("squid is not installed; install the package squid")
-        self._program = program
+        self._program = own.required("squid", "squid")
 
     def furnish(self) -> None:
         """Writes its directories; Squid's own user writes its logs."""

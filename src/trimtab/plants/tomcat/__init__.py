@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.tomcat import process
 from trimtab.plants.tomcat.findings import findings
 from trimtab.plants.tomcat.plant import Tomcat
@@ -37,12 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each Tomcat that runs here."""
-    running = process.running()
-    if not running:
-        return (
-            Finding("tomcat", False, "none runs here that this user may look into", "start Tomcat, or be its user"),
-        )
-    return tuple(finding for one in running for finding in findings(one))
+    return _findings.each("tomcat", process.running(), findings, "start Tomcat, or be its user", "that this user may look into")
 
 
 @contextlib.contextmanager

@@ -59,9 +59,7 @@ def compiler() -> str:
     Raises:
         UsageError: it or Tomcat's servlet API is not installed.
     """
-    found = own.program("javac")
-    if found is None:
-        raise UsageError("javac is not installed; install the package default-jdk-headless")
+    found = own.required("default-jdk-headless", "javac")
     if not SERVLET_API.exists():
         raise UsageError(f"{SERVLET_API} is not there; install the package tomcat10")
     return found
