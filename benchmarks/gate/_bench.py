@@ -1,4 +1,4 @@
-"""What the benchmarks of gate and shim share: options, where processes run, and results in a folder."""
+"""Shared parts of the benchmarks of gate and shim: options, CPU placement, and results in a folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Placement:
     client: int | None
 
     def before(self, core: int | None) -> list[str]:
-        """What to put before a command."""
+        """Command prefix that places a command."""
         return ["nice", "-n", str(NICENESS)] if core is None else favoured(core)
 
     def cpus(self) -> int:

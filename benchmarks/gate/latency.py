@@ -1,4 +1,4 @@
-"""What the gate adds to the delay of an idle system: from connect to the first byte of the answer.
+"""Measures the delay that the gate adds on an idle system: from connect to the first byte of the answer.
 
 One client makes one connection at a time, to each of the servers in turn, with a pause between them so that
 everything sleeps when the next one comes. The time is taken in the client around connect, the request and the first

@@ -97,7 +97,7 @@ def asked(
 
 
 def setup(servers: Sequence[Stack], mode: str, where: Placement, plan: Plan, seed: int) -> dict[str, dict[str, Any]]:
-    """What each server did in one set-up, and how it compares with the two bare ones."""
+    """Figures of each server in one set-up, compared with the two bare ones."""
     before_s = [one.cpu_s() for one in servers]
     slices = asked(servers, mode, where, plan.slice_ms, plan.cycles, seed)
     used_s = [one.cpu_s() - before for one, before in zip(servers, before_s, strict=True)]

@@ -1,4 +1,4 @@
-"""What the benchmarks of the load generator share: cores, the responder, and results in dated folders."""
+"""Shared parts of the benchmarks of the load generator: cores, the responder, and results in dated folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NICENESS = -10 if os.geteuid() == 0 else 0
 
 
 def favoured(core: int) -> list[str]:
-    """What to put before a command to pin it to a core and let it go before its neighbours."""
+    """Command prefix that pins a command to a core and lets it go before its neighbours."""
     return ["nice", "-n", str(NICENESS), "taskset", "-c", str(core)]
 
 

@@ -78,7 +78,7 @@ def await_endless_connections(port: int) -> None:
 
 
 def wrk_version() -> str:
-    """What wrk calls itself."""
+    """Version of wrk."""
     said = subprocess.run(["wrk", "--version"], capture_output=True, text=True).stdout
     return " ".join(said.split()[:3])
 

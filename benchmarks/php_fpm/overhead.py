@@ -1,4 +1,4 @@
-"""What observing a pool costs: CPU of trimtab's sensors, and CPU of the pool that answers for its status page.
+"""Measures the cost of observing a pool: CPU of trimtab's sensors, and of the pool that answers for its status page.
 
     python benchmarks/php_fpm/overhead.py
 

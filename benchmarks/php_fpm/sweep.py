@@ -88,7 +88,7 @@ def tuned(pid: int, seed: int, seconds: float, work: Path) -> dict[str, Any]:
 
 
 def shown(one: Any) -> dict[str, float | None]:
-    """What a second of load says."""
+    """Pages and times of a second of load."""
     return {"pages": one.pages, "mean_s": one.page_intended.mean_s, "p95_s": one.page_intended.p95_s}
 
 

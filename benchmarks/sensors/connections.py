@@ -1,4 +1,4 @@
-"""What one look at the connections of a server costs, by how many there are.
+"""Measures the cost of one look at the connections of a server, by how many there are.
 
     python benchmarks/sensors/connections.py
 

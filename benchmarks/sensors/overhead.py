@@ -1,4 +1,4 @@
-"""What the sensors themselves cost: CPU time per call, and of all together with windows of one second.
+"""Measures the cost of the sensors: CPU time per call, and of all together with windows of one second.
 
     python benchmarks/sensors/overhead.py [OUTPUT_DIRECTORY]
 

@@ -117,7 +117,7 @@ def cpu_time_s(pid: int) -> float:
 
 
 def conditions() -> dict[str, Any]:
-    """What a reader needs to judge the figures."""
+    """Facts on the machine and the versions, to judge the figures by."""
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     root = Path(__file__).resolve().parents[2]
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)

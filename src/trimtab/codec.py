@@ -1,4 +1,4 @@
-"""The one codec: records to JSON and back, for the store, for `--json` and for what the native programs say.
+"""The one codec: records to JSON and back, for the store, for `--json` and for the native programs' messages.
 
 It is strict: an unknown key, a missing one and a value of another type are errors that name the place. Numbers come
 back exactly, infinite ones and NaN too. A record is a dataclass, or a `msgspec.Struct` where its keys are not Python
@@ -36,7 +36,7 @@ def convert(raw: Any, kind: type[T]) -> T:
 
     Args:
         raw: dicts, lists, texts and numbers.
-        kind: what it was, as its annotation says.
+        kind: its type, as annotated.
 
     Raises:
         ValueError: it is not one; the message names the place.

@@ -14,14 +14,14 @@ from trimtab.referee import Judge, of_run
 
 @dataclass(frozen=True)
 class Standing:
-    """What is remembered between two decisions.
+    """State of a run between two decisions.
 
     Args:
-        knobs: those that may still be moved; none where nothing is decided any more.
+        knobs: those that may still be moved; none where no decision follows any more.
         state: the controller's state.
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
-        fate: what became of the last move that wanted to change something.
+        fate: outcome of the last move that wanted to change something.
     """
 
     knobs: tuple[Knob, ...] = ()
@@ -33,12 +33,12 @@ class Standing:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision, with what is remembered after it.
+    """A decision, with the state after it.
 
     Args:
-        standing: what is remembered.
-        proposed: what the controller wants.
-        move: what judge and guards make of it.
+        standing: the state so far.
+        proposed: the controller's move.
+        move: the move after judge and guards.
         ends: True when the search has finished, and what it has found is in force.
     """
 
@@ -54,11 +54,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Oversight:
-    """What stands between a controller and a plant.
+    """Guards and judge between a controller and a plant.
 
     Args:
-        guards: what every move passes, in this order.
-        judge: who tells whether a change was for the better; None for nobody.
+        guards: guards that every move passes, in this order.
+        judge: judge of whether a change was for the better; None for none.
     """
 
     guards: tuple[Guard, ...]
@@ -66,18 +66,18 @@ class Oversight:
 
     @staticmethod
     def of(controller: Controller, objective: Objective, knobs: Sequence[Knob]) -> Oversight:
-        """The oversight of a run by its method and by what it may move."""
+        """The oversight of a run, by its method and its knobs."""
         judge = of_run(controller, objective, knobs)
         return Oversight(of_knobs(objective, knobs, judge is not None and judge.judges_changes), judge)
 
 
 @dataclass(frozen=True)
 class Decider:
-    """All that decides in a run; it remembers nothing itself.
+    """Judge, controller and guards of a run; it has no state of its own.
 
     Args:
         controller: the method.
-        oversight: what stands between it and the plant.
+        oversight: guards and judge between it and the plant.
         seed: source of the run's randomness.
     """
 
@@ -94,7 +94,7 @@ class Decider:
         return self._overseen(Standing(knobs, self.controller.start(knobs, self.seed)))
 
     def without(self, standing: Standing, knob: str) -> Standing:
-        """The standing once a knob is left to the operator; nothing of what its value did is believed.
+        """The standing once a knob is left to the operator; effects of its value are no longer believed.
 
         Raises:
             UsageError: the controller cannot go on with the others.
@@ -117,8 +117,8 @@ class Decider:
         on trial.
 
         Args:
-            standing: what is remembered.
-            window: what was seen.
+            standing: the state so far.
+            window: the window.
         """
         judge = self.oversight.judge
         judge_state, judgement, refuted = standing.judge_state, None, frozenset[tuple[str, int]]()

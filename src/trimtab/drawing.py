@@ -1,4 +1,4 @@
-"""What trimtab uses of matplotlib, loaded so that no file of the working directory or of another's home has a say.
+"""matplotlib as trimtab uses it, loaded so that no file of the working directory or of another's home has a say.
 
 matplotlib reads `matplotlibrc` from the working directory before all others, keeps what it finds out of fonts below
 HOME, and asks a program of PATH for them. Figures shall look the same wherever they are made, too.

@@ -48,7 +48,7 @@ class ApplyRefused(PlantError):
 
 
 class ApplyFailed(PlantError):
-    """The change did not take; what was in force before has been restored."""
+    """The change did not take; the configuration before it has been restored."""
 
 
 class OperatorEdit(PlantError):
@@ -56,7 +56,7 @@ class OperatorEdit(PlantError):
 
     Args:
         knob: the knob's name.
-        message: what was found, in one line.
+        message: the finding in one line.
     """
 
     def __init__(self, knob: str, message: str) -> None:
@@ -65,4 +65,4 @@ class OperatorEdit(PlantError):
 
 
 class PlantGone(PlantError):
-    """The server has ended; what was measured until then is kept."""
+    """The server has ended; measurements until then are kept."""

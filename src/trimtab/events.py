@@ -1,4 +1,4 @@
-"""What the loop tells while it runs: plain records, for the terminal, the store and the tests."""
+"""Events that the loop emits while it runs: plain records, for the terminal, the store and the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class NoteKind(StrEnum):
-    """What a note is about."""
+    """Subject of a note."""
 
     STAND_DOWN = "stand-down"
     MISSING = "missing"
@@ -36,7 +36,7 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True)
 class Stamp:
-    """Where an event stands: in a run, its events have numbers that rise and are never used twice.
+    """Place of an event: in a run, its events have numbers that rise and are never used twice.
 
     Args:
         run: number of the run in its store.
@@ -58,7 +58,7 @@ class WindowDone:
 
     Args:
         window: the window.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     window: Window
@@ -71,11 +71,11 @@ class MoveDone:
 
     Args:
         window: the window that it follows from.
-        proposed: what the controller decided.
-        move: what the guards made of it.
-        state: what became of it.
+        proposed: the controller's move.
+        move: the move after the guards.
+        state: its outcome.
         detail: why it was refused or failed, or what the plant said of it; may be empty.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     window: Window
@@ -88,14 +88,14 @@ class MoveDone:
 
 @dataclass(frozen=True)
 class Note:
-    """Something the operator should know.
+    """A note for the operator.
 
     Args:
-        at_s: when, on the run's clock.
-        kind: what it is about.
-        text: what happened, in one line.
+        at_s: time on the run's clock.
+        kind: its subject.
+        text: the event in one line.
         knob: the knob concerned; may be empty.
-        stamp: where it stands in the run.
+        stamp: its place in the run.
     """
 
     at_s: float
@@ -125,7 +125,7 @@ class Outcome:
     """How a run ended.
 
     Args:
-        status: how it stands now.
+        status: its status.
         detail: why it ended before its time; may be empty.
         windows: windows measured.
         restored: True when the configuration from before the run is in force again.

@@ -15,7 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.trust import printable
 
 MOST_BYTES = 16 << 20
-"""More than any text that trimtab reads: what is longer is not read at all."""
+"""More than any text that trimtab reads; longer files are refused."""
 Stamp = tuple[int, int, int]
 """Inode, size in bytes and time of the last change in nanoseconds (of owner and mode too)."""
 ABSENT: Stamp = (0, 0, 0)
@@ -23,7 +23,7 @@ ABSENT: Stamp = (0, 0, 0)
 
 
 def stamp(path: Path) -> Stamp:
-    """What changes when a file or directory does."""
+    """Identity, size and change time of a file or directory, which differ after a change."""
     try:
         status = path.stat()
     except OSError:
@@ -36,7 +36,7 @@ def read_text(fd: int, name: str | os.PathLike[str]) -> str:
 
     Args:
         fd: its descriptor.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
         UsageError: it is not a regular file, or too long.
@@ -75,8 +75,8 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
 
     Args:
         path: the file.
-        text: what it shall hold; bytes that are not UTF-8 as Python writes them (surrogateescape).
-        mode: of a new file, less the umask.
+        text: its new text; bytes that are not UTF-8 as Python writes them (surrogateescape).
+        mode: mode of a new file, less the umask.
 
     Raises:
         UsageError: what is there is not a regular file; it is left alone.
@@ -106,7 +106,7 @@ def write_whole(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def remove(path: Path) -> None:
-    """Takes a file away, if it is there, and is on disk before it returns.
+    """Removes a file, if it is there, and syncs before it returns.
 
     Raises:
         OSError: it could not be done.
@@ -121,7 +121,7 @@ def remove(path: Path) -> None:
 
 
 def _present(path: Path, directory: int) -> os.stat_result | None:
-    """What is in a file's place; None for nothing."""
+    """Status of the regular file at this path; None where there is none."""
     try:
         found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

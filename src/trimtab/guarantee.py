@@ -1,4 +1,4 @@
-"""What a run guarantees to classes of clients, and how well its windows keep it: pure arithmetic on windows.
+"""A run's guarantee to classes of clients, and how well its windows keep it: pure arithmetic on windows.
 
     relative    V_k = C_k / C_(k-1) is to be W_k / W_(k-1), for every class but the first
     absolute    C_k is to be W_k
@@ -26,7 +26,7 @@ RELATIVE, ABSOLUTE, HYBRID = "relative", "absolute", "hybrid"
 
 @dataclass(frozen=True)
 class DelayGuarantee:
-    """What is guaranteed; every tuple has one entry per class, the highest priority first.
+    """A guarantee; every tuple has one entry per class, the highest priority first.
 
     Args:
         kind: relative, absolute or hybrid.
@@ -59,7 +59,7 @@ class DelayGuarantee:
         return self.kind == RELATIVE
 
     def quotient(self, window: Window, k: int) -> float | None:
-        """What was measured divided by what is desired; None where there is nothing to compare."""
+        """Measured value over the desired one; None where one of them is unknown."""
         delay_s = window.readings.get(self.delays[k])
         if self.kind == HYBRID and k == 0:
             return None if delay_s is None else max(1.0, delay_s / self.desired[0])
@@ -77,9 +77,9 @@ class Score:
         name: the class.
         delay_s: mean of its delays; None when there was none.
         delay_sd_s: their standard deviation.
-        quotient: that of the whole stretch; None when there was none. For a relative guarantee it is taken from the
-            ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of ratios;
-            otherwise it is the mean of the windows' quotients.
+        quotient: quotient of all windows together; None when there was none. For a relative guarantee it comes from
+            the ratio of the mean delays, because one window with a delay near 0 outweighs all others in a mean of
+            ratios; otherwise it is the mean of the windows' quotients.
         quotient_sd: standard deviation of the windows' quotients.
         within: share of the windows with a quotient in which it was within 10 % of 1; None when there was none.
         windows: how many had a quotient.
@@ -105,7 +105,7 @@ def is_within(quotient: float) -> bool:
 
 
 def of_spec(spec: Spec) -> DelayGuarantee:
-    """What a SPEC guarantees."""
+    """The delay guarantee of a SPEC."""
     classes = spec.classes
     return DelayGuarantee(
         spec.guarantee.value,

@@ -44,7 +44,7 @@ def identify(
 
     Args:
         plant: the system, under its usual load.
-        experiment: what is done.
+        experiment: its plan.
         store: where both runs are written.
         stop: ends it.
         on_event: told of every window and move.

@@ -22,7 +22,7 @@ def require_trusted_as_root(path: Path, what: str) -> Path:
 
     Args:
         path: the file.
-        what: what it is, such as "the shim".
+        what: its name, such as "the shim".
 
     Raises:
         UsageError: this is root, and somebody else can change it; the message says how that is mended.
@@ -44,7 +44,7 @@ def probe() -> tuple[Finding, ...]:
 
 
 def _parts() -> Iterator[Path]:
-    """What is run or loaded: single files, and of the libraries every directory."""
+    """Paths of all that is run or loaded: single files, and of the libraries every directory."""
     yield Path(sys.executable)
     yield from (Path(entry) for entry in sys.path)
     for find in (native.program, native.shim_path):

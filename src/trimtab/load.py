@@ -1,4 +1,4 @@
-"""A run of the load generator: started here, read by a thread, asked for what happened since a moment."""
+"""A run of the load generator: started here, read by a thread, asked for the events since a moment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LoadRun:
 
     Args:
         target: address and port of the server, such as "127.0.0.1:8080" or "[::1]:80"; not a host name.
-        populations: who sends; those of one class name are reported as one.
+        populations: the clients; those of one class name are reported as one.
         duration_s: length of the run, in seconds.
         clock: the clock on which intervals are dated.
         interval_s: distance of the interval reports, in seconds.
@@ -105,7 +105,7 @@ class LoadRun:
 
     @property
     def remarks(self) -> str:
-        """What the generator had to say of a run that has ended well, such as a limit of this machine that it met."""
+        """The generator's remarks on a run that has ended well, such as a limit of this machine that it met."""
         return self._remarks
 
     def intervals_since(self, at_s: float) -> list[Interval]:

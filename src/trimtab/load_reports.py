@@ -1,4 +1,4 @@
-"""What the load generator reports, as types; parsed strictly, for an unknown key means another protocol."""
+"""Messages of the load generator, as types; parsed strictly, for an unknown key means another protocol."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Latency(_Report, frozen=True):
 
 
 class Interaction(_Report, frozen=True):
-    """What browsers did with one page.
+    """Counts and times of one page's interactions.
 
     Args:
         page: its name.
-        time: from the click to the last byte of the page and its images; those that failed are not in it.
-        p90_s: 90th percentile of it.
+        time: from the click to the last byte of the page and its images, without failed ones.
+        p90_s: 90th percentile of that time.
         errors: interactions that failed, by kind: as of requests.
     """
 
@@ -48,14 +48,14 @@ class Interaction(_Report, frozen=True):
 
 
 class Browsing(_Report, frozen=True):
-    """What browsers did in an interval, or in the measured part of the run.
+    """Browsers' work in an interval, or in the measured part of the run.
 
     Args:
-        duration_s: length of it.
+        duration_s: length of that interval or part.
         interactions: by page, in the order of the graph.
         think: think times drawn.
         session: lengths of the sessions that ended.
-        cache_hits: images that the browsers' caches had.
+        cache_hits: images found in the browsers' caches.
     """
 
     duration_s: float
@@ -66,7 +66,7 @@ class Browsing(_Report, frozen=True):
 
 
 class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "class"}):
-    """What one class did in an interval or in the whole run.
+    """Counts and times of one class, in an interval or in the whole run.
 
     Args:
         class_name: its name.
@@ -86,7 +86,7 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
         resent: requests sent again because the server had closed the idle connection; not errors.
         outstanding: requests due and without a reply at the end: censored.
         unsent: requests due and not yet sent at the end: censored.
-        browsing: what its browsers did; only of classes that walk a graph.
+        browsing: its browsers' work; only for classes that walk a graph.
     """
 
     class_name: str

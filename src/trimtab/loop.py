@@ -32,7 +32,7 @@ _YOUNG = 3
 
 
 class Recorder(Protocol):
-    """Where a run is written; every method returns once the record would survive the end of this process."""
+    """Store of a run; every method returns once the record would survive the end of this process."""
 
     def window(self, window: Window) -> Stamp:
         """Writes a window."""
@@ -43,7 +43,7 @@ class Recorder(Protocol):
         ...
 
     def outcome(self, stamp: Stamp, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
-        """Writes what became of an open move."""
+        """Writes the outcome of an open move."""
         ...
 
     def note(self, note: Note) -> Stamp:
@@ -65,14 +65,14 @@ class Loop:
     Args:
         plant: the system under control.
         knobs: those the controller may move, in its order.
-        controller: what decides; not asked in the mode `observe`.
-        oversight: what stands between the controller and the plant.
+        controller: the controller; not asked in the mode `observe`.
+        oversight: guards and judge between the controller and the plant.
         recorder: where the run is written.
         settings: how it goes.
         stop: set from outside to end it.
         on_event: told of every window, move and note, after it was stored.
         approve: asked before each change in the mode `approve`.
-        past: where an earlier part of the same run stands; None to start anew.
+        past: state after an earlier part of the same run; None to start anew.
 
     Raises:
         UsageError: the controller cannot move these knobs.
@@ -204,7 +204,7 @@ class Loop:
         return state is MoveState.APPLIED
 
     def _apply(self, stamp: Stamp, changes: Mapping[str, int]) -> tuple[MoveState, str]:
-        """Applies the open move and stores what became of it."""
+        """Applies the open move and stores its outcome."""
         self._touched = True
         applied: Applied | None = None
         try:
@@ -246,7 +246,7 @@ class Loop:
         return ""
 
     def _read_configuration(self) -> None:
-        """Reads what is in force; a knob that the operator has edited stands down."""
+        """Reads the configuration in force; a knob that the operator has edited stands down."""
         for _ in range(len(self._standing.knobs) + 1):
             try:
                 self._configuration = dict(self._plant.configuration())
@@ -274,7 +274,7 @@ class Loop:
             self._on_event(note)
 
     def _put_back(self) -> bool:
-        """Puts back what nothing shows to be better; True when the configuration from before the run is in force."""
+        """Puts back unproven values; True when the configuration from before the run is in force."""
         judge = self._oversight.judge
         if not self._touched or not self._standing.knobs:
             return False
@@ -300,7 +300,7 @@ class Loop:
         return False
 
     def _restore(self) -> bool:
-        """Puts back what was in force before the run; True when that is so now."""
+        """Puts back the configuration before the run; True when it is in force."""
         if not self._touched:
             return False
         text, restored = "the configuration from before the run is in force again", True

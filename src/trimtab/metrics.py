@@ -14,7 +14,7 @@ from trimtab.errors import UsageError
 
 @functools.cache
 def known() -> Mapping[str, Metric]:
-    """Every metric by its name: what plants derive, then what each sensor measures.
+    """Every metric by its name: those that plants derive, then those that sensors measure.
 
     Raises:
         ValueError: two declarations of one name differ.

@@ -23,7 +23,7 @@ SHIM = "libtrimtab_shim"
 
 
 def program() -> Path:
-    """Where the native program is: beside the Python interpreter, where the wheel puts it, else on PATH.
+    """Path of the native program: beside the Python interpreter, where the wheel puts it, else on PATH.
 
     Raises:
         NativeError: it is in neither place.
@@ -38,7 +38,7 @@ def program() -> Path:
 
 
 def shim_path() -> Path:
-    """Where the library is that is loaded into servers: in this package, where the wheel puts it.
+    """Path of the library that is loaded into servers: in this package, where the wheel puts it.
 
     Raises:
         NativeError: it is not there.
@@ -146,12 +146,12 @@ class Native:
             self._process.stderr.close()
 
     def remarks(self) -> str:
-        """What the program has said on its standard error, when it has ended; asked for the first time."""
+        """Standard error of the program, once it has ended; read once."""
         assert self._process.stderr is not None
         self._process.wait()
         return "" if self._process.stderr.closed else self._process.stderr.read().strip()
 
     def _broken(self) -> NativeError:
-        """What to say of a program that has ended."""
+        """Error for a program that has ended."""
         code, said = self._process.wait(), self.remarks()
         return NativeError(f"{PROGRAM} {self._verb} ended with {code}: {said or 'it said nothing'}")

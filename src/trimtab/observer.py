@@ -45,7 +45,7 @@ class _Source:
     """A sensor or a plant as a source of readings.
 
     Args:
-        name: what its readings are said to be from.
+        name: source of its readings.
         owner: the sensor, or the plant with what it derives.
         chosen: names of the metrics for which decisions may go by it.
     """
@@ -101,7 +101,7 @@ class Observer:
         plant: what to observe; its clock is the only one used.
         stop: ends a wait.
         seed: source of the jitter of the sampling times.
-        elapsed_s: what the run's clock shows now, in seconds.
+        elapsed_s: the run's clock now, in seconds.
 
     Raises:
         TrimtabError: two sensors have one name, or one precedence for a metric and the plant names none.
@@ -120,7 +120,7 @@ class Observer:
         return self._clock.now_s() - self._origin_s
 
     def wait(self, until_s: float, sampled: Iterable[_Due] = ()) -> None:
-        """Returns at `until_s` of the run's clock, or when the run is to stop; samples what is due meanwhile."""
+        """Returns at `until_s` of the run's clock, or when the run is to stop; takes samples meanwhile."""
         clock, stop = self._clock, self._stop
         until_s += self._origin_s
         while not stop:
@@ -148,7 +148,7 @@ class Observer:
         Args:
             index: its index.
             duration_s: how long it is to last, in seconds.
-            configuration: what is in force.
+            configuration: the configuration in force.
             early: share of the duration after which the cheap sensors are read and `abort` is asked; 0 for never.
             abort: why the window should be cut short, or an empty string.
         """
@@ -211,7 +211,7 @@ class Observer:
 
 
 class _Seen:
-    """What the sources of one window have given so far, those of the greatest precedence first."""
+    """Readings of one window gathered so far, sources of the greatest precedence first."""
 
     __slots__ = ("measured", "problems", "readings")
 

@@ -27,7 +27,7 @@ class Option:
         flag: what the user types, such as `--think-mean`.
         parse: turns the text into a value; raises UsageError.
         default: the value when it is not given; None when it must be.
-        help: what it is, from the docstring.
+        help: its description, from the docstring.
         switch: True when it takes no value.
         repeated: True when it may be given several times.
     """

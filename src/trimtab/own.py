@@ -1,4 +1,4 @@
-"""What this user takes as his own, whatever environment and working directory trimtab was started with.
+"""This user's own programs, home and state, whatever environment and working directory trimtab was started with.
 
 sudo may keep another user's HOME and PATH, and a shell may stand in anybody's directory. Root looks for programs in
 the system's directories alone, and has his own home.
@@ -12,6 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from trimtab.errors import UsageError
 from trimtab.trust import untrusted
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -21,13 +22,29 @@ home's own packages are either, which an ordinary user may have it from."""
 
 
 def program(name: str) -> str | None:
-    """Where a program is; None when it is nowhere.
+    """Path of a program; None when there is none.
 
     Args:
         name: a path, or a name, which is looked for in PATH and then in the system's directories: an ordinary user's
             PATH lacks /usr/sbin. Root's PATH is not asked.
     """
     return shutil.which(name, path=search_path())
+
+
+def required(package: str, *names: str) -> str:
+    """Path of a program, by the first of its names that there is.
+
+    Args:
+        package: the package that has it.
+        names: its names.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    found = next(filter(None, map(program, names)), None)
+    if found is None:
+        raise UsageError(f"{names[0]} is not installed; install the package {package}")
+    return found
 
 
 def search_path() -> str:
@@ -45,6 +62,6 @@ def home() -> Path:
 
 
 def state() -> Path:
-    """Where this user's own records are kept between runs: `trimtab` in the XDG state directory."""
+    """Directory of this user's own records between runs: `trimtab` in the XDG state directory."""
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else home() / ".local" / "state") / "trimtab"

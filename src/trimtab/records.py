@@ -1,4 +1,4 @@
-"""What the store keeps of a run, as types."""
+"""Records of a run that the store keeps, as types."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Plan:
         settings: how the run goes.
         initial: the configuration in force before the run.
         host: facts of the machine and the versions of the programs.
-        label: what this run is in its group, such as "baseline" or "trim"; may be empty.
+        label: name of the run in its group, such as "baseline" or "trim"; may be empty.
         group: the comparison it belongs to, such as "2026-11-21-dynamic"; may be empty.
         workload: the traffic, where it is known; may be empty.
-        extras: what only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
+        extras: entries that only some runs have, by name, as `codec.builtins` gives it; read by `extra`.
     """
 
     command: tuple[str, ...]
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def guarantee(self) -> DelayGuarantee | None:
-        """What it guarantees to classes of clients; None when it tunes."""
+        """The run's guarantee to classes of clients; None when it tunes."""
         return self.extra(GUARANTEE, DelayGuarantee)
 
     @property
@@ -93,10 +93,10 @@ class Run:
 
     Args:
         id: its number in the store.
-        plan: what was known before it.
+        plan: its plan.
         started: Unix time of its start, in seconds.
         finished: Unix time of its end; None while it runs and when it was killed.
-        status: how it stands; `running` also when it was killed.
+        status: its status; `running` also when it was killed.
         detail: why it ended before its time; may be empty.
         restored: True when the configuration from before it was put back.
         alive: True while the process that runs it exists.
@@ -124,12 +124,12 @@ class StoredMove:
     Args:
         sequence: its number among the events of its run.
         index: index of the window that it follows from.
-        proposed: what the controller decided.
-        move: what the guards made of it.
-        state: what became of it; `open` when the process ended while it was applied.
+        proposed: the controller's move.
+        move: the move after the guards.
+        state: its outcome; `open` when the process ended while it was applied.
         detail: why it was refused or failed, or what the plant said; may be empty.
         took_s: time until the change was seen to be in effect; None when it was not applied.
-        configuration: what was in force after it; None when it was not applied.
+        configuration: the configuration in force after it; None when it was not applied.
     """
 
     sequence: int

@@ -18,10 +18,10 @@ from trimtab.events import Event, Note, NoteKind, WindowDone
 
 @dataclass(frozen=True)
 class Past:
-    """Where a run stands after one of its windows.
+    """State of a run after one of its windows.
 
     Args:
-        standing: what is remembered of it.
+        standing: its state.
         windows: windows measured so far, those included that were not kept.
         elapsed_s: the run's clock at the end of the last one, in seconds.
         touched: whether a change of its own was made, or tried.
@@ -54,8 +54,8 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
     """The first difference, or where the run stands when there is none.
 
     Args:
-        decider: what decides.
-        past: where the run stands before these events.
+        decider: judge, controller and guards.
+        past: the run's state before these events.
         events: all that came after, in their order.
 
     Raises:

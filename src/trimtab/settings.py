@@ -1,4 +1,4 @@
-"""How a run goes: what the loop is told once, at its start."""
+"""Settings of a run, given to the loop at its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Settings:
     Args:
         window_s: length of a window, in seconds.
         duration_s: length of the run, in seconds; infinite to go on until stopped.
-        objective: what counts as the result.
+        objective: the objective.
         mode: how far to go.
         settle_s: wait after a change before the next window, in seconds; None for a second or half a window.
         early: share of a window after which the guards may cut it short; 0 for never.

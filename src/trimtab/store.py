@@ -32,18 +32,18 @@ from trimtab.replay import Past
 from trimtab.trust import printable, untrusted
 
 _LUMPS = 16
-"""A run that keeps only its last windows forgets the others a sixteenth of what it keeps at a time."""
+"""A run that keeps only its last windows deletes others once they are a sixteenth of these."""
 _EVENTS = ("windows", "moves", "notes")
 _MOVES = "SELECT sequence, idx, proposed, move, state, detail, took_s, configuration FROM moves"
 _RUN = "SELECT id, started, finished, pid, pid_started, status, detail, restored, plan FROM runs"
 
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite opens with a file: itself, and what is beside it."""
+"""Suffixes of the files that SQLite opens: the store itself, and those beside it."""
 
 
 def default_path() -> Path:
-    """Where the store is unless the user says otherwise: `trimtab/runs.sqlite` in the XDG state directory."""
+    """Path of the store unless the user names another: `trimtab/runs.sqlite` in the XDG state directory."""
     return own.state() / "runs.sqlite"
 
 
@@ -82,7 +82,7 @@ class Store:
         """Writes the start of a run by this process.
 
         Args:
-            plan: what is known of it.
+            plan: its plan.
             keep: keeps only about so many of its windows with their moves and notes, the last ones; None to keep all.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
@@ -98,7 +98,7 @@ class Store:
 
         Args:
             run_id: the run's number.
-            keep: as of `begin`.
+            keep: as for `begin`.
         """
         this = identify(os.getpid()) or Process(os.getpid(), 0)
         self.execute(
@@ -148,7 +148,7 @@ class Store:
         return [Note(row[0], NoteKind(row[1]), row[2], row[3], Stamp(run_id, *row[4:])) for row in rows]
 
     def events(self, run_id: int, after: int = -1) -> list[Event]:
-        """All that a run has told, in the order in which it came to pass, with what became of its moves.
+        """All events of a run in their order, with the outcomes of its moves.
 
         Args:
             run_id: the run's number.
@@ -164,7 +164,7 @@ class Store:
         return sorted(found, key=lambda event: event.stamp.sequence)
 
     def past(self, run_id: int) -> tuple[Past, list[Event]] | None:
-        """Where a run stood after its last decision, its states as JSON has them, and what came after.
+        """State of a run after its last decision, as JSON has it, and the events since.
 
         None where nothing was stored of it: it decided nothing yet, or an older trimtab wrote it.
         """
@@ -208,7 +208,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Makes what is written within one transaction."""
+        """Makes all writes within one transaction."""
         self.execute("BEGIN IMMEDIATE", ())
         try:
             yield
@@ -220,7 +220,7 @@ class Store:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turns what SQLite raises into a StoreError."""
+        """Turns errors of SQLite into a StoreError."""
         try:
             yield
         except (sqlite3.Error, StoreError) as error:
@@ -231,7 +231,7 @@ class RunWriter:
     """Writes one run; a `Recorder` for the loop.
 
     Args:
-        store: where.
+        store: path of the store.
         run_id: the run's number.
         keep: keeps only about so many windows, the last ones; None to keep all.
     """
@@ -275,7 +275,7 @@ class RunWriter:
         return stamp
 
     def outcome(self, stamp: Stamp, state: MoveState, detail: str = "", applied: Applied | None = None) -> None:
-        """Writes what became of an open move."""
+        """Writes the outcome of an open move."""
         took_s = applied and applied.took_s
         configuration = applied and codec.encode(applied.configuration)
         self.store.execute(
@@ -402,7 +402,7 @@ def _make_private(path: Path) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """Makes sure that nobody but root and this user has a say in what SQLite will open.
+    """Makes sure that nobody but root and this user can change the files that SQLite will open.
 
     Raises:
         UsageError: somebody has.

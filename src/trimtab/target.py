@@ -12,7 +12,7 @@ from trimtab.errors import TrimtabError, UsageError
 
 @dataclass(frozen=True)
 class Target:
-    """Where requests go.
+    """Target of requests.
 
     Args:
         address: numeric address, without brackets.

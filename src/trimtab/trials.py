@@ -57,7 +57,7 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchState(Generic[S]):
-    """What is remembered.
+    """State of a search by trials.
 
     Args:
         knobs: those that are moved.
@@ -67,10 +67,10 @@ class SearchState(Generic[S]):
         trials: the windows of the search.
         forgotten: trials made before a knob was left to the operator, which are counted and not believed.
         lost_s: work lost in these, in seconds of the start's.
-        winner: what is measured again; empty while the search goes on.
+        winner: the configuration measured again; empty while the search goes on.
         turns: the windows of the re-measurement.
         misses: windows in a row in which the wanted configuration was not in force.
-        claim: what they show; None before the end.
+        claim: outcome of these turns; None before the end.
         ended: why the search ended; empty before.
     """
 
@@ -98,7 +98,7 @@ class Searching:
     """A controller that searches by trials.
 
     Args:
-        objective: what is made best.
+        objective: the objective.
         inner: the method.
         search: how the search goes.
     """
@@ -126,7 +126,7 @@ class Searching:
         return SearchState(knobs, seed, self.inner.start(knobs, seed))
 
     def withdraw(self, state: SearchState[Any], knob: str) -> SearchState[Any]:
-        """The state without a knob: the search starts again with the others, and what is spent stays spent.
+        """The state without a knob: the search starts again with the others, and its spent budget stays spent.
 
         Raises:
             UsageError: the method cannot go on with the others.
@@ -138,7 +138,7 @@ class Searching:
         return replace(begun, forgotten=state.made, lost_s=state.lost_s + harm(state, self.objective)[0])
 
     def final(self, state: SearchState[Any]) -> Configuration:
-        """What has to be in force at the end of a run: the start, unless the winner was found better."""
+        """Configuration to be in force at the end of a run: the start, unless the winner was found better."""
         proven = state.claim is not None and state.claim.verdict is Verdict.BETTER
         believed = state.ended and not self.search.remeasure
         return {} if proven or believed or self.experiments else state.start
@@ -171,7 +171,7 @@ class Searching:
         return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
 
     def _measured(self, state: SearchState[Any], seen: Seen, trial: Trial) -> tuple[SearchState[Any], Move]:
-        """One more window of the re-measurement, and what follows."""
+        """The decision after one more window of the re-measurement."""
         if state.claim is not None or not self.search.remeasure or self.experiments:
             return state, self._end(state, state.claim.why if state.claim else state.ended, {})
         order = candidates_turns(self.search.remeasure)
@@ -203,7 +203,7 @@ class Searching:
         return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=_known(state, wanted))
 
     def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
-        """The end, with what is to be in force."""
+        """The last decision, with the configuration to be in force."""
         wanted = self.final(state) or state.winner
         known = not self.experiments and _known(state, wanted)
         return replace(Move.end(wanted, why), evidence=figures, known=known)
@@ -219,7 +219,7 @@ class Searching:
         return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
 
     def _standing(self, state: SearchState[Any], named: Configuration) -> Configuration:
-        """What a method names, but for the start where its own trials are no better than the start's."""
+        """The configuration that a method names, or the start where its own trials are no better than the start's."""
         means = _by_configuration(state.trials, kept=True)
         own, start = (means.get(tuple(sorted(one.items()))) for one in (named, state.start))
         if not own or not start:
@@ -239,7 +239,7 @@ class Searching:
     def _figures(
         self, state: SearchState[Any], best: Configuration, lost_s: float, gained_s: float
     ) -> dict[str, float]:
-        """What the terminal says of the search so far, by name."""
+        """Figures on the search so far, by name, for the terminal."""
         found = {"trial": float(state.made), "trials": float(self.search.trials)}
         found |= {"lost_s": lost_s, "gained_s": gained_s}
         values = _by_configuration(state.trials).get(tuple(sorted(best.items())))
@@ -254,7 +254,7 @@ def _known(state: SearchState[Any], wanted: Configuration) -> bool:
 
 
 def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
-    """What clients lost and what they gained in the trials, in seconds of the start's work: Eq. (H1) and (H2)."""
+    """Work that clients lost and gained in the trials, in seconds of the start's work: Eq. (H1) and (H2)."""
     start = [one for one in state.trials if one.configuration == state.start]
     known = [one.value for one in start if one.value is not None and one.value > 0]
     if not known:

@@ -1,4 +1,4 @@
-"""Whether a path can be trusted: nobody but root and the user who runs trimtab can change what it leads to.
+"""Whether a path can be trusted: nobody but root and the user who runs trimtab can change its target.
 
 Every component from / on is looked at, and every link's target in the same way. Each must belong to root or to this
 user, and nobody else may write to it. A directory in which everybody can make files but not touch those of others
@@ -18,13 +18,13 @@ from pathlib import Path
 from trimtab.errors import UsageError
 
 _MOST_LINKS = 40
-"""As many as the kernel follows (path_resolution(7))."""
+"""Most links that the kernel follows (path_resolution(7))."""
 _ACL = "system.posix_acl_access"
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def untrusted(path: str | os.PathLike[str]) -> str | None:
-    """Why a path is not to be trusted, and what would mend it; None when it is trusted.
+    """Reason why a path is not trusted, with a remedy; None when it is.
 
     What does not exist is trusted where nobody else could make it.
 
@@ -92,7 +92,7 @@ def open_trusted(path: str | os.PathLike[str]) -> int:
 
 
 def printable(text: str) -> str:
-    """The text for a message; what could steer a terminal is escaped, because strangers choose names too."""
+    """The text for a message; characters that steer a terminal are escaped, because strangers choose names too."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
@@ -111,7 +111,7 @@ def _missing(at: str, here: str, seen: os.stat_result, ahead: list[str]) -> str 
 
 
 def _changeable(at: str, found: os.stat_result, last: bool) -> str | None:
-    """Why somebody else could change a file or what is in a directory."""
+    """Reason why somebody else could change a file or a directory's entries."""
     if reason := _owned_by_another(at, found):
         return reason
     if not last and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:

@@ -44,7 +44,7 @@ def parse_quantity(text: str, unit: str) -> float:
     """A value of a metric: a duration, a size, a share such as `80%` or `0.8`, or a number.
 
     Args:
-        text: what the user wrote.
+        text: the user's text.
         unit: the metric's unit.
 
     Returns:

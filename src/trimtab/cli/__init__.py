@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises what was wrong as a UsageError."""
+        """Raises the error as a UsageError."""
         raise UsageError(f"{message} (see '{self.prog} --help')")
 
 
@@ -142,7 +142,7 @@ def _known(verb: str) -> str:
 
 
 def _help() -> str:
-    """What `trimtab` alone says; reads the verbs' first lines without importing them."""
+    """Text of `trimtab` alone; reads the verbs' first lines without importing them."""
     lines = [
         "trimtab keeps a web server at its best operating point, online.",
         "",

@@ -1,4 +1,4 @@
-"""What changing each knob costs: as it was measured, and in words before it was."""
+"""Cost of changing each knob: as it was measured, and in words before it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the gains of a delay controller come from: given, designed from a model, or from one identified here."""
+"""Gains of a delay controller: given, designed from a model, or from one identified here."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def kinds(args: argparse.Namespace, spec: Spec) -> tuple[Kind, ...]:
 
 
 def specification(args: argparse.Namespace, spec: Spec) -> Specification:
-    """What a designed loop has to do.
+    """Specification of the loop to design.
 
     Raises:
         UsageError: the settling time is not a duration, or shorter than a period.
@@ -176,7 +176,7 @@ def identified_gains(
 
 
 def tell_gains(gains: Mapping[Kind, Gains], as_json: bool) -> None:
-    """Says which gains are used, and why."""
+    """Prints the gains in use and their source."""
     for kind, one in gains.items():
         if as_json:
             body = {"type": "gains", "kind": kind, "gain": one.gain, "zero": one.zero, "source": one.source}
@@ -186,7 +186,7 @@ def tell_gains(gains: Mapping[Kind, Gains], as_json: bool) -> None:
 
 
 def _designed(kind: Kind, model: Model, wanted: Specification, source: str) -> Gains:
-    """The gains for a model, with what the closed loop will do.
+    """The gains for a model, with the closed loop's properties.
 
     Raises:
         UsageError: the model is of no use, or no controller meets the specification.

@@ -1,4 +1,4 @@
-"""The histogram of request intervals in lines of text, and what the keep-alive time in force does to them."""
+"""The histogram of request intervals in lines of text, and the keep-alive time's effect on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class IdlePeriods:
         self._cut = self._burst = self._known = 0.0
 
     def lines(self, window: Window) -> list[str]:
-        """Adds a window, and says what there is to see."""
+        """Adds a window, and returns the lines to show."""
         if self._windows and self._windows[-1].configuration != window.configuration:
             # Cut at another time, idle periods are another sample.
             self._windows.clear()
@@ -48,7 +48,7 @@ class IdlePeriods:
         return [*lines, self._held(seen, time_s)]
 
     def _head(self, window: Window) -> str:
-        """What is in force, and how busy it is."""
+        """Line on the time in force, and how busy the server is."""
         rates = ((name, window.readings.get(f"{name}_rate_hz")) for name in ("request", "connection"))
         busy = ", ".join(f"{shown(f'{name}_rate_hz', rate)} {name}s" for name, rate in rates)
         long_s = format_duration(round(sum(one.duration_s for one in self._windows)))
@@ -76,7 +76,7 @@ class IdlePeriods:
         return f"{head}: {self._burst:,.0f} in a burst, {self._known - self._burst:,.0f} in thought; {now}"
 
     def _held(self, seen: Survival, time_s: float) -> str:
-        """What idle connections hold, and what they would at the server's own time."""
+        """Line on the workers that idle connections hold, and would hold at the server's own time."""
         idle, held = (self._mean(name) for name in ("idle_connections", "idle_held_workers"))
         if idle is None or held is None:
             return "idle connections: not measured"
@@ -150,7 +150,7 @@ def _row(time_s: float) -> int:
 
 
 def _label(row: int, first: int) -> str:
-    """Where a line begins, to two digits."""
+    """Lower end of a line's interval, to two digits."""
     edge_s = EDGES_S[_PER_ROW * row]
     if row == first:
         return "0"

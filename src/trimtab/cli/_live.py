@@ -1,4 +1,4 @@
-"""A run on a terminal: the latest windows as a table that fits, the newest reason, the referee, what is left."""
+"""A run on a terminal: the latest windows as a table that fits, the newest reason, the referee, the time left."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class LiveView:
     and the machine belongs to the server.
 
     Args:
-        rows: what is shown of every window.
+        rows: the rows of every window.
         settings: how the run goes.
-        knobs: what is known of the knobs.
+        knobs: the plant's knobs, for their units.
         course: the referee of the run; None where nobody judges it.
-        drawing: what the plant's own view adds below the table.
-        console: where to; standard output when None.
+        drawing: the plant's own view below the table.
+        console: the console; standard output when None.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LiveView:
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Shows what an event says."""
+        """Shows an event."""
         if self._course is not None:
             self._course.tell(event)
         self._busy = True
@@ -118,7 +118,7 @@ class LiveView:
             self._again()
 
     def _again(self) -> None:
-        """Draws everything anew: what was wrapped by the terminal cannot be taken back line by line."""
+        """Draws everything anew: lines that the terminal has wrapped cannot be removed one by one."""
         self._resized = False
         self._live.stop()
         self._console.clear()
@@ -143,7 +143,7 @@ class LiveView:
         return state is not MoveState.HELD and (trials or state not in (MoveState.APPLIED, MoveState.ADVISED))
 
     def _view(self) -> RenderableType:
-        """All that is drawn in place."""
+        """All lines that are drawn in place."""
         if not self._windows:
             return Text("the first window is being measured", style="dim")
         below: list[RenderableType] = [self._progress()]
@@ -180,7 +180,7 @@ class LiveView:
         return line
 
     def _referee(self) -> list[str]:
-        """What the referee says, and what trying has cost."""
+        """Lines on the referee's judgement, and on the cost of the trials."""
         course = self._course
         if course is None or course.cost_s is None:
             return []

@@ -1,4 +1,4 @@
-"""What a run of the load generator looks like to a person: one line per interval, a table at the end."""
+"""Table of a run of the load generator: one line per interval, a table at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def progress(interval: Interval) -> str:
 
 
 def table(summary: Summary) -> str:
-    """The whole run: per class the counts, the times from the intended and the actual start, and what went wrong."""
+    """The whole run: per class the counts, the times from the intended and the actual start, and the errors."""
     lines: list[str] = []
     for one in summary.classes:
         lines += [*_class(one, summary.duration_s), ""]

@@ -1,4 +1,4 @@
-"""What the verbs that run a loop share: the plant, the knobs and the controller that the arguments name."""
+"""Arguments shared by the verbs that run a loop: the plant, the knobs and the controller."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def defaults_of(args: argparse.Namespace) -> PlantDefaults:
 
 
 def add_plant(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that names the plant, and what every plant is told."""
+    """Adds the argument that names the plant, and those of every plant."""
     there = discovery.names(PLANTS)
     parser.add_argument(
         "plant", metavar="PLANT", nargs="?", help=f"one of {', '.join(there)}; 'PLANT --help' shows its own options"
@@ -95,7 +95,7 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
     Args:
         plant: whose knobs they are.
         wanted: names, or patterns such as `web.*`, in the order in which the knobs are to be moved.
-        roles: what they are for where none is wanted.
+        roles: roles of the knobs to move where none is wanted by name.
 
     Raises:
         UsageError: it has no such knob, or none at all.
@@ -116,7 +116,7 @@ def chosen_knobs(plant: Plant, wanted: Sequence[str], roles: Sequence[Role]) -> 
 
 
 def add_objective(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that say what to make best, and under which limits."""
+    """Adds the arguments of the objective and its limits."""
     goal = parser.add_mutually_exclusive_group()
     usual = f"default {PlantDefaults().minimize} where the plant has no other"
     goal.add_argument("--minimize", metavar="METRIC", help=f"what to make least ({usual})")
@@ -131,7 +131,7 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_objective(args: argparse.Namespace) -> Objective:
-    """What `--minimize` or `--maximize` asks for, under the limits of `--subject-to`.
+    """Objective of `--minimize` or `--maximize`, under the limits of `--subject-to`.
 
     Raises:
         UsageError: there is no such metric, or a limit is not one.
@@ -145,7 +145,7 @@ def chosen_objective(args: argparse.Namespace) -> Objective:
 
 
 def require_measured(plant: Plant, objective: Objective) -> None:
-    """Makes sure that something here measures what the objective needs.
+    """Makes sure that some sensor measures the objective's metrics.
 
     Raises:
         UsageError: nothing does.
@@ -178,7 +178,7 @@ def chosen_controller(name: str, objective: Objective, given: Sequence[str]) -> 
 
     Args:
         name: its registered name.
-        objective: what it strives for.
+        objective: its objective.
         given: its options as `NAME=VALUE`.
 
     Raises:
@@ -202,7 +202,7 @@ def stored_controller(name: str, objective: Objective, options: Mapping[str, Any
 
     Args:
         name: its registered name.
-        objective: what it strove for.
+        objective: its objective then.
         options: as `options_in_force` gave them, through JSON.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a run looks like while it goes: a table on a terminal, a line per window elsewhere, or JSON for a program."""
+"""View of a run while it goes: a table on a terminal, a line per window elsewhere, or JSON for a program."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from trimtab.trust import printable
 SHOWN = ("request_time_s", "page_time_s", "accept_queue_delay_s", "cpu_ratio", "memory_ratio", "busy_workers")
 OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
 MOST_CHANGES = 6
-"""As many changes of a move are said on the terminal; the report has all."""
+"""Most changes of a move that are shown on the terminal; the report has all."""
 _INDENT = 16
 
 Drawing = Callable[[Window], list[str]]
-"""What a plant's own view adds below a window."""
+"""Lines of a plant's own view below a window."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Row:
     """A knob or a reading, window by window.
 
     Args:
-        title: what it is called.
+        title: its heading.
         cell: its value in a window, as text.
         knob: whether it is a knob.
     """
@@ -53,13 +53,13 @@ class Row:
 def rows_of(
     names: Sequence[str], objective: Objective, knobs: Sequence[Knob] = (), guarantee: DelayGuarantee | None = None
 ) -> tuple[Row, ...]:
-    """What is shown of every window: the objective first, or what every class was promised, then knobs and readings.
+    """Rows of every window: the objective first, or each class's guarantee, then knobs and readings.
 
     Args:
-        names: of the knobs.
-        objective: what counts.
-        knobs: what is known of the knobs.
-        guarantee: what is guaranteed to classes of clients; None when it tunes.
+        names: names of the knobs to show.
+        objective: the run's objective.
+        knobs: the plant's knobs, for their units.
+        guarantee: the guarantee to classes of clients; None when it tunes.
     """
     set_to = [_setting(name, knobs) for name in names]
     first = [_reading(name) for name in counted(objective)]
@@ -81,7 +81,7 @@ def _setting(name: str, knobs: Sequence[Knob]) -> Row:
 
 
 def _quotient(guarantee: DelayGuarantee, k: int) -> Row:
-    """What a class got of what it was promised."""
+    """A class's quotient of measured and desired delay."""
 
     def cell(window: Window) -> str:
         value = guarantee.quotient(window, k)
@@ -91,7 +91,7 @@ def _quotient(guarantee: DelayGuarantee, k: int) -> Row:
 
 
 def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
-    """What was done after a window, and why."""
+    """The change after a window with its reason, as text."""
     if event.state is MoveState.HELD:
         return event.move.reason
     word = "" if event.state is MoveState.APPLIED else f" {event.state}"
@@ -102,7 +102,7 @@ def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
 
 @contextlib.contextmanager
 def reader_may_go(stop: Stop) -> Iterator[None]:
-    """Asks the run to stop when nobody reads any more what it prints."""
+    """Asks the run to stop when nobody reads its output any more."""
     try:
         yield
     except BrokenPipeError:
@@ -129,7 +129,7 @@ def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:
 
     Args:
         line: the line.
-        out: where to; standard output when None.
+        out: the stream; standard output when None.
         indent: columns by which further lines are indented.
     """
     out, line = out or sys.stdout, printable(line.rstrip())
@@ -160,17 +160,17 @@ def showing(
     drawing: Drawing | None = None,
     live: bool = True,
 ) -> Iterator[Callable[[Event], None]]:
-    """Shows a run while this lasts; yields what is to be told of its events.
+    """Shows a run while this lasts; yields the receiver of its events.
 
     Args:
         as_json: True for a line of JSON per event.
-        rows: what is shown of every window.
+        rows: the rows of every window.
         settings: how the run goes.
         stop: asked for when nobody reads any more.
         decides: True when a move follows each window.
-        knobs: what is known of the knobs.
+        knobs: the plant's knobs, for their units.
         course: the referee of the run; None where nobody judges it.
-        drawing: what the plant's own view adds below a window.
+        drawing: the plant's own view below a window.
         live: False for lines also where a terminal could show a table.
     """
     if as_json:
@@ -190,17 +190,17 @@ def showing(
 
 
 class Lines:
-    """Prints one line per window: time, knobs, the readings that matter, what was done and why.
+    """Prints one line per window: time, knobs, the readings that matter, the move and its reason.
 
     On a terminal it has as many columns as fit, and what and why are below.
 
     Args:
-        rows: what is shown of every window.
+        rows: the rows of every window.
         decides: True when a move follows each window.
-        out: where to.
-        knobs: what is known of the knobs.
-        drawing: what the plant's own view adds below a window.
-        objective: what counts; a limit of it is said where it is broken.
+        out: the stream.
+        knobs: the plant's knobs, for their units.
+        drawing: the plant's own view below a window.
+        objective: the objective; a limit that is broken is shown.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class Lines:
         self._line("window", "time", [row.title for row in self._rows], "what and why")
 
     def __call__(self, event: Event) -> None:
-        """Prints what an event says."""
+        """Prints an event."""
         if isinstance(event, WindowDone):
             if self._decides:
                 self._pending = event.window
@@ -244,7 +244,7 @@ class Lines:
             self._note(event)
 
     def readings(self, window: Window) -> None:
-        """Prints every reading of a window, with its symbol and what it is."""
+        """Prints every reading of a window, with its symbol and description."""
         order = list(known())
         for name in sorted(window.readings, key=lambda name: order.index(name.partition("@")[0])):
             one = metric(name)
@@ -273,7 +273,7 @@ class Lines:
             say(line, self._out)
 
     def _line(self, first: str, second: str, cells: Sequence[str], said: str) -> None:
-        """A line of as many columns as fit, and what is said behind it, or on a terminal below it."""
+        """A line of as many columns as fit, with the text behind it, or on a terminal below it."""
         terminal = self._out.isatty()
         room = shutil.get_terminal_size().columns if terminal else None
         line = f"{first:>6} {second:>8}"

@@ -37,15 +37,15 @@ from trimtab.store import Store, default_path
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run is to do.
+    """Request for a run.
 
     Args:
         name: the controller's registered name.
         controller: the controller.
         knobs: the knobs it may move, in its order.
         settings: how the run goes.
-        guarantee: what it guarantees to classes of clients; None when it tunes.
-        facts: what else the report should say of how it was run.
+        guarantee: its guarantee to classes of clients; None when it tunes.
+        facts: further facts on how it was run, for the report.
         keep_windows: about how many windows are stored, the last ones; None for all.
     """
 
@@ -58,7 +58,7 @@ class RunRequest:
     keep_windows: int | None = None
 
     def oversight(self) -> Oversight:
-        """What stands between the controller and the plant."""
+        """Guards and judge between the controller and the plant."""
         return Oversight.of(self.controller, self.settings.objective, self.knobs)
 
 
@@ -67,7 +67,7 @@ class RunResult:
     """A run that has ended.
 
     Args:
-        store: where it stands.
+        store: its store.
         run_id: its number.
         outcome: how it ended.
         undoable: True when what it changed is still in force after this process.
@@ -122,7 +122,7 @@ def _start_again(plant: Plant, killed: Run, outcome: Outcome, job: RunRequest) -
 
 
 def past_of(store: Store, run: Run, job: RunRequest) -> Past:
-    """Where a stored run stands: where it stood after its last decision, and what came after that.
+    """State of a stored run: that after its last decision, and the events since.
 
     Raises:
         UsageError: what led to where it stands was not kept.
@@ -147,7 +147,7 @@ def past_of(store: Store, run: Run, job: RunRequest) -> Past:
 def _shown(
     args: argparse.Namespace, run_id: int, plant: Plant, job: RunRequest, stop: Stop, course: Course, store: Store
 ) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
-    """Says what begins, and shows the run while it goes."""
+    """Announces the run, and shows it while it goes."""
     settings = job.settings
     with reader_may_go(stop):
         if args.json:
@@ -165,7 +165,7 @@ def _shown(
 
 
 def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
-    """Says how the run ended, writes the report and gives the exit code.
+    """Prints how the run ended, writes the report and returns the exit code.
 
     Raises:
         TrimtabError: the plant ended or refused, or the report cannot be made.
@@ -193,7 +193,7 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
 
 
 def tell_end(store: Store, run_id: int) -> None:
-    """Says what came of a run."""
+    """Prints the result of a run."""
     # The judge needs the library of statistics, which takes longer to load than all else that a run needs.
     track = importlib.import_module("trimtab.report.track").tracks(store, [run_id])[0]
     lines = importlib.import_module("trimtab.cli._summary").summary(track)
@@ -202,7 +202,7 @@ def tell_end(store: Store, run_id: int) -> None:
 
 
 def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
-    """What is known before the first window."""
+    """The plan, known before the first window."""
     return Plan(
         command=args.command,
         directory=os.getcwd(),
@@ -220,7 +220,7 @@ def _plan(args: argparse.Namespace, plant: Plant, job: RunRequest) -> Plan:
 
 
 def _extras(job: RunRequest) -> dict[str, Any]:
-    """What only some runs have: a guarantee, a search."""
+    """Extras of the plan that only some runs have: a guarantee, a search."""
     found = {} if job.guarantee is None else {GUARANTEE: codec.builtins(job.guarantee)}
     if isinstance(job.controller, trials.Searching):
         found[trials.EXTRA] = codec.builtins(job.controller.search)
@@ -228,7 +228,7 @@ def _extras(job: RunRequest) -> dict[str, Any]:
 
 
 def _warn_of_leftovers(store: Store, plant: Plant) -> None:
-    """Says what earlier runs on this plant left behind, on standard error."""
+    """Prints settings left by earlier runs on this plant, on standard error."""
     if not plant.lasting:
         return
     name = "+".join(subject.plant for subject in plant.subjects)

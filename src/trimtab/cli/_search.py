@@ -1,4 +1,4 @@
-"""What the command line says of a search by trials."""
+"""Command-line options of a search by trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal says of a search by trials: where it stands, and what it has cost."""
+"""Terminal view of a search by trials: its state and its cost."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trimtab.report.text import seconds, shown, words
 
 
 def search_line(event: MoveDone, objective: Objective) -> str:
-    """The trial's objective with the interval that repeats allow, the incumbent, and what it cost; else empty.
+    """The trial's objective with the interval that repeats allow, the incumbent, and the cost; else empty.
 
     Args:
         event: the move after a trial, whose evidence says it.
-        objective: what counts.
+        objective: the objective.
     """
     figures, name = event.proposed.evidence, objective.metric
     if "trials" not in figures:

@@ -1,4 +1,4 @@
-"""What came of a run, in a few lines: what the report's judge says of it."""
+"""Summary of a run in a few lines, by the report's judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.report.track import Track
 from trimtab.report.verdict import judge_run
 
 MANY = 6
-"""Of more knobs than these only those are said that may be moved, and of the end only what differs."""
+"""With more knobs than this only those that may be moved are shown, and of the end only those that differ."""
 
 
 def summary(track: Track) -> list[str]:
@@ -43,7 +43,7 @@ def _stretch(track: Track, windows: Sequence[Window], before: Sequence[Window] =
     Args:
         track: the run.
         windows: the windows.
-        before: those with which they are compared; none where it is these that others are compared with.
+        before: the windows with which they are compared; none for the baseline itself.
     """
     metric = track.run.plan.settings.objective.metric
     now, then = windows[-1].configuration, before[-1].configuration if before else {}

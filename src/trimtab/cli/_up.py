@@ -22,7 +22,7 @@ _LOOK_S = 0.25
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what can be said of the shop."""
+    """Adds the options for the shop."""
     shape = ShopSpec()
     parser.add_argument("shop", choices=["shop"], help="Squid, Tomcat with a bookstore, and MariaDB")
     parser.add_argument("--items", type=int, choices=(1000, 10_000), default=shape.items, help="books (default 1000)")
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _announcement(running: Shop, file: Path, as_json: bool) -> str:
-    """What is said of a shop that runs."""
+    """Announcement of a shop that runs."""
     if as_json:
         tiers = {
             name: {"plant": plant, "pid": bed.pid, "port": bed.port, "limits": bed.confinement}
@@ -126,7 +126,7 @@ def _require_alive(running: Shop) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Every signal to stop ends what is under way as Ctrl-C does."""
+    """Makes every signal to stop act as Ctrl-C does."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
     try:
         yield

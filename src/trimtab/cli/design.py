@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def facts(design: Design, specification: Specification) -> list[tuple[str, str]]:
-    """A design in words, by what each is about."""
+    """Names and texts of a design's properties."""
     poles = ", ".join(pole_text(pole) for pole in design.poles if pole.imag >= 0)
     settled = "does not settle" if design.settling_s is None else f"settles in {design.settling_s:g} s"
     error = design.steady_state_error_ratio

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints whether the installation can be trusted, and what every member that can probe by itself has found.
+    """Prints whether the installation can be trusted, and the findings of every member that can probe by itself.
 
     Raises:
         UsageError: the stack's file cannot be read, or something in it is wrong.
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _findings(room: str, name: str) -> tuple[Finding, ...]:
-    """What a member's `probe` found; one that needs a subject is called by the plant that has it."""
+    """Findings of a member's `probe`; one that needs a subject is called by the plant that has it."""
     probe = getattr(discovery.load(room, name), "probe", None)
     if probe is None or any(p.default is p.empty for p in inspect.signature(probe).parameters.values()):
         return ()

@@ -171,7 +171,7 @@ def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
 
 
 def _like_spec(args: argparse.Namespace, spec: Spec) -> None:
-    """Tells a plant that is made for this run, such as a simulated one, what the SPEC says of the server."""
+    """Gives a plant that is made for this run, such as a simulated one, the SPEC's settings of the server."""
     if args.plant == "simulated" and not args.classes:
         args.classes = [f"{one.name}={one.budget}" for one in spec.classes]
         args.server = [*holding(spec.workers), *args.server]

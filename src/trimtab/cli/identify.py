@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _experiment(args: argparse.Namespace, plant: Plant, spec: Spec | None) -> Experiment:
-    """What is done on this plant.
+    """Plan of the experiment on this plant.
 
     Raises:
         UsageError: an argument is wrong, or the plant has not two classes.
@@ -159,7 +159,7 @@ def _delay(spec: Spec | None, name: str) -> str:
 def shown(
     as_json: bool, plant: Plant, experiment: Experiment, stop: Stop
 ) -> contextlib.AbstractContextManager[Callable[[Event], None]]:
-    """Says what begins, and shows the two runs of an identification while they go."""
+    """Announces an identification, and shows its two runs while they go."""
     pair, settings, knobs = experiment.pair, experiment.settings(experiment.seed), experiment.knobs(plant)
     if not as_json:
         both = format_duration(2 * experiment.duration_s)
@@ -169,7 +169,7 @@ def shown(
 
 
 def _tell(args: argparse.Namespace, found: Identified) -> None:
-    """Says what was found."""
+    """Prints the result."""
     if args.json:
         print(json.dumps({"type": "model", **found.file().body()}))
         return

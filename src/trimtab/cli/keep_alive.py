@@ -83,7 +83,7 @@ def _set(place: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
 
 
 def _show(place: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
-    """Prints what is in force and what was counted."""
+    """Prints the time in force and the counts."""
     setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
     if as_json:
         body = {"name": place.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(runner: argparse.ArgumentParser) -> None:
-    """Adds what running and writing share."""
+    """Adds the options that running and writing share."""
     runner.add_argument("experiment", metavar="NAME", help="its name, from 'trimtab lab list'")
     runner.add_argument("--results", type=Path, metavar="FOLDER", help="write raw data, figures and a summary there")
     runner.add_argument("--report", type=Path, metavar="FILE", help="write a report, where the experiment has one")
@@ -144,7 +144,7 @@ def _said(text: str) -> None:
 
 
 def _teller(args: argparse.Namespace, lab: Lab) -> Callable[[Event], None]:
-    """Who is told of each window."""
+    """The receivers of each window."""
     if args.json:
         return json_lines
     if args.quiet:

@@ -62,7 +62,7 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(option: Option, users: list[str], group: argparse._ActionsContainer) -> None:
-    """Adds an option of some workloads; where it is not the same in each, its help says what it is in which."""
+    """Adds an option of some workloads; where its meaning differs, its help says which is whose."""
     meanings = {name: next(o for o in _options(name) if o.flag == option.flag) for name in users}
     first, *others = meanings.values()
     if all((one.help, one.default) == (first.help, first.default) for one in others):
@@ -79,7 +79,7 @@ _FILE_HELP = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Sends the traffic and prints what came of it.
+    """Sends the traffic and prints the result.
 
     Raises:
         UsageError: an option, a URL or a file is wrong; nothing was sent.

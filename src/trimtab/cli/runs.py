@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does what is asked with the stored runs.
+    """Carries out an action on the stored runs.
 
     Raises:
         UsageError: there is no such run, or this cannot be done with it.

@@ -1,4 +1,4 @@
-"""What the controllers of delay guarantees share: classes in priority order, their budgets, and their delays.
+"""Shared parts of the delay controllers: classes in priority order, their budgets, and their delays.
 
 They move one process budget per class of clients, and read one delay per class. A class
 without a dispatch in a window has no delay. Where connections wait all the same, the oldest one's wait so far is a
@@ -40,7 +40,7 @@ def _value(text: str) -> float:
 
 @dataclass(frozen=True)
 class Delay:
-    """What is known of a class's delay in a window.
+    """A class's delay in a window, measured or bounded from below.
 
     Args:
         value_s: the delay, in seconds.
@@ -53,10 +53,10 @@ class Delay:
 
 @dataclass(frozen=True)
 class ClassControl:
-    """What every controller of delay guarantees is told.
+    """Settings common to all controllers of delay guarantees.
 
     Args:
-        objective: what is reported as the run's result; it decides nothing.
+        objective: reported as the run's result; decides nothing.
         classes: names of the classes, the highest priority first; none for those of the knobs, in their order.
         desired: W_k of each class, in the order of the classes: a weight, or a delay in seconds.
         minimum: processes reserved for each class; none for one each.
@@ -182,7 +182,7 @@ class Group:
 
 @dataclass(frozen=True)
 class LoopsState:
-    """Where the controllers of some classes stand.
+    """State of the controllers of some classes.
 
     Args:
         group: the classes.
@@ -201,7 +201,7 @@ def seconds(value: float) -> str:
 
 
 def shown(delay: Delay | None) -> str:
-    """What is known of a delay as a reason shows it."""
+    """A delay as text for a reason."""
     if delay is None:
         return "no connection"
     return seconds(delay.value_s) if delay.exact else f"over {seconds(delay.value_s)}"

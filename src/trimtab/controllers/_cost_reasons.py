@@ -1,4 +1,4 @@
-"""What the method on the cost of idle connections says to the operator."""
+"""Reasons that keep_alive_cost gives the operator, as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.controllers._survival import Survival
 from trimtab.core import Readings
 
 FURTHER = 1.2
-"""What a worker brings past a time is said where periods this much longer were seen."""
+"""The rate past a time is quoted only where periods longer than it by this factor were seen."""
 
 
 def milliseconds(time_s: float) -> str:
@@ -19,7 +19,7 @@ def milliseconds(time_s: float) -> str:
 
 
 def at_prices(prices: Prices, curve: Survival, readings: Readings, target_s: float, move: tuple[float, float]) -> str:
-    """What the prices say, and what a move would free and cost.
+    """Reason for a time at these prices, with the workers that a move would free and its cost.
 
     Args:
         prices: the prices in force.
@@ -48,7 +48,7 @@ def at_prices(prices: Prices, curve: Survival, readings: Readings, target_s: flo
 
 
 def in_burst(curve: Survival, now_s: float, end_s: float) -> str:
-    """What it means that bursts are cut.
+    """Warning that the time in force cuts bursts.
 
     Args:
         curve: how long idle periods last and how they end.

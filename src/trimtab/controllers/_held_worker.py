@@ -1,4 +1,4 @@
-"""What a held worker and a new connection are worth, and the keep-alive time that costs least at these prices.
+"""Prices of a held worker and a new connection, and the keep-alive time that costs least at these prices.
 
 An idle period that is kept for up to tau holds a worker for E[min(period, tau)], and saves a new connection with
 probability F(tau). All is in seconds of a client's time; a second of a worker is worth mu of them:
@@ -156,7 +156,7 @@ def most_earned_hz(curve: Survival, shortest_s: float) -> float:
 
 
 def idle_share(readings: Readings) -> float | None:
-    """Of the time of workers that are not free, what idle connections hold; None when it was not measured."""
+    """Share of the occupied workers' time that idle connections hold; None when it was not measured."""
     held, rate_hz = readings.get("idle_held_workers"), readings.get("request_rate_hz")
     service_s = readings.get("service_time_s")
     if held is None or rate_hz is None or service_s is None:

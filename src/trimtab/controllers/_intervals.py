@@ -48,7 +48,7 @@ EDGES_S = tuple(floor_s(index) for index in range(BINS + 1))
 
 
 def counted(readings: Readings, name: str, bins: int = BINS) -> dict[int, float]:
-    """What a window counted by the bins of a histogram.
+    """Counts of a histogram's bins in one window.
 
     Args:
         readings: the window's.
@@ -71,10 +71,10 @@ class Tally:
     """Idle periods by how and when they ended, the older ones counted for less.
 
     Args:
-        asked: those that a request ended, by logarithmic bins.
-        left: those that the client ended.
-        ended: those that the server ended, or that were ended for it.
-        missed: the same, each by the share of the bin that it was kept from seeing.
+        asked: periods that a request ended, by logarithmic bins.
+        left: periods that the client ended.
+        ended: periods that the server ended, or that were ended for it.
+        missed: those in `ended`, each by the share of its bin that it could not reach.
     """
 
     asked: tuple[float, ...] = (0.0,) * BINS

@@ -1,4 +1,4 @@
-"""What every method on one knob needs: which knob it moves, and whether a window can be judged."""
+"""Shared parts of the methods on one knob: which knob is moved, and whether a window can be judged."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int)
     """Why the window says nothing about its configuration, or an empty string.
 
     Args:
-        objective: what has to be measured.
-        window: what was seen.
+        objective: the objective.
+        window: the window.
         knob: the knob whose value in force has to be known.
         min_samples: requests that the window must have completed; a window of unknown size is trusted.
 
@@ -48,8 +48,8 @@ def require(accepted: bool, option: str, value: float, allowed: str) -> None:
     Args:
         accepted: whether the value may be used.
         option: the option's name.
-        value: what was given.
-        allowed: what may be given, in words.
+        value: the value given.
+        allowed: the values allowed, in words.
 
     Raises:
         UsageError: it may not.

@@ -32,7 +32,7 @@ def processes(window: Window, class_name: str, desired_s: float, classes: Sequen
     """Processes with which a class would meet its delay.
 
     Args:
-        window: what was seen while it did not.
+        window: a window in which it did not.
         class_name: the class.
         desired_s: W, in seconds.
         classes: all classes; their h together stands for that of a class with too few dispatches to know its own.

@@ -36,7 +36,7 @@ class OnlineModel:
 
     Args:
         kind: which delay.
-        forgetting: what a window weighs in comparison with the next one.
+        forgetting: weight of a window relative to the next one.
         anchor: how strongly the estimate is tied to the first model.
         first: the first model, with the weight of one memory.
         estimate: the parameters now.
@@ -56,11 +56,11 @@ class OnlineModel:
         return Model.of(self.estimate.theta)
 
     def learned(self, group: Group, window: Window) -> OnlineModel:
-        """What is known after one more window.
+        """The model updated with one more window.
 
         Args:
             group: the classes under control.
-            window: what was seen.
+            window: the window.
         """
         found = samples_of(self.kind, group, window)
         order = self.first.order
@@ -97,7 +97,7 @@ def begun(kind: Kind, model: Model, forgetting: float, anchor: float, share: flo
     Args:
         kind: which delay.
         model: what the controller was designed for.
-        forgetting: what a window weighs in comparison with the next one.
+        forgetting: weight of a window relative to the next one.
         anchor: how strongly the estimate stays tied to the model.
         share: an even budget, in processes.
     """
@@ -117,7 +117,7 @@ def samples_of(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
     Args:
         kind: absolute for one loop per class, the others for one per two neighbouring classes.
         group: the classes.
-        window: what was seen.
+        window: the window.
     """
     budgets = group.in_force(window)
     delays = (None,) * len(group.classes) if window.aborted else group.delays(window)

@@ -1,4 +1,4 @@
-"""What the peers share: methods of other projects, to be compared with in the lab, unjudged as their users run them.
+"""Shared parts of the peers: methods of other projects, compared with in the lab, unjudged as their users run them.
 
 A peer promises nothing of a server: it is not for `tune`. Each says where its equations come from; no code is copied.
 """

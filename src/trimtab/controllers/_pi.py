@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Pi:
-    """Where one PI controller stands.
+    """State of one PI controller.
 
     Args:
         value: U(m-1), what was really allotted.
@@ -47,5 +47,5 @@ class Pi:
         return Pi(self.value)
 
     def limited(self, value: float) -> Pi:
-        """The controller once it is known what was allotted."""
+        """The controller corrected to the budget that was allotted."""
         return replace(self, value=value)

@@ -31,13 +31,13 @@ SLACK = 0.25
 
 @dataclass(frozen=True)
 class Pressure:
-    """What a window says of places.
+    """Pressure on the server's connection capacity in one window.
 
     Args:
         wait_s: mean wait of connections before they were accepted, in seconds; None when it was not measured.
-        short_s: wait above which places are short, in seconds.
+        short_s: wait above which capacity is short, in seconds.
         now_s: the time in force, in seconds.
-        least_s: no shorter time is wanted, in seconds.
+        least_s: shortest time wanted, in seconds.
         duration_s: length of the window, in seconds.
     """
 
@@ -50,14 +50,14 @@ class Pressure:
 
 @dataclass(frozen=True)
 class Places:
-    """What is known of places.
+    """State of the search for a keep-alive time that leaves capacity for new connections.
 
     Args:
-        ceiling_s: the longest time that leaves some, in seconds.
+        ceiling_s: the longest time that leaves capacity, in seconds.
         waited_s: for how long connections have waited since the last step, in seconds.
         wait_s: how long they waited at that step, in seconds.
-        vain: steps in a row that did not help.
-        rest_s: for how long no step is tried any more, in seconds.
+        vain: successive steps that did not help.
+        rest_s: time left in which no step is tried, in seconds.
     """
 
     ceiling_s: float = math.inf
@@ -67,7 +67,7 @@ class Places:
     rest_s: float = 0.0
 
     def after(self, seen: Pressure, curve: Survival, patience_s: float, fall_s: float) -> Places:
-        """What is known after one more window.
+        """The state after one more window.
 
         Args:
             seen: the window.

@@ -1,4 +1,4 @@
-"""What one window tells trim without any climbing: what is lost, what a change could gain at most, and where to go.
+"""Causes of lost time that trim finds in one window: the loss, the gain a change can bring at most, and the setting.
 
 Pure functions of readings; the equations and their symbols are in `trimtab.controllers.trim`.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trimtab.core import Knob, Readings, Window
 
 CPU_FULL = 0.95
-"""CPU utilisation from which more workers cannot use more of it: the rest of a window is what a sample misses."""
+"""CPU utilisation from which more workers cannot use more: a sample misses the rest of a window."""
 ALL_BUSY = 0.85
 """Share of the workers from which all count as busy: the average over a window in which some began and ended."""
 SEEK_S = 0.01
@@ -19,19 +19,19 @@ SEEK_S = 0.01
 LEAST_WAITING = 1.0
 """Connections that wait on average before more workers are asked for: less is the chance of arrivals."""
 MOSTLY = 0.5
-"""Share of the busy workers from which idle connections, and not requests, are what holds them."""
+"""Share of the busy workers from which idle connections, not requests, count as their main use."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that is lost now, and a setting that would save some of it.
+    """A cause of lost time, and a setting that would save some of it.
 
     Args:
-        knob: what is set.
-        target: the setting.
-        why: what is lost, with figures.
+        knob: the knob to set.
+        target: its value.
+        why: the loss, with figures.
         gain: share of the cost that the setting can save at most.
         capacity: how many times more work would be completed, where the server is short of capacity.
     """
@@ -159,7 +159,7 @@ def queue_share(r: Readings) -> float:
 
 
 def nothing(r: Readings, m: int) -> str:
-    """That nothing is lost that the worker limit could save, with the figures that are there."""
+    """Reason where no cause was found, with the known figures."""
     known = (
         ("busy_workers", "{:.0f} busy"),
         ("accept_queue_length", "{:.1f} waiting"),

@@ -108,7 +108,7 @@ class AbsoluteDelay(ClassControl):
         wanted: tuple[float, ...],
         allotted: tuple[float, ...],
     ) -> tuple[bool, ...]:
-        """For each class, whether it waits too long and cannot have what would help."""
+        """For each class, whether it waits too long and cannot have a larger budget."""
         rows = zip(delays, group.desired, wanted, allotted, strict=True)
         return tuple(
             delay is not None and delay.value_s > MISSED * desired and want > got
@@ -124,7 +124,7 @@ class AbsoluteDelay(ClassControl):
         missed: tuple[bool, ...],
         total: int,
     ) -> str:
-        """What was seen and why the budgets follow; where a guarantee cannot be met, what would meet it."""
+        """Reason for the operator: delays and budgets; for a guarantee that cannot be met, what would meet it."""
         rows = list(zip(group.classes, delays, group.desired, budgets, missed, strict=True))
         said = ", ".join(f"{name} {shown(d)} of {seconds(w)} gets {b}" for name, d, w, b, _ in rows)
         if not any(missed):

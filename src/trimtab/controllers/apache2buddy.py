@@ -24,7 +24,7 @@ from trimtab.core.memory import not_above
 
 @dataclass(frozen=True)
 class Apache2buddyState:
-    """What the rule remembers.
+    """State of the rule.
 
     Args:
         knob: the worker limit.
@@ -40,7 +40,7 @@ class Apache2buddy:
     """The rule.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -31,7 +31,7 @@ SMOOTH, REMEASURE_S, REDUCED = 0.1, 50.0, 0.9
 
 @dataclass(frozen=True)
 class BrpcState:
-    """What the limiter remembers.
+    """State of the limiter.
 
     Args:
         knob: the limit.
@@ -53,7 +53,7 @@ class Brpc:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -29,12 +29,12 @@ from trimtab.errors import UsageError
 _PART = 8
 _DOWN_FIRST = (-1, 1)
 _OTHERS = {Role.WORKER_LIMIT: "trim", Role.KEEP_ALIVE: "keep-alive-cost", Role.PROCESS_BUDGET: "relative-delay"}
-"""What has methods of its own, which know why a change would help."""
+"""Roles that methods of their own move, which know why a change would help."""
 
 
 @dataclass(frozen=True)
 class ClimbState:
-    """What it remembers.
+    """State of the climb.
 
     Args:
         knobs: those it moves, in the order in which they are tried.
@@ -50,7 +50,7 @@ class Climb:
     """One knob at a time, judged by the referee.
 
     Args:
-        objective: what to make best.
+        objective: the objective.
         ratio: factor between a setting and the next, of a knob whose steps are factors.
         gain: share of the cost that a trial is made for; the less, the more windows the referee asks before it.
     """

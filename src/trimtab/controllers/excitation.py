@@ -32,7 +32,7 @@ from trimtab.identification.park_miller import bit, seeded
 
 @dataclass(frozen=True)
 class ExcitationState:
-    """Where the experiment stands.
+    """State of the experiment.
 
     Args:
         upper: the budget that is drawn.
@@ -54,7 +54,7 @@ class Excitation:
     """White noise on two process budgets.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         low: the lesser budget of the first knob, in processes; 0 for half of what the two have.
         high: its greater budget, in processes; 0 for three quarters of what the two have.
         warm: windows at the low configuration before the white noise begins.

@@ -92,7 +92,7 @@ def infer(dx: float, dy: float) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class FuzzyState:
-    """What the fuzzy controller knows.
+    """State of the fuzzy controller.
 
     Args:
         knob: the knob it moves.
@@ -114,7 +114,7 @@ class Fuzzy:
     """Fuzzy hill climbing on one knob.
 
     Args:
-        objective: what is made least.
+        objective: the objective to minimise.
         step_ratio: first and longest step as a share of the knob's value.
         least_ratio: shortest step as a share of the knob's value.
         response_scale: relative change of the cost that is fully large; 2/3 is a doubling.

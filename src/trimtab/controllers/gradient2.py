@@ -28,13 +28,13 @@ LONG, WARM_UP, HEADROOM = 600, 10, 4
 
 @dataclass(frozen=True)
 class Gradient2State:
-    """What the limiter remembers.
+    """State of the limiter.
 
     Args:
         knob: the limit.
-        limit: its estimate, not rounded; 0 before the first window.
+        limit: estimate of the limit, not rounded; 0 before the first window.
         long_s: long average of the latency.
-        samples: windows in it.
+        samples: windows in that average.
     """
 
     knob: Knob
@@ -48,7 +48,7 @@ class Gradient2:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         tolerance: how much longer than usual a request may take before the limit falls.
         smoothing: share of the new limit.
     """

@@ -48,12 +48,12 @@ BINS = 1024
 
 @dataclass(frozen=True)
 class Found:
-    """What lines 15 to 28 of Fig. 4 found.
+    """Result of lines 15 to 28 of Fig. 4.
 
     Args:
         greatest: t_max, the greatest interval within a burst, in bins; None when the histogram does not say.
         t: the bin at which the search ended.
-        ratio: Eq. (1) there.
+        ratio: Eq. (1) at that bin.
         err: Eq. (2) where the search ended at the keep-alive time; None where a bin below target ended it.
     """
 
@@ -89,7 +89,7 @@ def greatest_interval(hist: Mapping[int, float], keep_alive: float, target: floa
 
 @dataclass(frozen=True)
 class KeepAliveState:
-    """What the method knows.
+    """State of the method.
 
     Args:
         knob: the keep-alive time.
@@ -107,7 +107,7 @@ class KeepAlive:
     """Fig. 4 of sugiki2005.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         target: share of all intervals so far below which a bin of the histogram is no part of a burst.
         alpha: weight of the time in force in the new one.
         intervals: N, intervals that one control needs.
@@ -174,7 +174,7 @@ class KeepAlive:
         return replace(state, keep_alive_s=next_s), replace(move, phase="adjust" if found.err is None else "grow")
 
     def _reason(self, found: Found, now: int, there: int, total: float) -> str:
-        """What was seen and what follows, for the operator."""
+        """Reason for the operator: where bursts end, and the move that follows."""
         edge_ms = found.t * LINEAR_S * 1e3
         if found.err is not None:
             seen = (

@@ -1,4 +1,4 @@
-"""The keep-alive time that costs least: what a held worker is worth against what a new connection costs.
+"""The keep-alive time that costs least: the price of a held worker against that of a new connection.
 
 What it promises. Where an idle connection holds a worker (prefork, worker) and workers are scarce, the time comes
 down to the point from which a held worker earns less than its price: to the end of the bursts at first, and into them
@@ -55,7 +55,7 @@ from trimtab.core import Knob, Move, Objective, Readings, Trial, Window
 AGAIN = 2
 """Windows in a row in which the best time has to lie on the same side."""
 ONWARD = 1.25
-"""Where bursts go on to all that was seen, and that is not this factor beyond the time in force, as much is tried."""
+"""Where bursts reach to the longest period seen, near the time in force, a time this much longer is tried."""
 AMPLE = 2.0
 """At this multiple of what a worker can earn beyond the bursts, it is surely not held beyond them."""
 EASING = 0.1
@@ -63,7 +63,7 @@ EASING = 0.1
 OUTGROWN = 0.4
 """Fraction of history kept when bursts outgrow the time: most of it was of other clients."""
 CRAMPED_S = 8.0
-"""For how long all has to speak for cutting bursts: several times what a client's handshake and request take."""
+"""For how long the evidence must favour cutting bursts: several times a client's handshake and request."""
 GIVE = 0.2
 """Share of the time of occupied workers that idle connections have to hold before bursts are cut for it: at less than
 a fifth, cutting all of them would bring less than a quarter more capacity."""
@@ -72,25 +72,25 @@ MOST = 0.04
 INTERVALS = 200
 """Idle periods below which nothing is decided: with them the standard error of a share is at most 3.5 %."""
 BAND = 0.1
-"""Relative distance from the best time within which nothing is moved: what INTERVALS periods tell a time to."""
+"""Relative distance from the best time within which nothing is moved: the precision that INTERVALS periods allow."""
 SETUP_S = 0.01
 """Worker time of a new connection until it is measured: a handshake on a local network and a fork's share."""
 
 
 @dataclass(frozen=True)
 class CostState:
-    """What the method knows.
+    """State of the method.
 
     Args:
         knob: the keep-alive time.
-        prices: what a held worker and a new connection are worth.
+        prices: prices of a held worker and a new connection.
         tally: idle periods in memory.
         longest_s: longest time that was in force, in seconds.
         free: whether idle connections hold no worker here.
-        cramped: for how long all that has spoken for cutting bursts, in seconds.
+        cramped: for how long the evidence has favoured cutting bursts, in seconds.
         least_wait_s: shortest wait for a worker since then, in seconds.
         cutting: whether bursts may be cut.
-        places: of a server on which idle connections hold no worker.
+        places: connection capacity of a server on which idle connections hold no worker.
         side: which way the best time lies: 1 longer, -1 shorter, 0 within the band.
         since: windows in a row on that side.
     """
@@ -110,14 +110,14 @@ class CostState:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where the time should be.
+    """The time to set.
 
     Args:
         phase: "grow" out of a burst, "shorten", "lengthen" or "free".
         time_s: the best time, in seconds.
         burst_end_s: where bursts end, in seconds.
         worth: new connections saved per idle period by going there, the held workers paid for.
-        why: what was seen, for the operator.
+        why: the reason for the operator.
     """
 
     phase: str
@@ -132,11 +132,11 @@ class KeepAliveCost:
     """Least expected cost of idle connections.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
         target: share of the intervals so far below which the next 50 ms are not of a burst; at 1 bursts may be cut.
         wait_s: mean wait for a worker above which workers are scarce.
         fall_s: time in which the price of a held worker falls by half while nobody waits.
-        round_trip_s: what a new connection is taken to cost its client beside the wait: no server can see it.
+        round_trip_s: assumed cost of a new connection to its client beside the wait, which no server can measure.
         memory: idle periods that are remembered at most.
         worthwhile: new connections per idle period that a move has to save.
         shortest_s: shortest time that it sets.
@@ -251,7 +251,7 @@ class KeepAliveCost:
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
 
     def _placed(self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float]) -> Places:
-        """What is known of places; the times are that in force and the shortest that cuts no bursts, in seconds."""
+        """Capacity after this window; times: the one in force and the shortest that cuts no bursts, in seconds."""
         if not state.free:
             return Places()
         wait_s = window.readings.get("accept_queue_delay_s")
@@ -261,7 +261,7 @@ class KeepAliveCost:
     def _wanted(
         self, state: CostState, curve: Survival, readings: Readings, now_s: float, floor_s: float, end_s: float
     ) -> Wanted:
-        """The best time, and what speaks for it; while workers are scarce none longer than out of the bursts."""
+        """The best time with its reason; while workers are scarce none longer than out of the bursts."""
         p = state.prices
         longest_s = max(now_s, floor_s) if p.scarce_s > 0 else max(self.longest_s, state.longest_s)
         most_s = max(min(state.longest_s, state.places.ceiling_s), floor_s)

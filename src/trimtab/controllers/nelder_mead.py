@@ -31,14 +31,14 @@ EDGE = 0.15
 
 @dataclass(frozen=True)
 class NelderMeadState:
-    """What the search remembers.
+    """State of the search.
 
     Args:
         knobs: those it moves, the worker limit first.
-        simplex: costs and vertices, the best first once there are all.
-        pending: points to be measured that make the simplex whole.
-        asked: the point that the window is of; None before the first.
-        reflected: cost and place of a reflection that is being improved on.
+        simplex: costs and vertices, best first once all are measured.
+        pending: points still to be measured to complete the simplex.
+        asked: the point measured by the current window; None before the first.
+        reflected: cost and point of the reflection that an expansion or contraction follows.
         silent: windows in a row in which nothing was measured.
     """
 
@@ -55,7 +55,7 @@ class NelderMead:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         patience: windows in which nothing was measured after which a point costs infinitely much.
     """
 

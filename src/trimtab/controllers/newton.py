@@ -63,13 +63,13 @@ def derivatives(points: tuple[Point, Point, Point], x: float) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class NewtonState:
-    """What Newton's method knows.
+    """State of Newton's method.
 
     Args:
         knob: the knob it moves.
         points: the points of this cycle, the centre first.
         costs: costs of the windows seen so far at the point under way.
-        at: the value of the knob that `costs` belong to.
+        at: the knob's value at which `costs` were measured.
     """
 
     knob: Knob
@@ -83,7 +83,7 @@ class Newton:
     """Newton's method on one knob.
 
     Args:
-        objective: what is made least.
+        objective: the objective to minimise.
         probe_ratio: h as a share of x; h is at least one step of the domain.
         reach: longest step of Eq. (3), in multiples of h.
         samples: windows averaged at each point; the paper's method has 1.

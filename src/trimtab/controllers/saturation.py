@@ -44,7 +44,7 @@ RESOURCES = {"cpu_ratio": "CPU", "memory_ratio": "memory"}
 
 @dataclass(frozen=True)
 class SaturationState:
-    """What the heuristic knows.
+    """State of the heuristic.
 
     Args:
         knob: the knob it moves.
@@ -64,7 +64,7 @@ class Saturation:
     """The heuristic on one knob.
 
     Args:
-        objective: what is reported; the heuristic does not use its value, only that the window could be judged.
+        objective: the objective; its value is not used, only whether a window could be judged.
         threshold: change of a utilisation, as a ratio of the resource, that is significant.
         floor_ratio: a utilisation below this predicts nothing.
         min_samples: requests that a window must have completed to be judged; not asked for when memory is

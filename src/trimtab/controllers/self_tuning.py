@@ -52,7 +52,7 @@ _design = functools.lru_cache(maxsize=32)(designed)
 
 @dataclass(frozen=True)
 class SelfTuningState:
-    """Where the controller stands.
+    """State of the controller.
 
     Args:
         gain: g in use.
@@ -83,7 +83,7 @@ class SelfTuning(ClassControl):
         slack_ratio: how many times that it may become before they are designed anew.
         least_margin: stability margin below which they are.
         patience: windows in a row that have to say so.
-        forgetting: what a window weighs in comparison with the next one.
+        forgetting: weight of a window relative to the next one.
         anchor: how strongly the estimate is tied to the first model; 0 for not at all.
     """
 
@@ -110,7 +110,7 @@ class SelfTuning(ClassControl):
 
     @property
     def specification(self) -> Specification:
-        """What the gains are designed for."""
+        """Specification of the closed loop for which the gains are designed."""
         return Specification(self.settling_s, self.period_s)
 
     def first_model(self) -> Model:
@@ -164,7 +164,7 @@ class SelfTuning(ClassControl):
         return replace(state, online=online.learned(group, window))
 
     def _tuned(self, state: SelfTuningState) -> tuple[SelfTuningState, str]:
-        """The state with new gains where they are due, and what to say of it."""
+        """The state with new gains where they are due, and the reason for them."""
         if state.online is None:
             return state, ""
         model = state.online.model

@@ -41,14 +41,14 @@ Vertex = tuple[float, Values]
 
 @dataclass(frozen=True)
 class SimplexState:
-    """What the search remembers.
+    """State of the search.
 
     Args:
         knobs: those it moves.
-        simplex: costs and vertices that were measured, the best first once all were.
+        simplex: costs and vertices measured so far, best first once all are.
         pending: vertices to be measured after the one that is asked for.
-        asked: what was asked for last; None before the first.
-        doing: what was asked for it: a vertex, a reflection, an expansion or a contraction.
+        asked: the last configuration proposed; None before the first.
+        doing: why it was proposed: a vertex, a reflection, an expansion or a contraction.
         reflected: the reflection that an expansion or a contraction follows.
         silent: windows in a row in which nothing was measured.
     """
@@ -67,7 +67,7 @@ class Simplex:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         patience: windows without a measurement after which a trial costs infinitely much.
     """
 
@@ -106,7 +106,7 @@ def first_vertices(knobs: tuple[Knob, ...], start: Values) -> tuple[Values, ...]
 
 
 def told(state: SimplexState, y: float) -> SimplexState:
-    """The state once the cost of what was asked for is known, with the next in `asked`.
+    """The state once the cost of the proposal is known, with the next one in `asked`.
 
     Args:
         state: before.

@@ -27,7 +27,7 @@ class Static:
     """Never moves.
 
     Args:
-        objective: what is reported in the reasons; it decides nothing.
+        objective: the objective, only for the reasons.
         min_samples: requests that a window must have completed to be called measured.
     """
 
@@ -44,7 +44,7 @@ class Static:
         return StaticState(tuple(one for one in state.knobs if one.name != knob))
 
     def step(self, state: StaticState, trial: Trial) -> tuple[StaticState, Move]:
-        """The same state, and a move that changes nothing."""
+        """The same state and an empty move."""
         window = trial.window
         for knob in state.knobs:
             if missing := unjudged(self.objective, window, knob, self.min_samples):

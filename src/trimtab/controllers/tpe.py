@@ -37,7 +37,7 @@ class Tpe(AskAndTell):
             raise UsageError("tpe needs the package optuna, which is not installed") from None
 
     def next_point(self, state: AskState) -> Point:
-        """What a study with these trials asks for."""
+        """The point that optuna's TPE sampler proposes after these trials."""
         import optuna
 
         unit: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0.0, 1.0)

@@ -50,12 +50,12 @@ from trimtab.errors import UsageError
 
 @dataclass(frozen=True)
 class State:
-    """What trim remembers between windows.
+    """State of trim between windows.
 
     Args:
         knob: the worker limit.
         keep_alive: the keep-alive time; None where it is not moved.
-        memory: what is known of the server's memory.
+        memory: the fitted line of the server's memory.
         withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
     """
 
@@ -70,7 +70,7 @@ class Trim:
     """Propose by cause, one experiment at a time.
 
     Args:
-        objective: what to make least or greatest.
+        objective: the objective.
         margin: share of the memory limit that workers may fill; the rest is for file pages, the program's own too.
         worthwhile: smallest share of the cost that a change must be able to save; the referee calls less no change.
         ratio: factor between a setting and the next where the readings say which way, but not how far.
@@ -142,7 +142,7 @@ class Trim:
         return sorted(tried, key=lambda one: one[1])
 
     def _causes(self, state: State, window: Window, m: int) -> tuple[causes.Cause, ...]:
-        """What is lost in this window, and the setting that would save some of it; the one to begin with first."""
+        """Causes of lost time in this window, each with the setting that would save some, in the order to try."""
         r, knob = window.readings, state.knob
         fit = self._fit(state, window)
         held = state.keep_alive and window.configuration.get(state.keep_alive.name)

@@ -59,20 +59,20 @@ MOST_REPEATS = 5
 
 @dataclass(frozen=True)
 class TrustRegionState:
-    """What the search remembers.
+    """State of the search.
 
     Args:
         knobs: those it moves.
         seed: source of its randomness.
         told: all trials.
         era: index in `told` of the first one that is believed.
-        incumbent: what the evidence stands behind; None before the first trial.
+        incumbent: best configuration by the evidence; None before the first trial.
         radius: half the side of the region.
         scales: the model's parameters.
         failures: trials of something new since the last promotion or change of the region.
         rejected: configurations that were repeated and found no better, or refused.
         earlier: incumbents of earlier loads that are still to be tried.
-        asked: what was asked for last.
+        asked: the last configuration proposed.
         sums: S+ and S- of Eq. (T5).
         finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.
@@ -99,7 +99,7 @@ class TrustRegion:
     """The search.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         repeats: trials of the running configuration before anything is changed.
         confidence: probability of being better at which a configuration becomes the incumbent.
         least_gain: share of the cost that is not worth searching for.
@@ -209,7 +209,7 @@ class TrustRegion:
     def _challenged(
         self, state: TrustRegionState, model: LocalModel, counts: dict[Values, int]
     ) -> tuple[TrustRegionState, Values | None]:
-        """The state after a promotion, and what is worth another trial; None where nothing is."""
+        """The state after a promotion, and a configuration worth another trial; None for none."""
         assert state.incumbent is not None
         tried = [v for v in counts if v != state.incumbent and v not in state.rejected]
         if not tried:
@@ -240,7 +240,7 @@ class TrustRegion:
         return _normal(apart / (self._noise(state) * math.sqrt(1 / len(own) + 1 / len(other))))
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
-        """Something new within the region, or the end."""
+        """A new configuration within the region, or the end."""
         incumbent = state.incumbent
         assert incumbent is not None
         if state.failures >= max(4, len(state.knobs) // 2):
@@ -276,7 +276,7 @@ class TrustRegion:
         return LocalModel(x, y, [bool(k.domain.choices) for k in state.knobs], self._noise(state), state.scales)
 
     def _noise(self, state: TrustRegionState) -> float:
-        """The noise, from repeats of what was measured on one load."""
+        """The noise, from repeated configurations at one load."""
         groups: dict[Values, list[float]] = {}
         for one in state.told[state.era :]:
             if one.y is not None:

@@ -31,13 +31,13 @@ PROBE = 30
 
 @dataclass(frozen=True)
 class VegasState:
-    """What the limiter remembers.
+    """State of the limiter.
 
     Args:
         knob: the limit.
-        limit: its estimate, not rounded; 0 before the first window.
+        limit: estimate of the limit, not rounded; 0 before the first window.
         least_s: least latency since the last probe; infinite before there was one.
-        requests: since then.
+        requests: requests since that probe.
     """
 
     knob: Knob
@@ -51,7 +51,7 @@ class Vegas:
     """The limiter.
 
     Args:
-        objective: what is reported; it decides nothing.
+        objective: the objective, reported only.
     """
 
     objective: Objective

@@ -35,5 +35,5 @@ class Controller(Protocol):
         ...
 
     def step(self, state: Any, trial: Trial) -> tuple[Any, Move]:
-        """The new state and the move that follows from one more window and from what became of the last move."""
+        """The new state and move after one more window and the outcome of the last move."""
         ...

@@ -1,4 +1,4 @@
-"""A finding of the doctor: one thing that can or cannot be used here, and what would enable it."""
+"""A finding of the doctor: one thing that can or cannot be used here, and how to enable it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """What a probe found.
+    """Result of a probe.
 
     Args:
-        subject: what was probed, such as "apache pid 812" or "accept queue of 127.0.0.1:80".
+        subject: the part probed, such as "apache pid 812" or "accept queue of 127.0.0.1:80".
         usable: whether trimtab can use it with the present permissions.
-        detail: what was found, or why it cannot be used, in one line.
-        enable: what would make it usable, as an instruction; empty when it is.
+        detail: the finding, or why it cannot be used, in one line.
+        enable: instruction that would make it usable; empty when it is.
     """
 
     subject: str

@@ -1,4 +1,4 @@
-"""A guard: what stands between a move and a plant, as a pure step."""
+"""A guard: it may change a move before the plant does, as a pure step."""
 
 from __future__ import annotations
 

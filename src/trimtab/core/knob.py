@@ -19,7 +19,7 @@ class How(StrEnum):
 
 
 class Role(StrEnum):
-    """What a knob is for; guards, controllers and reports know a knob by its role, never by its name."""
+    """Role of a knob; guards, controllers and reports know a knob by its role, never by its name."""
 
     WORKER_LIMIT = "limit of workers"
     SPARE_WORKERS = "spare workers"
@@ -116,9 +116,9 @@ class Knob:
         domain: the values it may take on this plant.
         default: the value its server ships with.
         how: how a change comes into force.
-        cost: what a change costs, in words; what it took is measured with every change (`Applied.took_s`).
-        description: what it does, in one sentence.
-        role: what it is for.
+        cost: cost of a change, in words; what it took is measured with every change (`Applied.took_s`).
+        description: its effect, in one sentence.
+        role: its role.
         label: which of several knobs of one role: the class of clients or the pool it is of; may be empty.
         shares: name of the knob that the values of all knobs of this role together stay below; empty when none does.
         tier: the tier of a stack that it is of; empty where there are none.
@@ -157,7 +157,7 @@ def in_words(values: Mapping[str, int], knobs: Iterable[Knob]) -> str:
 
     Args:
         values: knob name to value.
-        knobs: those whose domains are known; the value of another is shown as a number.
+        knobs: the knobs whose domains are known; the value of another is shown as a number.
     """
     domains = {knob.name: knob.domain for knob in knobs}
     return ", ".join(f"{name} {domains[name].shown(v) if name in domains else v}" for name, v in values.items())

@@ -23,7 +23,7 @@ STEADY_RATIO = 0.1
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """What is known of the line.
+    """State of the fitted line.
 
     Args:
         base_bytes: memory of the server without workers, from the last window that could tell.

@@ -1,4 +1,4 @@
-"""A metric: a quantity that a sensor measures, or that a plant derives from what was measured.
+"""A metric: a quantity that a sensor measures, or that a plant derives from measurements.
 
 Sensors and plants declare what they give in `metrics`; `trimtab.metrics` gathers the declarations. What is measured
 for each class of clients carries the class after an `@`: `connection_delay_s@premium`. What is counted by the bins of
@@ -17,7 +17,7 @@ class Metric:
     Args:
         name: the name, ending in its unit where it has one.
         unit: s, Hz, bytes, ratio, or what is counted.
-        description: what it is, in one sentence.
+        description: its meaning in one sentence.
         symbol: the symbol of the paper where it has one.
         per_class: True when it is measured for every class of clients, or counted for every bin, by itself.
     """

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Move:
-    """What a controller decided after a window. No change is a move too.
+    """Decision of a controller after a window. No change is a move too.
 
     Args:
         changes: knob name to new value, in the knob's unit; empty to hold.
-        reason: what was seen and why this follows, in one sentence.
+        reason: the observation and why this follows, in one sentence.
         evidence: the figures behind the reason, by name.
         phase: the controller's own name for what it is doing, such as "probe" or "hold".
         gain: the largest share of the cost that the changes can save, as the controller bounds it from what it saw;

@@ -53,7 +53,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a controller strives for: one reading made best among the windows that keep every limit.
+    """Objective of a controller: one reading made best among the windows that keep every limit.
 
     Limits come first. A window that keeps them all costs what its reading says; one that breaks any costs more than
     every window that keeps them, and the more, the farther it is beyond the bounds (sum of the logarithms). So a
@@ -82,7 +82,7 @@ class Objective:
         return math.fsum(known) if len(known) == len(found) else None
 
     def cost(self, window: Window) -> float | None:
-        """What to make least, limits included; None when it is not known."""
+        """Cost to make least, limits included; None when it is not known."""
         value, excess = self.value(window), self.excess(window)
         if value is None or excess is None:
             return None
@@ -93,7 +93,7 @@ class Objective:
         return tuple(limit for limit in self.limits if (limit.margin(window) or 0.0) < 0)
 
     def missing(self, window: Window) -> str:
-        """Names of what the cost needs and the window has not; empty when it has all."""
+        """Names of the readings that the cost needs and the window lacks; empty when it has all."""
         needed = dict.fromkeys((self.metric, *(limit.metric for limit in self.limits)))
         return " and ".join(name for name in needed if name not in window.readings)
 

@@ -52,8 +52,8 @@ class Sensor:
 
     Attributes:
         name: its registered name.
-        metrics: what it may give; what else it gives is not believed.
-        precedence: whose value counts where another sensor measures the same.
+        metrics: the metrics that it may give; others are not believed.
+        precedence: rank by which it counts where another sensor measures the same.
         cheap: True when `read` costs, and touches the server, so little that it may be called in mid-window.
         plant: the part of a stack that it is of; empty where there is only one plant.
         node: the machine that it measures; empty for the one that trimtab runs on.
@@ -69,7 +69,7 @@ class Sensor:
 
     @property
     def source(self) -> str:
-        """Where its readings come from: its name, after that of its plant where several plants are stacked."""
+        """Source of its readings: its name, after that of its plant where several plants are stacked."""
         return f"{self.plant}/{self.name}" if self.plant else self.name
 
     def begin(self) -> None:
@@ -92,7 +92,7 @@ class Sensor:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Gives back descriptors; may be called twice."""
+        """Closes descriptors; may be called twice."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class Subject:
 
 @dataclass(frozen=True)
 class Applied:
-    """What came of a change.
+    """Result of a change.
 
     Args:
-        configuration: what is in force now, read back from the running system.
+        configuration: the configuration in force, read back from the running system.
         took_s: time until the change was seen to be in effect.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
     """
 
     configuration: Configuration
@@ -133,8 +133,8 @@ class PlantDefaults:
         controller: the controller's registered name.
         minimize: the metric to make least.
         window: length of a window, as a user writes it.
-        roles: the knobs that are moved, by what they are for; the plant's first where it has none of them.
-        on_exit: what is left in force at the end of a run, "keep" or "restore".
+        roles: the knobs that are moved, by role; the plant's first where it has none of them.
+        on_exit: configuration to leave in force at the end of a run, "keep" or "restore".
         maximize: the metric to make greatest, in place of `minimize`; empty for none.
         subject_to: limits that come first, as a user writes them.
         knobs: patterns of the knobs that are moved, in place of `roles`; none where roles say it.
@@ -159,7 +159,7 @@ class Prepared:
     Args:
         changes: knob name to the value that is to come into force.
         before: the values of these knobs in force now.
-        detail: what the plant itself needs to commit it or to roll it back.
+        detail: the plant's own data to commit it or to roll it back.
     """
 
     changes: Mapping[str, int]
@@ -178,13 +178,13 @@ class Plant(ABC):
         name: its registered name.
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
-        metrics: what `derive` may give.
+        metrics: the metrics that `derive` may give.
         own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
         parts: the plants that it is made of; none where it is one by itself.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
-        tier: what it is called in a user's stack; empty elsewhere.
-        extras: what the plan of a run keeps of it, by which `from_arguments` finds it again as `args.extras`.
+        tier: its name in a user's stack; empty elsewhere.
+        extras: entries of a run's plan, by which `from_arguments` finds it again as `args.extras`.
     """
 
     name: str = ""
@@ -205,7 +205,7 @@ class Plant(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed, one line each."""
+        """Notes for the user before anything is changed, one line each."""
         return ()
 
     @abstractmethod
@@ -227,7 +227,7 @@ class Plant(ABC):
 
     @abstractmethod
     def configuration(self) -> Configuration:
-        """What is in force now, read from the running system.
+        """The configuration in force, read from the running system.
 
         Raises:
             OperatorEdit: a knob that trimtab has set now has another value.
@@ -251,11 +251,11 @@ class Plant(ABC):
         return
 
     def warm_up(self) -> float:
-        """Begins what goes along with a run, such as clients of its own; the seconds until it is worth measuring."""
+        """Starts parts of a run such as clients of its own; returns the seconds until measuring begins."""
         return 0.0
 
     def lease(self, timeout_s: float) -> None:
-        """Says that a controller is in charge for that many seconds; only some plants ask who is."""
+        """Takes a lease for that many seconds; only some plants need one."""
         return
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
@@ -307,20 +307,20 @@ class Plant(ABC):
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""
 
     def leftover(self) -> str:
-        """What an earlier run left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         return ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind."""
+        """Undoes settings left by earlier runs."""
         return
 
     def close(self) -> None:
-        """Gives back what the plant holds, without changing the server; may be called twice."""
+        """Closes the plant, without changing the server; may be called twice."""
         return
 
     @abstractmethod
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
 
     def validated(self, changes: Mapping[str, int]) -> dict[str, int]:
         """The changes, if each is a value of a knob.

@@ -1,4 +1,4 @@
-"""A trial: a window, what became of the last move, and what the referee says of the change that is in force."""
+"""A trial: a window, the outcome of the last move, and the referee's judgement on the change in force."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.core.window import Configuration, Window
 
 
 class MoveState(StrEnum):
-    """What became of a move; `OPEN` is written before it is applied, every other one after."""
+    """State of a move; `OPEN` is written before it is applied, every other one after."""
 
     HELD = "held"
     ADVISED = "advised"
@@ -25,11 +25,11 @@ class MoveState(StrEnum):
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a move.
+    """Outcome of a move.
 
     Args:
         state: applied, refused, failed, declined, stood down, held.
-        changes: what it was to change, after the guards.
+        changes: its changes, after the guards.
         detail: why it was refused or failed; may be empty.
     """
 
@@ -39,7 +39,7 @@ class Fate:
 
 
 class Verdict(StrEnum):
-    """What an experiment on a live server ends in."""
+    """Verdict of an experiment on a live server."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -50,7 +50,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the referee says of the change in force.
+    """Judgement of the referee on the change in force.
 
     Args:
         verdict: the verdict, or that there is none yet.
@@ -58,7 +58,7 @@ class Judgement:
         effect: logarithm of the cost's ratio, after to before, at equal load; None when it could not be estimated.
         error: standard error of the effect; None when it could not be estimated.
         windows: windows after the change that were counted.
-        why: the same in one line, for the operator.
+        why: the reason in one line, for the operator.
         final: False while the experiment goes on.
     """
 
@@ -73,15 +73,15 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a controller's step sees.
+    """Input of a controller's step.
 
     Args:
-        window: what was seen.
-        fate: what became of the last move that wanted to change something; None before there was one.
-        judgement: what the referee says of the change in force, or of the last one where it has just been taken
+        window: the latest window.
+        fate: outcome of the last move that wanted to change something; None before there was one.
+        judgement: the referee's judgement on the change in force, or on the last one where it has just been taken
             back; None while there is nothing to judge.
-        refuted: knob and direction (1 up, -1 down) of what was tried on this workload in vain, and is not to be tried
-            again now.
+        refuted: knob and direction (1 up, -1 down) of the trials that were in vain on this workload, not to be
+            repeated now.
     """
 
     window: Window

@@ -1,4 +1,4 @@
-"""A window: what was seen over one interval and the configuration that was really in force."""
+"""A window: the readings of one interval and the configuration that was really in force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Readings = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading with where it comes from.
+    """One reading with its source.
 
     Args:
         metric: name of the metric, as in `Readings`.
@@ -37,10 +37,10 @@ class Window:
         index: 0 for the first window of the run.
         start_s: start on the run's clock, in seconds since the run began.
         duration_s: length in seconds, without the settling time after a change.
-        configuration: what was in force, as read back from the running server.
-        readings: what decisions go by: one value for a metric, of the source that precedes the others.
+        configuration: the configuration in force, as read back from the running server.
+        readings: readings that decisions go by: one value for a metric, of the source that precedes the others.
         samples: requests completed in it, the sample size behind the means; None when not known.
-        problems: what could not be measured, and why, one line each.
+        problems: failures to measure and their reasons, one line each.
         aborted: why the window was cut short; empty when it ran in full.
         measured: all that was measured, by every source and node; `readings` is chosen from it.
     """

@@ -46,13 +46,13 @@ _TRIED_POINTS = 64
 
 @dataclass(frozen=True)
 class Design:
-    """A PI controller for a model, and what the closed loop does.
+    """A PI controller for a model, with the properties of the closed loop.
 
     Args:
-        model: what it is for.
+        model: the model it is designed for.
         gain: g.
         zero: r.
-        poles: of the closed loop.
+        poles: poles of the closed loop.
         settling_s: settling time, in seconds; None when the response does not settle.
         overshoot_ratio: overshoot, of the reference.
         steady_state_error_ratio: steady-state error, of the reference; None for a loop that is not stable.
@@ -98,10 +98,10 @@ class Design:
 
 
 def judged(model: Model, gain: float, zero: float, specification: Specification) -> Design:
-    """What a controller does with a model.
+    """Closed loop of a PI controller and a model, as a design.
 
     Args:
-        model: what is controlled.
+        model: the plant's model.
         gain: g.
         zero: r.
         specification: gives the sampling period and the vicinity of the reference.
@@ -146,8 +146,8 @@ def designed(model: Model, specification: Specification) -> Design:
     """The controller that meets a specification with the largest stability margin.
 
     Args:
-        model: what is to be controlled.
-        specification: what the closed loop has to do.
+        model: model of the plant.
+        specification: specification of the closed loop.
 
     Raises:
         UsageError: the model cannot be controlled, or no controller meets the specification; with the reason.

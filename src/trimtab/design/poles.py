@@ -44,7 +44,7 @@ class Loop:
     """A closed loop.
 
     Args:
-        model: what is controlled.
+        model: model of the plant.
         gain: g.
         zero: r.
     """
@@ -128,7 +128,7 @@ def horizon(slowest: float) -> int:
     """Samples until a pole has died away to a thousandth, and half as many again.
 
     Args:
-        slowest: its distance from the origin.
+        slowest: distance of the slowest pole from the origin.
 
     Returns:
         20 to 2000.
@@ -148,7 +148,7 @@ def stepped(model: Model, gain: float, zero: float, samples: int) -> np.ndarray:
     """The step response by the closed loop's own difference equation: fast enough for a search.
 
     Args:
-        model: what is controlled.
+        model: model of the plant.
         gain: g.
         zero: r.
         samples: how many, from 0 on.
@@ -166,7 +166,7 @@ def nyquist_distance(model: Model, gains: np.ndarray, zeros: np.ndarray, points:
     """The least distance of each loop's Nyquist curve from -1; says nothing of a loop that is not stable.
 
     Args:
-        model: what is controlled.
+        model: model of the plant.
         gains: g of each loop.
         zeros: r of each loop, as many.
         points: frequencies, evenly spaced up to the Nyquist frequency.
@@ -188,7 +188,7 @@ def root_locus(model: Model, zero: float, gains: Sequence[float]) -> tuple[tuple
     """The closed-loop poles at each gain, so ordered that each position follows one pole: Fig. 3.
 
     Args:
-        model: what is controlled.
+        model: model of the plant.
         zero: r.
         gains: g, in order.
     """

@@ -1,4 +1,4 @@
-"""What a closed loop has to do: lu2001, Section 5.1, with every word given a number.
+"""Specification of a closed loop: lu2001, Section 5.1, with every word given a number.
 
     settling time       T_s = S k, where k is the first sample from which on the response to a unit step of the
                         reference stays within `band_ratio` of it; S is the sampling period

@@ -1,4 +1,4 @@
-"""What a factorial in blocks says: effects with their intervals, corrected for how many were looked at.
+"""Analysis of a factorial in blocks: effects with their intervals, corrected for how many were looked at.
 
 Values are compared as logarithms, so an effect is a ratio and a noisy cell of large values does not outweigh others:
 
@@ -41,7 +41,7 @@ class Observation:
     Args:
         cell: the levels that were in force.
         block: its number.
-        value: what was measured, greater than 0.
+        value: the measured value, greater than 0.
     """
 
     cell: Cell
@@ -55,7 +55,7 @@ class Term:
 
     Args:
         factors: names; one for a main effect.
-        share: of the sum of squares left by the blocks.
+        share: share of the sum of squares left by the blocks.
         f: the F statistic.
         p: how often chance alone does as much, corrected for the number of terms.
     """
@@ -78,7 +78,7 @@ class Contrast:
     Args:
         factor: its name.
         level: the level.
-        ratio: of the value, this level to the usual one.
+        ratio: ratio of the value, this level to the usual one.
         low: lower end of the interval.
         high: upper end.
     """
@@ -101,7 +101,7 @@ class Versus:
 
     Args:
         cell: the cell.
-        ratio: of the value, this cell to the control.
+        ratio: ratio of the value, this cell to the control.
         low: lower end of the interval.
         high: upper end.
     """
@@ -114,14 +114,14 @@ class Versus:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the measurements say.
+    """Effects found in the measurements.
 
     Args:
         terms: main effects, then interactions of two.
         contrasts: levels against the usual ones.
         cells: every other cell against the control, the greatest ratio first.
         noise_ratio: standard deviation of one measurement within a block, as a share.
-        count: measurements.
+        count: number of measurements.
     """
 
     terms: tuple[Term, ...]
@@ -136,7 +136,7 @@ def analyse(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis:
 
     Args:
         seen: the measurements; cells that are missing in a block make the intervals wider.
-        factors: what was varied.
+        factors: the factors varied.
 
     Raises:
         ValueError: fewer than two blocks, a value that is not above 0, or a factor of which one level was measured.

@@ -1,4 +1,4 @@
-"""The classes of a SPEC: what each says, and what they must be to one another."""
+"""The classes of a SPEC, checked one by one and against one another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_CLASSES = 64
 
 
 class Guarantee(StrEnum):
-    """What is guaranteed to the classes."""
+    """Kind of guarantee for the classes."""
 
     NONE = "none"
     RELATIVE = "relative"
@@ -26,7 +26,7 @@ class Guarantee(StrEnum):
 
 
 class Full(StrEnum):
-    """Who is refused when the queue of a class is full."""
+    """Which connection is refused when the queue of a class is full."""
 
     REFUSE_NEWEST = "refuse-newest"
     REFUSE_OLDEST = "refuse-oldest"
@@ -44,7 +44,7 @@ class ClientClass:
         budget: B_k at the start, connections of it in service at once.
         minimum: smallest budget that it may be given.
         queue: connections that may wait.
-        full: who is refused when more would.
+        full: which connection is refused when the queue is full.
     """
 
     name: str
@@ -80,7 +80,7 @@ class ClientClass:
 
 
 def read(tables: list[Table], guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> tuple[ClientClass, ...]:
-    """The classes, with what only all of them together can be checked for."""
+    """The classes, checked against one another."""
     if not 0 < len(tables) <= MOST_CLASSES:
         there = f"there are {len(tables)} classes" if tables else "there is no class"
         raise UsageError(f"{there}: write [[class]] 1 to {MOST_CLASSES} times")

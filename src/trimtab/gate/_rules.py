@@ -1,4 +1,4 @@
-"""What a connection must look like to belong to a class: one rule of a class, checked and compared with others."""
+"""The rule by which a connection belongs to a class, checked and compared with other rules."""
 
 from __future__ import annotations
 
@@ -43,11 +43,6 @@ class Rule:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name.replace("_", "-"): value for name, value in given.items() if value is not None}
 
-    @property
-    def peeks(self) -> bool:
-        """Whether the beginning of the request must be seen to tell."""
-        return not {"source", "local"}.issuperset(self.parts)
-
     def covers(self, other: Rule) -> bool:
         """Whether every connection that fits `other` fits this rule too, as far as the two texts tell."""
         theirs = other.parts
@@ -65,7 +60,7 @@ def parse(table: Any, ports: tuple[int, ...]) -> Rule:
     """The rule in one table of `match`.
 
     Args:
-        table: what the SPEC has there.
+        table: the rule's table in the SPEC.
         ports: the ports that are gated.
 
     Raises:

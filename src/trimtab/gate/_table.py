@@ -1,4 +1,4 @@
-"""A table of a TOML file whose keys are taken one by one, each checked, so that what is left over is unknown."""
+"""A table of a TOML file whose keys are taken and checked one by one, so that any left over are unknown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Table:
     """One table.
 
     Args:
-        values: what it holds.
+        values: its entries.
 
     Every method but `finish` raises UsageError when the value is missing or is not one of its kind.
     """

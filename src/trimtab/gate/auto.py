@@ -53,7 +53,7 @@ class Auto:
         self._starts: list[float] = []
 
     def begin(self, setting: Setting) -> None:
-        """Brings into force what the server is to start with."""
+        """Brings the setting at the server's start into force."""
         self._time.write(setting)
 
     def watch(self) -> None:

@@ -1,4 +1,4 @@
-"""The keep-alive time of a run: what is in force, who is in charge of it, and how both are changed.
+"""The keep-alive time of a run: its value, who sets it, and how both are changed.
 
 Both stand in the mapped file, where every process of the server reads the time. So a change is in force at once (for
 a worker that waits already: within a second), needs no reload, and stays when trimtab ends.
@@ -58,7 +58,7 @@ class Setting:
     """A keep-alive time and who decides it.
 
     Args:
-        in_charge: who.
+        in_charge: who sets the time.
         time_ms: the time in ms; None for the server's own.
     """
 
@@ -78,7 +78,7 @@ OF_SERVER = Setting(InCharge.SERVER, None)
 
 
 def parse_setting(text: str) -> Setting:
-    """What a user asks for: `auto`, `server` or a time such as `400ms`; of `auto` the time is not known yet.
+    """Parses a keep-alive setting: `auto`, `server` or a time such as `400ms`; that of `auto` has no time yet.
 
     Raises:
         UsageError: it is none of these, or the time is outside of 1 ms to 1 h.
@@ -124,7 +124,7 @@ class KeepAliveTime:
         self._inode = os.fstat(self._lock).st_ino
 
     def setting(self) -> Setting:
-        """What is in force, and who decides it: the server, where what is written there stands for nobody."""
+        """Time in force and who sets it; the server, where the mapped file holds no known mode."""
         now = self._file.keep_alive()
         in_charge = InCharge(now.mode) if now.mode in list(InCharge) else InCharge.SERVER
         return Setting(in_charge, DOMAIN.clip(round(now.time_ns / _NS_PER_MS)) if now.time_ns else None)
@@ -134,7 +134,7 @@ class KeepAliveTime:
         return self._file.idle().server_ms or None
 
     def counted(self) -> Idle:
-        """What idle periods have come to since the server was started."""
+        """Counts and durations of idle periods since the server was started."""
         return self._file.idle()
 
     def present(self) -> bool:

@@ -1,4 +1,4 @@
-"""What it takes to start a server with the shim in it: the environment, and the proof that the shim works there."""
+"""Starting a server with the shim preloaded: the environment, and the proof that the shim works there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def preloaded(
     """The environment of a server with the shim.
 
     Args:
-        environment: what the server would be given without it.
+        environment: the server's environment without it.
         shim: path of the library.
         place: the run directory.
         ports: ports that are gated, or whose connections are measured; none for all that the server listens on.

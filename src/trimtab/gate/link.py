@@ -43,7 +43,7 @@ class Link:
         self._lease: dict[str, Any] | None = None
 
     def apply(self, changes: Mapping[str, int]) -> State:
-        """Brings changes into force at one instant; none asks what is in force.
+        """Brings changes into force at one instant; no changes only ask for the present state.
 
         Raises:
             ApplyRefused: the gate refused them; nothing changed.

@@ -158,7 +158,7 @@ class Pair:
         return True
 
     def _forget(self) -> None:
-        """Gives back what belongs to a child that has ended."""
+        """Closes the descriptors of a child that has ended."""
         self._pid, self._running = 0, False
         if self._stdin >= 0:
             os.close(self._stdin)
@@ -168,7 +168,7 @@ class Pair:
             self._listener = None
 
     def _listen(self, errors: int) -> None:
-        """Passes on what the gate says until it and its guardian have closed their standard error."""
+        """Passes on the gate's messages until it and its guardian have closed their standard error."""
         with os.fdopen(errors, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._said.append(line.strip())

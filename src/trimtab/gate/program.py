@@ -22,7 +22,7 @@ _NET_BIND_SERVICE = 10
 
 
 def found(name: str) -> Path:
-    """Where a program is, once it is known that the shim can be loaded into it.
+    """Path of a program, once it is known that the shim can be loaded into it.
 
     Args:
         name: a path, or a name that is looked for as `own.program` does.

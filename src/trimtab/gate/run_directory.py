@@ -1,4 +1,4 @@
-"""Where a run of a server under trimtab keeps what its processes share: one directory for each name.
+"""Run directory of a server under trimtab: the files that its processes share, one directory for each name.
 
 | file         | mode | what                                                                          |
 |--------------|------|-------------------------------------------------------------------------------|
@@ -74,12 +74,12 @@ class RunDirectory:
 
     @property
     def tuning_log(self) -> Path:
-        """What that controller complained of."""
+        """Log of the controller that learns the keep-alive time."""
         return self.directory / "tuning.log"
 
     @property
     def pid_file(self) -> Path:
-        """Who runs it."""
+        """File with the id of the process that runs it."""
         return self.directory / "pid"
 
     def start_line(self) -> dict[str, Any] | None:
@@ -196,7 +196,7 @@ def chosen(name: str | None) -> RunDirectory:
 
 
 def claim(name: str) -> RunDirectory:
-    """The place of a name, empty and ours; what a dead run left there is removed.
+    """The directory of a name, empty and ours; remains of a dead run are removed.
 
     Raises:
         UsageError: the name is not allowed or in use, or the directory may not be made.

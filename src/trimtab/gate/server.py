@@ -1,4 +1,4 @@
-"""The processes of a server with the shim in it, found by what they have in their memory.
+"""The processes of a server with the shim in it, found by their memory maps.
 
 Everybody can write what he likes into the environment, the name and the command line of his processes. The mapped
 file of a run only its owner can open, so what has it mapped was started by him, or is a child of what was.
@@ -85,7 +85,7 @@ def _files_under_shim(pid: int) -> set[_Identity]:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """What the maps of a process say of this file; None when it cannot be read.
+    """Identity of this file as the maps of a process show it; None when it cannot be read.
 
     From a mapping of our own, because on some file systems (btrfs, overlayfs) `stat` has another device for it.
     """

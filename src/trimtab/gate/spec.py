@@ -1,4 +1,4 @@
-"""SPEC: what a gate is asked to do, from a TOML file, with all its checks.
+"""SPEC: the description of a gate's work, from a TOML file, with all its checks.
 
     listen = [8080]            # ports of the server that are gated
     workers = 128              # M, connections that the server can hold at once
@@ -48,12 +48,12 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True)
 class Spec:
-    """All that a SPEC says.
+    """Content of a SPEC.
 
     Args:
         listen: ports of the server that are gated.
         workers: M, connections that the server can hold at once.
-        guarantee: what is guaranteed.
+        guarantee: the guarantee.
         classes: the classes in order of priority, highest first.
         period_s: sampling period.
         policy: whether idle kept connections are taken back.

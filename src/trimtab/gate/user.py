@@ -23,7 +23,7 @@ def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> dict[str, 
     """The user of a gate, as its start line says it.
 
     Args:
-        name: what was asked for; None: the user `trimtab` where there is one, else an id that nobody has.
+        name: the user asked for; None: the user `trimtab` where there is one, else an id that nobody has.
         run: the name of the run; runs differ in the ids that they get.
         proc: where /proc is.
 

@@ -1,4 +1,4 @@
-"""What stands between a move and a plant, one file each.
+"""Guards between a move and a plant, one file each.
 
 The guards of a run that tunes a server, in the order in which a move passes them, and why in this order:
 
@@ -34,7 +34,7 @@ def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = 
     """The guards of a run that tunes a server, in their order.
 
     Args:
-        objective: what the run strives for.
+        objective: the run's objective.
         judged: whether a referee judges each change, which does what early abort does, and better.
         tiers: the tiers of a stack; none where it is no stack.
     """
@@ -47,7 +47,7 @@ def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = 
 
 
 def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:
-    """The guards of a run by what it may move.
+    """The guards of a run by its knobs.
 
     A run that moves nothing but the process budgets of classes has only their domains. Budgets cost no memory, and a
     controller of delays computes them together, from windows of one length: to cut one window or one step of one
@@ -57,7 +57,7 @@ def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) 
     and what a window measures follows the pauses of the clients: no window is bad because of the time alone.
 
     Args:
-        objective: what the run strives for.
+        objective: the run's objective.
         knobs: those it may move.
         judged: whether a referee judges each change.
     """

@@ -1,4 +1,4 @@
-"""A guard of one tier of a stack: it knows this tier's knobs, and goes by what was measured there alone.
+"""A guard of one tier of a stack: it knows this tier's knobs, and goes by this tier's readings alone.
 
 Decisions go by the first tier that measures something; the memory and the busy workers of one tier say nothing of
 another's.
@@ -35,7 +35,7 @@ class OfTier:
         return self.guard.start(tuple(knob for knob in knobs if knob.tier == self.tier))
 
     def review(self, state: Any, window: Window, move: Move) -> tuple[Any, Move]:
-        """What the guard makes of the move."""
+        """The move as the guard leaves it."""
         return self.guard.review(state, self._own(window), move)
 
     def abort(self, state: Any, partial: Window) -> str:
@@ -43,7 +43,7 @@ class OfTier:
         return self.guard.abort(state, self._own(partial))
 
     def _own(self, window: Window) -> Window:
-        """The window with what was measured in this tier; the first of several sources precedes the others."""
+        """The window with this tier's readings; the first of several sources precedes the others."""
         readings: dict[str, float] = {}
         for one in window.measured:
             if one.source.partition("/")[0] == self.tier:

@@ -36,7 +36,7 @@ class Domain:
         return state, move.amended(changes, "; ".join(why)) if why else move
 
     def abort(self, state: tuple[Knob, ...], partial: Window) -> str:
-        """Never: what is in force has been in its domain."""
+        """Never: the values in force have been in their domains."""
         return ""
 
 

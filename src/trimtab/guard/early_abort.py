@@ -28,7 +28,7 @@ class Good:
     """The last good window.
 
     Args:
-        configuration: what was in force.
+        configuration: the configuration in force.
         cost: its cost by the objective.
         wait_s: the greater of its accept-queue delay and its response time, where measured.
     """
@@ -51,7 +51,7 @@ class EarlyAbort:
     """The guard of bad windows.
 
     Args:
-        objective: what is compared.
+        objective: the objective compared.
         factor: how many times worse than the last good window is bad.
         min_samples: requests that a window must have completed for its objective to be believed.
         least_wait_s: delays in the accept queue below this are never bad.
@@ -126,7 +126,7 @@ class EarlyAbort:
 
 
 def _worse(cost: float, good: float, factor: float) -> bool:
-    """Whether a cost is worse than a good one by the factor; costs of what is maximised are below 0."""
+    """Whether a cost is worse than a good one by the factor; costs of a maximised objective are below 0."""
     return cost > factor * good if good > 0 else cost > good / factor and good < 0
 
 

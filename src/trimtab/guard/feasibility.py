@@ -24,12 +24,12 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class FeasibilityState:
-    """What the guard knows.
+    """State of the guard.
 
     Args:
         knob: the worker limit's knob, None where it is not moved.
-        memory: what is known of the server's memory.
-        said: whether it was said that memory is not measured.
+        memory: the fitted line of the server's memory.
+        said: whether the operator was told that memory is not measured.
     """
 
     knob: Knob | None
@@ -54,7 +54,7 @@ class Feasibility:
         return FeasibilityState(of_role(knobs, Role.WORKER_LIMIT))
 
     def review(self, state: FeasibilityState, window: Window, move: Move) -> tuple[FeasibilityState, Move]:
-        """The move, with the worker limit lowered to what fits."""
+        """The move, with the worker limit lowered to fit the memory."""
         knob = state.knob
         if knob is None:
             return state, move

@@ -1,4 +1,4 @@
-"""An identification as it is asked for: what is excited, how long and with which seeds (lu2001, Section 7.2)."""
+"""Plan of an identification: its input, length and seeds (lu2001, Section 7.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimtab.settings import Settings
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is done.
+    """Plan of an identification experiment.
 
     Args:
         pair: the input and the output.
@@ -28,8 +28,8 @@ class Experiment:
         low: the lesser budget of the upper class, in processes; 0 for half of what the two classes have.
         high: its greater budget, in processes; 0 for three quarters.
         orders: the orders to try.
-        seed: of the run that the model comes from.
-        validate_seed: of the run that judges it.
+        seed: seed of the run that the model comes from.
+        validate_seed: seed of the run that judges it.
 
     Raises:
         UsageError: the seeds are the same, or the durations do not fit.

@@ -39,12 +39,12 @@ INITIAL_SPREAD = 10.0
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is known of the parameters after some equations.
+    """Estimate of the parameters after some equations.
 
     Args:
         theta: the 2n parameters, those of the outputs before those of the inputs.
         spread: R, the rows of a symmetric 2n x 2n matrix.
-        equations: how many have been used.
+        equations: number of equations used.
         squared_error: sum over the equations of the squared error of the prediction made before each was used.
     """
 
@@ -82,10 +82,10 @@ def updated(estimate: Estimate, regressor: Sequence[float], output: float, forge
     """The estimate after one more equation.
 
     Args:
-        estimate: what was known before.
+        estimate: the estimate before.
         regressor: q(m), 2n values.
         output: V(m).
-        forgetting: what an equation weighs in comparison with the next one; above 0, at most 1.
+        forgetting: weight of an equation relative to the next one; above 0, at most 1.
     """
     q, spread = np.asarray(regressor, float), np.asarray(estimate.spread)
     gained = spread @ q

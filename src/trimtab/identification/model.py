@@ -29,8 +29,8 @@ class Model:
     """An n-th order model.
 
     Args:
-        a: what the n previous outputs weigh, the latest first.
-        b: what the n previous inputs weigh, the latest first.
+        a: weights of the n previous outputs, the latest first.
+        b: weights of the n previous inputs, the latest first.
 
     Raises:
         UsageError: not as many of the one as of the other, none, or one that is not finite.

@@ -18,7 +18,7 @@ FORMAT = "trimtab-model-1"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model and what it is a model of.
+    """A model and the plant that it is of.
 
     Args:
         model: the model.
@@ -33,7 +33,7 @@ class ModelFile:
     facts: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """What stands in the file."""
+        """Content of the file."""
         return {
             "format": FORMAT,
             "a": list(self.model.a),

@@ -59,10 +59,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was measured on the second seed, and what a model had predicted one window before.
+    """A measured output of the second seed, and a model's prediction of it one window before.
 
     Args:
-        index: of the window.
+        index: index of the window.
         measured: V(m).
         predicted: V^p(m).
     """

@@ -1,4 +1,4 @@
-"""What an identification experiment has found: a pure function of the windows of its two runs."""
+"""Result of an identification experiment: a pure function of the windows of its two runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Identified:
-    """A model, how it was chosen, and what the figures show.
+    """A model, with its choice and the data of the figures.
 
     Args:
         pair: its input and output.

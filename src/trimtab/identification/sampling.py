@@ -24,7 +24,7 @@ def too_short(pair: Pair, windows: Sequence[Window], in_all: int, period_s: floa
 
     Args:
         pair: the input and the output.
-        windows: those so far.
+        windows: the windows so far.
         in_all: windows of the whole run, without its warm-up.
         period_s: their length, in seconds.
         orders: the orders that are to be tried.

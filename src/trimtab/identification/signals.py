@@ -1,4 +1,4 @@
-"""What the paper calls U(m) and V(m), out of windows, and the equations that they make: lu2001, Tables 1 and 2.
+"""U(m) and V(m) of the paper, out of windows, and the equations that they make: lu2001, Tables 1 and 2.
 
     relative    U = B_(k-1) / B_k    V = C_k / C_(k-1)
     logarithmic U = ln B_(k-1) / B_k V = ln C_k / C_(k-1)    ours
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
     RELATIVE = "relative"
     LOGARITHMIC = "logarithmic"
-    """The relative delay in logarithms: what multiplies the ratio of budgets multiplies that of the delays."""
+    """The relative delay in logarithms: a factor of the ratio of budgets is one of the ratio of delays."""
     ABSOLUTE = "absolute"
 
     @property
@@ -66,7 +66,7 @@ class Pair:
     delay: str = DELAY
 
     def sample(self, window: Window) -> Sample:
-        """What a window says of this loop."""
+        """Input and output of this loop in a window."""
         upper, lower = (window.configuration.get(of_class(PROCESS_BUDGET, name)) for name in (self.upper, self.lower))
         delays = [window.readings.get(of_class(self.delay, name)) for name in (self.upper, self.lower)]
         if window.aborted:
@@ -108,7 +108,7 @@ class Equation:
     """One equation for the parameters.
 
     Args:
-        index: of the sample whose output it predicts.
+        index: index of the sample whose output it predicts.
         regressor: q(m), the n latest outputs and the n latest inputs.
         output: V(m).
     """

@@ -25,7 +25,7 @@ from trimtab.store import Store
 from trimtab.trials import Search
 
 FIXED = "fixed"
-"""Label of the arms that stay at the best setting: what the methods are compared with."""
+"""Label of the arms that stay at the best setting, with which the methods are compared."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Context:
     """The surroundings of an experiment.
 
     Args:
-        store: where its runs are written, and where those that were made before are.
+        store: store of its runs, and of those made before.
         results: folder for figures, summary and the compressed store; None to write none.
         report: file for the HTML report; None to write none.
         seeds: one repeat for each.
@@ -53,7 +53,7 @@ class Context:
     fresh: bool = False
 
     def heed_stop(self) -> None:
-        """Ends what is under way when that was asked for.
+        """Raises when a stop was asked for.
 
         Raises:
             TrimtabError: it was.
@@ -67,8 +67,8 @@ class World:
     """A plant at work.
 
     Args:
-        plant: it, under load and warm.
-        facts: what is recorded of server and machine.
+        plant: the plant, under load and warm.
+        facts: facts on server and machine to record.
         watch: called with every event.
     """
 
@@ -95,21 +95,21 @@ class Arm:
 
     Args:
         group: the part it belongs to.
-        label: what it is in there; repeats share it.
+        label: its name in the group; repeats share it.
         seed: source of all randomness, the load's too.
         bed: server and clients.
         controller: registered name.
         duration_s: length of the run, in seconds.
         window_s: length of a window, in seconds.
-        objective: what counts as the result.
-        options: the controller's.
+        objective: the objective.
+        options: the controller's options.
         roles: the knobs that it may move; empty for all.
         guarded: False runs the method as its paper has it, with the knobs' domains as the only guard.
         paced: False neither waits after a change nor cuts a window short.
         search: how its controller searches by trials, which end the run; None where it does not. The duration is then
             a forecast.
-        extras: what the analysis needs to know of it.
-        resolved: completes it from runs that were made before; not part of what it is known by.
+        extras: facts for the analysis.
+        resolved: completes it from runs that were made before; not part of its identity.
     """
 
     group: str
@@ -153,7 +153,7 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class Page:
-    """Where a summary goes, and what it is made from.
+    """The folder of a summary, and the runs it is made from.
 
     Args:
         folder: for figures.
@@ -196,12 +196,12 @@ class Lab:
         description: what it shows, in one line.
         parts: its experiments: name and what each shows, in one line; all are run unless some are named.
         arms: the runs of a part for one seed, in the order to make them.
-        knobs: what moves in it, to be shown window by window.
-        objective: what it is judged by, to be shown beside that.
+        knobs: knobs to show window by window.
+        objective: objective to show beside them.
         results: the module with `summary(page)`, lines of Markdown, and `CLAIMS`; empty for none. It is loaded when
             results are written, because it loads the plotting library.
         report: makes an HTML page of stored runs; None where there is none.
-        told: what is said of a run once it is made.
+        told: text on a run once it is made.
         programs: programs that have to be installed.
         order: the parts that are run when these are asked for; empty for the usual ones.
         conditions: refuses a machine on which it cannot be run.

@@ -1,4 +1,4 @@
-"""The pages of the battery's private servers: the one that costs what was drawn, or a real application from Debian.
+"""The pages of the battery's private servers: one of the cost drawn, or a real application from Debian.
 
 DokuWiki is copied and given pages of its own; MediaWiki stays where Debian has put it and gets a configuration and an
 SQLite database in the server's directory. Nothing outside that directory is written.
@@ -23,13 +23,13 @@ from trimtab.testbed.content import dynamic_url
 from trimtab.workloads._population import Url, zipf
 
 SHIPPED = {"dokuwiki": Path("/usr/share/dokuwiki"), "mediawiki": Path("/usr/share/mediawiki")}
-"""Where Debian puts them."""
+"""Directory of Debian's packages of them."""
 EXTENSIONS = ("mbstring", "xml", "dom", "simplexml", "xmlreader", "xmlwriter", "intl", "pdo_sqlite", "sqlite3")
 """Modules of PHP that they need."""
 WORKER_BYTES = {"dokuwiki": 4 * MIB, "mediawiki": 10 * MIB}
-"""Memory of a worker that has served: what the fixed settings are chosen around, and nothing else."""
+"""Memory of a worker that has served, from which the fixed settings are chosen, and nothing else."""
 PAGES = 20
-"""Of a wiki; the k-th is asked for k times as rarely as the first, as on real sites (Zipf)."""
+"""Pages of a wiki; the k-th is asked for k times as rarely as the first, as on real sites (Zipf)."""
 INSTALL_S = 120.0
 FIRST_S = 30.0
 """Time for the first page, which fills the application's caches."""
@@ -62,7 +62,7 @@ def require_installed(application: str) -> None:
 
 
 def check(scenario: Scenario, port: int) -> None:
-    """Makes sure that a server gives the pages that clients will ask for, not a page that says what is wrong.
+    """Makes sure that a server gives the pages that clients will ask for, not an error page.
 
     Raises:
         TrimtabError: it does not.
@@ -78,7 +78,7 @@ def check(scenario: Scenario, port: int) -> None:
 
 
 def furnish(application: str, directory: Path) -> dict[str, str]:
-    """Puts an application into a directory; gives what PHP finds in its environment.
+    """Puts an application into a directory; returns PHP's environment.
 
     Raises:
         TrimtabError: it could not be set up.

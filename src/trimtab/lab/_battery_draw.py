@@ -27,7 +27,7 @@ WARM_S = 60.0
 """Before anything counts: Debian's pool has found its size by then."""
 LENGTH_S = 1500.0
 DRAIN_S = 120.0
-"""Afterwards, without new clients: what still waits is part of the cost of whatever let it wait."""
+"""Time without new clients at the end: requests that still wait are part of the cost."""
 WINDOW_S = 10.0
 RELOAD_S = 0.25
 """An Apache with mod_php reads its configuration again; measured on the testbed."""
@@ -41,12 +41,12 @@ ALONE, TRIM = "left alone", "trim"
 LIVE_PEERS = ("gradient2", "vegas", "brpc")
 """Limiters of concurrency, which their users run on a limit that changes without a reload."""
 OPTIONS = {"tpe": {"trials": 40}}
-"""Options of peers: a search without an end never settles on what it has found."""
+"""Options of peers: a search without an end never settles."""
 
 
 @dataclass(frozen=True)
 class Had:
-    """What clients had of one run.
+    """Waiting and replies of all clients in one run.
 
     Args:
         waited_s: time that all of them together waited, those who gave up as long as their patience lasted. What a
@@ -54,7 +54,7 @@ class Had:
             that drives visitors away would cost them less. Users who are always there make another visit instead.
         replies: replies in time.
         given_up: requests given up.
-        moves: what was changed, when and why; one line each.
+        moves: the changes with their times and reasons, one line each.
         said: the last reason for which nothing was changed.
     """
 
@@ -70,8 +70,8 @@ class Drawn:
     """A draw and its runs.
 
     Args:
-        scenario: what was drawn.
-        runs: by label; fixed settings are `WORKERS` or `WORKERS, KEEP_ALIVE s`.
+        scenario: the scenario drawn.
+        runs: runs by label; fixed settings are `WORKERS` or `WORKERS, KEEP_ALIVE s`.
     """
 
     scenario: Scenario
@@ -79,11 +79,11 @@ class Drawn:
 
     @property
     def ratio(self) -> float:
-        """What clients waited under trim, to what they waited with the server left alone."""
+        """Waiting of clients under trim over that with the server left alone."""
         return self.to_alone(TRIM)
 
     def to_alone(self, label: str) -> float:
-        """The same for any run."""
+        """Waiting of clients in any run over that with the server left alone."""
         return self.runs[label].waited_s / self.runs[ALONE].waited_s
 
     @property
@@ -94,7 +94,7 @@ class Drawn:
 
     @property
     def to_gain(self) -> float:
-        """What clients waited with the server left alone, to what they waited at the best fixed setting."""
+        """Waiting of clients with the server left alone over that at the best fixed setting."""
         return 1 / self.to_alone(self.best_fixed)
 
     @property
@@ -107,7 +107,7 @@ def drawn(seed: int, peers: Sequence[str] = ()) -> Drawn:
     """All runs of a draw.
 
     Args:
-        seed: of the scenario and of its clients.
+        seed: seed of the scenario and of its clients.
         peers: controllers to run beside trim, as their users would: without a referee.
     """
     scenario = draw(seed)
@@ -127,9 +127,9 @@ def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False)
     """The simulated server of a scenario.
 
     Args:
-        scenario: what was drawn.
+        scenario: the scenario drawn.
         workers: MaxRequestWorkers in place of its own.
-        live: with a gate in front, whose limit changes without a reload.
+        live: whether a gate stands in front, whose limit changes without a reload.
     """
     limit = workers or scenario.max_request_workers
     debian = scenario.pool == "debian"
@@ -194,7 +194,7 @@ def _had(scenario: Scenario, plant: Simulated, before: Mapping[str, float]) -> H
 
 
 class _Log:
-    """Keeps what a run changed and why; everything else is forgotten."""
+    """Keeps a run's changes with their reasons, and nothing else."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -228,7 +228,7 @@ class _Log:
         """Forgets it."""
 
     def finish(self, outcome: Outcome) -> None:
-        """Keeps what was put back at the end."""
+        """Keeps the values put back at the end."""
         if outcome.restored:
             self.lines.append(f"at the end: {outcome.restored}")
 

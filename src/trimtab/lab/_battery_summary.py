@@ -12,7 +12,7 @@ from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, logarithmic, plain, svg
 
 HARM = 1.10
-"""What the goal allows against leaving alone in 99 % of the draws."""
+"""Most waiting, over that with the server left alone, that the goal allows in 99 % of the draws."""
 TO_GAIN = 1.3
 """How many times better the best fixed setting has to be for a gain to count."""
 LISTED = 10
@@ -70,7 +70,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def _listed(worst: Sequence[Drawn]) -> list[str]:
-    """Draws with what trim did in them."""
+    """Draws with trim's changes in them."""
     lines = []
     for one in worst[:LISTED]:
         s, trim, alone, best = one.scenario, one.runs[TRIM], one.runs[ALONE], one.runs[one.best_fixed]
@@ -88,7 +88,7 @@ def _listed(worst: Sequence[Drawn]) -> list[str]:
 
 
 def waits(found: Sequence[Drawn]) -> dict[str, Any]:
-    """What clients waited in each draw, in seconds, by method; the best fixed setting with its name."""
+    """Waiting of clients in each draw, in seconds, by method; the best fixed setting with its name."""
     names = [label for label in found[0].runs if not label[0].isdigit()] if found else []
     rows = [
         [one.scenario.seed, one.best_fixed, *(round(one.runs[n].waited_s, 1) for n in (*names, one.best_fixed))]
@@ -98,7 +98,7 @@ def waits(found: Sequence[Drawn]) -> dict[str, Any]:
 
 
 def ratios(found: Sequence[Drawn]) -> str:
-    """Sorted ratios to leaving alone, trim and the best fixed setting, with what the goal allows."""
+    """Sorted ratios to leaving alone, trim and the best fixed setting, with the goal's limit."""
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()

@@ -1,4 +1,4 @@
-"""Beds that experiments share: a private Apache whose limit moves by reloads, and what every bed needs."""
+"""Beds that experiments share: a private Apache whose limit moves by reloads, and the base of every bed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OnApache:
         return spec if self.start is None else replace(spec, max_request_workers=self.start)
 
     def clients(self) -> tuple[Population, ...]:
-        """Who asks."""
+        """The clients."""
         return self.populations or self.setup.workload.populations()
 
     @contextlib.contextmanager
@@ -86,7 +86,7 @@ def under_load(
     Args:
         plant: the plant.
         port: where its server listens, on 127.0.0.1.
-        populations: who asks.
+        populations: the clients.
         warm_s: load before it is warm, in seconds.
         arm: how long it runs, and the seed of the load's randomness.
         cpu: the CPU for the load generator; None for any.

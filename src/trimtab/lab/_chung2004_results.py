@@ -91,7 +91,7 @@ def _at_start(track: Track, windows: Sequence[Window]) -> list[float]:
 
 
 def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
-    """What each search did while it went on, as ratios to the start as the same run measured it."""
+    """Table of each search's trials, as ratios to the start as the same run measured it."""
     rows = []
     for label, repeats in found.items():
         for track in repeats:

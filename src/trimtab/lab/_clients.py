@@ -12,7 +12,7 @@ WAITING = "client_outstanding_requests"
 
 
 def total(name: str, windows: Sequence[Window]) -> float:
-    """A rate or a level, summed over time; what was not measured counts as nothing."""
+    """A rate or a level, summed over time; windows without it count as 0."""
     return math.fsum(w.readings.get(name, 0.0) * w.duration_s for w in windows)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trimtab.report.track import Estimate, Track, estimate
 
 SETTLED = 10
-"""The first window that counts as settled: what the methods are given to get there."""
+"""The first window that counts as settled: the time that methods have to converge."""
 SMOOTHED = 5
 """Windows in a running mean: one window holds too few pages to be compared with a mean."""
 
@@ -22,7 +22,7 @@ class Score:
     Args:
         label: the method.
         settled_s: mean response time of the settled windows, over repeats.
-        times_best: the same as a multiple of the reference of the repeat's own seed, over repeats.
+        times_best: that mean as a multiple of the reference of the repeat's own seed, over repeats.
         windows_to: windows until the running mean first came within a tolerance of the best, by repeat;
             None where it never did.
         ends: setting at the end, by repeat.
@@ -52,10 +52,10 @@ def score(
     """Scores a method.
 
     Args:
-        label: its name.
+        label: the method's name.
         repeats: its runs.
         best_s: response time of the reference by seed, in seconds; a run of another seed is left out.
-        tolerance: what counts as there, as a ratio above the best, such as 0.1.
+        tolerance: ratio above the best within which it has converged, such as 0.1.
         since: first window that counts as settled.
 
     Raises:

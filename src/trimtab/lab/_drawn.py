@@ -32,7 +32,7 @@ from trimtab.workloads._population import Closed, Population
 SPEED = 5.0
 """Times of the scenario over times here: a minute stands for five, and all of a page's cost is divided too."""
 SERVER_LIMIT = 512
-"""Of Apache: beyond any limit that is tried, so that none needs a restart."""
+"""Apache's ServerLimit: beyond any limit that is tried, so that none needs a restart."""
 FPM_CHILDREN = 5
 """pm.max_children as Debian ships it."""
 THREADS = 25
@@ -66,10 +66,10 @@ class Drawn:
     """A scenario on a real server.
 
     Args:
-        scenario: it, in the battery's time.
+        scenario: the scenario, in the battery's time.
         workers: the limit of workers in place of the scenario's own; None to leave it.
-        alone: one client who asks without a thought, to see what a request costs.
-        request_s: CPU time of a request as it was seen then; None before that.
+        alone: whether one client asks without think time, to measure the cost of a request.
+        request_s: CPU time of a request as measured so; None before that.
     """
 
     scenario: Scenario
@@ -89,7 +89,7 @@ class Drawn:
         return found
 
     def clients(self, duration_s: float) -> tuple[Population, ...]:
-        """Who asks.
+        """The clients.
 
         Args:
             duration_s: length of the run, in seconds.
@@ -139,7 +139,7 @@ class Drawn:
             yield plant, before.port, {"server": said, "confinement": fpm.confinement}
 
     def spec(self) -> ApacheSpec:
-        """Apache: the server itself with PHP in it, else what stands before FPM, as Debian ships it."""
+        """Apache, with PHP in it or in front of FPM, as Debian ships it."""
         scenario, inside = self.scenario, self.scenario.php == "module"
         workers = (self.workers or min(SERVER_LIMIT, scenario.max_request_workers)) if inside else DEBIAN_WORKERS
         pooled = scenario.pool == "debian" or not inside
@@ -181,7 +181,7 @@ class _Serving:
 
     Args:
         spec: the server.
-        application: what it serves.
+        application: the application.
         site: where the application is already; None to put it into the testbed's own directory.
     """
 
@@ -216,7 +216,7 @@ class _Fpm(_Serving, FpmTestbed):
     """FPM with the settings and the modules that an application needs."""
 
     def configured(self, ports: Sequence[int]) -> list[str]:
-        """Without php.ini, as ever, but with what is loaded beside it."""
+        """Options of PHP: without php.ini, but with the extensions loaded beside it."""
         self.spec = replace(self.spec, more=tuple(f"env[{name}] = {value}" for name, value in self.found.items()))
         command = super().configured(ports)
         return [word for part in command for word in (("-c", f"{self.site}/none") if part == "-n" else (part,))]

@@ -41,7 +41,7 @@ class Made:
     """The runs of an experiment that have been made, by arm; `trimtab.lab.Runs` for arms that need earlier ones.
 
     Args:
-        store: where they are.
+        store: their store.
         ids: their numbers by group, label, seed and digest.
     """
 
@@ -61,7 +61,7 @@ class Made:
 
 
 def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
-    """Makes the runs of some parts that are still to be made, and writes what the context asks for.
+    """Makes the missing runs of some parts, and writes the results that the context asks for.
 
     Raises:
         UsageError: there is no such part, or the context asks for what the experiment does not write.
@@ -107,7 +107,7 @@ def write_lab(lab: Lab, run_ids: Sequence[int], context: Context) -> None:
 
 
 def refuse_unwritten(lab: Lab, context: Context) -> None:
-    """Refuses what an experiment does not write.
+    """Refuses results that an experiment does not write.
 
     Raises:
         UsageError: the context asks for it.
@@ -170,7 +170,7 @@ def _make(lab: Lab, arms: Sequence[Arm], made: Made, context: Context) -> None:
 
 
 class _Forecast:
-    """How long runs will take, by what those before them took beside their planned length."""
+    """Time that runs will take, by that of earlier ones beside their planned length."""
 
     def __init__(self, planned_s: Sequence[float]) -> None:
         self._planned_s, self._clock = list(planned_s), SystemClock()

@@ -1,4 +1,4 @@
-"""A private Apache under a gate of its own, with clients of several classes: what lu2001's experiments run on.
+"""A private Apache under a gate of its own, with clients of several classes, for lu2001's experiments.
 
 Those of liu2003 that move M live run on it too, with one class that has all the workers.
 """
@@ -38,7 +38,7 @@ class Member:
     Args:
         name: its name.
         source: address that its clients come from; None for the class that takes the rest.
-        desired: what it is promised, as a SPEC writes it; empty for nothing.
+        desired: its desired delay, as a SPEC writes it; empty for none.
         budget: its processes at the start; 0 for an even share.
     """
 
@@ -71,7 +71,7 @@ class Scene:
         period_s: sampling period, in seconds.
         warm_s: load before the first window, in seconds.
         policy: preemptive or non-preemptive.
-        facts: what else is recorded.
+        facts: further facts to record.
         simulated: whether all of it is the simulator's, in virtual time.
     """
 
@@ -113,7 +113,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
     """Starts gate and server, and ends both.
 
     Args:
-        scene: what to start.
+        scene: the scene to start.
         say: told what the gate says.
 
     Raises:
@@ -149,7 +149,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
 
 @dataclass(frozen=True)
 class LiveLimit(OnApache):
-    """The same under a gate whose M moves, while the server's own limit stays where it was at the start.
+    """That bed under a gate whose M moves, while the server's own limit stays as at the start.
 
     The gate knows how many connections the server holds and not how many processes it has, so the status page is
     asked for the idle ones: they take memory too.

@@ -1,4 +1,4 @@
-"""The page of the battery: every draw with its verdict, also those that failed, and what they come to together."""
+"""The page of the battery: every draw with its verdict, also those that failed, and the totals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSE = 1.15
 """How far trim may be from the best fixed setting in the second half, where there was."""
 FIXED = " fixed"
 UNTOUCHED = "left alone"
-"""The verdict where trim changed nothing: what it differs by is noise."""
+"""The verdict where trim changed nothing: any difference is noise."""
 VERDICTS = (UNTOUCHED, "better", "not told apart", "worse", "failed")
 COLOURS = {TRIM: BLUE}
 
@@ -39,9 +39,9 @@ class Outcome:
     Args:
         seed: the draw.
         costs_s: seconds that clients waited in sum, by run.
-        later_s: the same in the second half of the run.
+        later_s: that in the second half of the run.
         failures: runs that could not be made or did not come to their end, and why.
-        changes: what trim changed in all.
+        changes: number of trim's changes.
     """
 
     seed: int
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether there is what a verdict needs."""
+        """Whether there are enough runs for a verdict."""
         return {ALONE, AGAIN, TRIM} <= self.costs_s.keys() and bool(self.fixed)
 
     @property

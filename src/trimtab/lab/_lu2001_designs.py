@@ -63,7 +63,7 @@ def designs(runs: Runs) -> Designs:
 
 
 def identified(excited: Sequence[Track]) -> dict[Kind, Identified]:
-    """The models from one pair of excited runs: they differ in what is read off the windows (Section 5.2).
+    """The models from one pair of excited runs, each from another quantity of the windows (Section 5.2).
 
     Args:
         excited: the run that gives them, and the run that judges them.

@@ -13,7 +13,7 @@ from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
 from trimtab.report.track import Track
 
 TITLE_CHARACTERS = 96
-"""As many fit above all columns together."""
+"""Characters of a title that fit above all columns together."""
 COLOURS = (BLUE, ORANGE, GREEN)
 _MOST_RATIO = 2.0
 """The axis of a ratio ends at this multiple of the largest reference; what lies above is in the raw data."""
@@ -73,7 +73,7 @@ def guarantee(tracks: Sequence[Track], desired: Sequence[float], relative: bool,
 
 
 def _ratios(axes: Any, track: Track, names: Sequence[str], desired: Sequence[float]) -> None:
-    """The delay of every class over that of the one before it, and what it is to be."""
+    """The delay of every class over that of the one before it, with the desired ratio."""
     references = [desired[k] / desired[k - 1] for k in range(1, len(names))]
     for k, reference in enumerate(references, 1):
         colour = COLOURS[k % len(COLOURS)]

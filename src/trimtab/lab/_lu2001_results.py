@@ -53,7 +53,7 @@ def summary(page: Page) -> list[str]:
 
 
 def _at_end(part: str) -> Claim:
-    """Fig. 7 and 8: the ratio of the last two classes' delays at the end, over what is desired."""
+    """Fig. 7 and 8: the ratio of the last two classes' delays at the end, over the desired one."""
 
     def measured(page: Page) -> float | None:
         repeats = page.parts.get(part, {}).get(CLOSED, [])

@@ -114,11 +114,11 @@ def _scene(
     """The paper's server with these classes.
 
     Args:
-        guarantee: what is guaranteed.
+        guarantee: the guarantee.
         members: the classes.
         users: user equivalents of each class.
         first_schedule: how the number of users of the first class changes.
-        scale: what times are divided by.
+        scale: divisor of times.
     """
     names = [member.name for member in members]
     first, *others = lu2001.clients(dict(zip(names, users, strict=True)), scale)

@@ -22,9 +22,9 @@ from trimtab.store import Store
 
 STORE = "runs.sqlite.xz"
 MOST_STORED_BYTES = 2 << 20
-"""Of a compressed store in a results folder: what a repository can carry many times."""
+"""Most bytes of a compressed store in a results folder: a repository can carry it many times."""
 MOST_READ_BYTES = 1 << 30
-"""Of a store once it is decompressed: a file from elsewhere must not fill the disk."""
+"""Most bytes of a store once it is decompressed: a file from elsewhere must not fill the disk."""
 
 
 def new_folder(path: Path) -> Path:
@@ -49,7 +49,7 @@ def write_results(
     Args:
         lab: the experiment.
         folder: an empty folder.
-        store: where the runs are.
+        store: the store of the runs.
         run_ids: their numbers.
         say: told what was left out.
     """

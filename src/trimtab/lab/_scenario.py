@@ -2,7 +2,7 @@
 
 The simulated battery and the real one run the same draws. A draw is a pure function of its seed. Each field has a
 random stream of its own, so that a field added later changes no other, and the simulated battery can ignore what only
-a real server has (`SERVER_ONLY`). Times are those of the real world; whoever runs a scenario faster divides them all.
+a real server has (mpm, application, php). Times are those of the real world; whoever runs a scenario faster divides them all.
 """
 
 from __future__ import annotations
@@ -105,16 +105,13 @@ RANGES: dict[str, tuple[Draw, str]] = {
 }
 """How each field of a scenario is drawn, and why from there."""
 
-SERVER_ONLY = ("mpm", "application", "php")
-"""Fields that only a real server has."""
-
 
 @dataclass(frozen=True)
 class Scenario:
     """A server, its application and its clients; the ranges are in `RANGES`.
 
     Args:
-        seed: what it was drawn from.
+        seed: seed that it was drawn from.
         memory_limit_bytes: memory that the server may use.
         worker_bytes: memory of a worker that has served.
         cold_ratio: share of it that requests hardly touch.
@@ -181,7 +178,7 @@ class Scenario:
         return 1 / max(self.cpu_s, self.lock_ratio * self.service_s, self.service_s / self.fitting_workers)
 
     def phases(self, duration_s: float) -> tuple[Step, ...]:
-        """What is asked for, as factors of the peak from a time on.
+        """Demand as factors of the peak, each from a time on.
 
         Args:
             duration_s: length of the run.
@@ -201,7 +198,7 @@ class Scenario:
 
         Args:
             duration_s: length of the run.
-            urls: what they ask for; with `cpu_s` where it is to be simulated.
+            urls: their URLs; with `cpu_s` for the simulator.
         """
         rate_hz = self.load_ratio * self.capacity_hz
         # An exponential number, rounded, and at least 1.

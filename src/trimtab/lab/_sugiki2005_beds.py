@@ -70,7 +70,7 @@ class KeptAlive:
         return replace(spec, surge_files=FileSet().files) if self.surge else spec
 
     def clients(self) -> tuple[Population, ...]:
-        """Who asks."""
+        """The clients."""
         if self.surge:
             return Surge(users=self.users).populations()
         if self.switch_s is not None:

@@ -24,8 +24,8 @@ def curves(
 
     Args:
         rows: the points of one load.
-        value: what is drawn.
-        axis: what it is called.
+        value: the value to draw.
+        axis: its name.
         paper: the paper's own values by setting; crosses.
         at: the number of clients they belong to.
         times: whether it is a time, drawn on a logarithmic axis.
@@ -68,8 +68,8 @@ def intervals(counts: Mapping[int, float], marks: Mapping[str, float], until_s: 
 
     Args:
         counts: by bin.
-        marks: what to mark, and where in seconds.
-        until_s: where the axis ends.
+        marks: names and times of marks, in seconds.
+        until_s: end of the axis.
     """
 
     def draw(figure: Figure) -> None:
@@ -94,7 +94,7 @@ def learned(tracks: Sequence[Track], paper_s: Sequence[float], switch_s: float |
 
     Args:
         tracks: runs with a controller.
-        paper_s: where the paper's settled.
+        paper_s: time at which the paper's settled.
         switch_s: when the load changed; None where it did not.
     """
 

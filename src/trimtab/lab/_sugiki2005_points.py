@@ -25,7 +25,7 @@ class Point:
         load: its load.
         clients: how many.
         label: setting or controller.
-        seed: of the load.
+        seed: seed of the load.
         requests_hz: replies per second.
         mbytes_hz: megabytes of bodies per second.
         response_s: time per request, with those who still wait: requests outstanding over replies per second.
@@ -61,7 +61,7 @@ def clients(track: Track) -> int:
 
 
 def points(tracks: Sequence[Track]) -> list[Point]:
-    """All stretches in which replies came; the others are losses that a summary counts by what is missing."""
+    """All stretches in which replies came; a summary counts the missing ones as losses."""
     found = []
     for track in tracks:
         for load, windows in steady(track):

@@ -1,4 +1,4 @@
-"""Scenarios drawn at random on the simulated server: what clients waited with trim, to what they wait without it.
+"""Scenarios drawn at random on the simulated server: waiting of clients with trim, over that without it.
 
 A draw is left alone, tuned by trim as `tune` runs it, and run at fixed settings from end to end, all with the same
 clients. What counts is the time that all clients waited together, those who gave up and all trying included. Peers

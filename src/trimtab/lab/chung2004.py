@@ -1,4 +1,4 @@
-"""chung2004 on a shop of three tiers: what a search finds for each mix, and whether it is good for the others.
+"""chung2004 on a shop of three tiers: the winner of a search for each mix, and whether it is good for the others.
 
 The paper's Fig. 4 and Table 3, with what it leaves out: the noise of the untuned shop, what the search costs while it
 goes on, and the winners measured anew. A trial is a window; think times are divided (`TIME_SCALE`) so that the
@@ -53,7 +53,7 @@ class OnShop:
     """A private shop with its browsers.
 
     Args:
-        mix: what they do.
+        mix: the browsers' mix of pages.
         values: settings by knob, set before they begin; those not named stay as Debian ships them.
         then: what they do afterwards, each for `TRIALS` trials.
     """

@@ -109,7 +109,7 @@ def told(track: Track) -> tuple[str, str]:
 
 
 def report(store: Store, run_ids: Sequence[int]) -> str:
-    """The HTML page, with what clients had of each run in its title."""
+    """The HTML page, with the clients' figures of each run in its title."""
     from trimtab.report.page import render  # loads the plotting library, which a run does not need
 
     runs = [store.run(run_id) for run_id in run_ids]
@@ -121,7 +121,7 @@ def summary(label: str, windows: Sequence[Window]) -> tuple[str, str]:
     """Two lines on how clients fared in a run: in all, and in each part of the hour.
 
     Args:
-        label: what the run is.
+        label: the run's label.
         windows: its windows.
     """
     ends, parts, begin_s = (NORMAL_S, NORMAL_S + RUSH_S, math.inf), [], 0.0

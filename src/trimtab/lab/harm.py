@@ -29,7 +29,7 @@ from trimtab.report.track import Track
 PART = "draws"
 PARTS = {PART: "each seed's draw: left alone twice, trim, four fixed settings, and on half of the draws the peers"}
 DURATION_S = 48.0
-"""Of a run: seven of them, with what starting the servers takes, are some six minutes."""
+"""Length of a run: seven of them with the starts of the servers take some six minutes."""
 WINDOW_S = 2.0
 COST_S = 6.0
 ALONE, AGAIN, TRIM, ONE = "left alone", "left alone again", "trim", "one client"
@@ -78,7 +78,7 @@ def _arm(label: str, bed: Drawn, controller: str) -> Arm:
 
 
 def _at_its_rate(arm: Arm, runs: Runs) -> Arm:
-    """The arm with the CPU time of a request as one client had it: what it asks for is a share of what can be served.
+    """The arm with the CPU time of a request as one client had it: its load is a share of the capacity.
 
     Raises:
         TrimtabError: that client's run told nothing.

@@ -56,7 +56,7 @@ METHODS = {
     "live-dynamic": ("static", "saturation", FIXED, "trim"),
     "switch": ("trim", FIXED),
 }
-"""Labels in their order. `FIXED` is the best setting of the sweep, held: what the others are compared with, so it
+"""Labels in their order. `FIXED` is the best setting of the sweep, held: the others are compared with it, so it
 runs among them, next to trim."""
 
 
@@ -101,7 +101,7 @@ def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, flo
 
 
 def _switch(part: str, seed: int) -> list[Arm]:
-    """trim through the change, then the best setting for what it changes to, on that workload alone."""
+    """trim through the change, then the best setting for the later workload, on that alone."""
     bed = OnApache(setups.DYNAMIC, populations=setups.switch(SWITCH_AT_S))
     moving = [Arm(part, m, seed, bed, m, SWITCH_S) for m in METHODS[part] if m != FIXED]
     return [*moving, _arm(part, FIXED, setups.STATIC, seed, (COMPARE_S, COMPARE_WINDOW_S))]

@@ -85,7 +85,7 @@ def _closed(part: str, label: str, seed: int) -> Arm:
 
     Args:
         part: relative, three, absolute or hybrid.
-        label: what the run is.
+        label: the run's label.
         seed: source of its randomness.
     """
     if part == "relative":
@@ -136,12 +136,12 @@ def _loop(
 
     Args:
         part: the experiment.
-        label: what the run is.
+        label: the run's label.
         seed: source of its randomness.
         scene: server and clients.
         kind: the model that the controller is designed from.
         controller: its registered name.
-        desired: what it guarantees.
+        desired: its desired delays.
         gains: its other options; None for those of a linear controller.
     """
 

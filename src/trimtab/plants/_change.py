@@ -15,7 +15,7 @@ from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
 
 Texts = dict[Path, str | None]
-"""What files shall hold, in the order in which they are written; None to have one gone."""
+"""Texts that files shall hold, in the order of writing; None for a file that shall be removed."""
 
 _REFUSED = "cannot write {path}: {why}"
 _NOT_BACK = "{path} could not be put back: {why}; once that is mended, 'trimtab runs undo' does it"
@@ -44,7 +44,7 @@ class Server(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Notices what others have done to it.
+        """Notices changes by others.
 
         Raises:
             PlantGone: it has ended.
@@ -57,12 +57,12 @@ S = TypeVar("S", bound=Server)
 
 @dataclass(frozen=True)
 class Change(ABC, Generic[S]):
-    """New texts for files, and what must hold once they are in force.
+    """New texts for files, and the conditions once they are in force.
 
     Args:
         server: the running server.
         clock: for the waits.
-        texts: what the files shall hold.
+        texts: new texts of the files.
     """
 
     server: S
@@ -71,7 +71,7 @@ class Change(ABC, Generic[S]):
 
     @abstractmethod
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Reloads the server, and makes sure that what is in force is what was meant.
+        """Reloads the server, and makes sure that the intended values are in force.
 
         Args:
             expected: knob name to the value that must be in force then.
@@ -85,7 +85,7 @@ class Change(ABC, Generic[S]):
         """
 
     def present(self) -> Texts:
-        """What these files hold now.
+        """Present texts of these files.
 
         Raises:
             UsageError: one cannot be read.
@@ -155,7 +155,7 @@ class Change(ABC, Generic[S]):
             return
 
     def test(self, expected: Mapping[str, int]) -> None:
-        """Makes sure that the server would accept what is on disk, and that it reads what was written.
+        """Makes sure that the server would accept the files on disk, and that it reads those written.
 
         Args:
             expected: knob name to the value that is to come into force; none in an undo, where it is enough that the
@@ -188,7 +188,7 @@ class Change(ABC, Generic[S]):
         """Puts the texts in the files' places, where something else is there.
 
         Args:
-            failing: what to say where it cannot be done.
+            failing: message where it cannot be done.
 
         Raises:
             ApplyFailed: it cannot; this file, and those after it, are as they were.
@@ -203,7 +203,7 @@ class Change(ABC, Generic[S]):
                 raise ApplyFailed(failing.format(path=path, why=why)) from None
 
     def _put_back(self, why: BaseException) -> None:
-        """Puts back what was there, after `why`.
+        """Puts back the earlier texts, after `why`.
 
         Raises:
             ApplyFailed: that failed too.

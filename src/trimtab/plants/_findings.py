@@ -1,8 +1,8 @@
-"""What the doctor says of a running server, as far as it is the same for all; nothing is changed."""
+"""The doctor's findings that are the same for all running servers; nothing is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,16 +10,34 @@ from trimtab.core import Finding, Plant
 from trimtab.errors import PlantGone, UsageError
 from trimtab.plants._own_file_plant import OwnFilePlant
 
+M = TypeVar("M")
 P = TypeVar("P", bound=Plant)
 
 
-def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:
-    """What can be done with one server; one line where it cannot be read.
+def each(
+    name: str, running: Sequence[M], findings: Callable[[M], tuple[Finding, ...]], enable: str, whose: str = ""
+) -> tuple[Finding, ...]:
+    """Findings on each server of a kind that runs here; a single one where none does.
 
     Args:
-        subject: what it is called.
+        name: the plant's name.
+        running: the first processes.
+        findings: the findings on one of them.
+        enable: advice where none runs.
+        whose: which of them count; empty for all.
+    """
+    if not running:
+        return (Finding(name, False, f"none runs here {whose}".strip(), enable),)
+    return tuple(finding for one in running for finding in findings(one))
+
+
+def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding]]) -> tuple[Finding, ...]:
+    """Findings on one server; a single one where it cannot be read.
+
+    Args:
+        subject: its name.
         make: attaches to it.
-        said: what is found, with subjects that follow its own.
+        said: the findings, whose subjects follow its name.
     """
     try:
         plant = make()
@@ -60,5 +78,5 @@ def each_knob(plant: Plant, where: str, reason: str) -> Iterable[Finding]:
 
 
 def notes(lines: Iterable[str]) -> Iterable[Finding]:
-    """What the user should know."""
+    """Notes for the user, as findings."""
     return (Finding("note", True, line) for line in lines)

@@ -23,7 +23,7 @@ class Files:
 
     Attributes:
         files: the files, in the order in which they are read.
-        patterns: what they include, in that order.
+        patterns: their includes, in that order.
         stamps: of the files and of the directories in which included ones are looked for.
     """
 
@@ -36,7 +36,7 @@ class Files:
         return [path for path, was in self.stamps.items() if stamp(path) != was]
 
     def read(self, path: Path, overlay: Mapping[Path, str | None]) -> str:
-        """What a file says, which is one of them from now on.
+        """Reads a file, which is one of them from now on.
 
         Args:
             path: the file.
@@ -81,8 +81,8 @@ def directories(patterns: Sequence[Path], name: str) -> list[Path]:
     """The included directories in which a file of this name would be read, the last one first.
 
     Args:
-        patterns: what a configuration includes, in its order.
-        name: of the file.
+        patterns: a configuration's includes, in its order.
+        name: name of the file.
     """
     wild = [p for p in patterns if _of(p.parent / name, p) and p.name != name]
     return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))

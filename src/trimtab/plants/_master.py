@@ -1,4 +1,4 @@
-"""The first process of a running server: found, asked what it was started with, signalled.
+"""The first process of a running server: how it is found, read and signalled.
 
 What somebody else runs is found too, so that it can be said; before anything of it is run or signalled, `_vetted`
 looks at it.
@@ -32,7 +32,7 @@ class Master:
         started: its start time in clock ticks since boot, which tells it from a later process with the same id.
         exe: path of its program.
         argv: its command line; empty where somebody else runs it.
-        user: who runs it; None where it has the rights of several users.
+        user: the user that runs it; None where it has the rights of several.
     """
 
     pid: int
@@ -41,14 +41,14 @@ class Master:
     argv: tuple[str, ...]
     user: int | None
     title: ClassVar[str] = "the server"
-    """What it is called in messages."""
+    """Its name in messages."""
 
     def __str__(self) -> str:
         return f"{self.title} (pid {self.pid})"
 
     @property
     def line(self) -> str:
-        """It in a list of several."""
+        """Its line in a list of several."""
         words = printable(" ".join(self.argv)) if self.argv else f"run by uid {self.user}"
         return f"pid {self.pid}: {words}"
 
@@ -59,11 +59,11 @@ class Master:
 
     @staticmethod
     def user_of(pid: int) -> int | None:
-        """Whose rights such a process has; None when it has ended, or has those of several users."""
+        """The user whose rights such a process has; None when it has ended, or has those of several users."""
         return user_of(pid)
 
     def not_permitted(self) -> UsageError:
-        """What to say when /proc does not let us look."""
+        """Error for a process that /proc does not let us look into."""
         return UsageError(f"no permission to look into and signal {self}: run as root or as its user")
 
     def check(self) -> None:
@@ -97,7 +97,7 @@ class Master:
         return {name: value for name, _, value in pairs}
 
     def cwd(self) -> Path:
-        """Where it works, and where a relative path on its command line begins.
+        """Its working directory, where a relative path on its command line begins.
 
         Raises:
             UsageError: not permitted.
@@ -110,12 +110,12 @@ class Master:
             raise self.not_permitted() from None
 
     def awaited(self, clock: Clock, patience_s: float, look: Callable[[], Seen]) -> Seen:
-        """What `look` gives as soon as that holds, or else when the patience ends.
+        """Calls `look` until its result is true or the patience ends, and returns that result.
 
         Args:
             clock: for the wait.
             patience_s: how long to wait, in seconds.
-            look: what to look at, again and again.
+            look: called again and again.
 
         Raises:
             PlantGone: it has ended.
@@ -134,7 +134,7 @@ class Master:
         Args:
             put_back: the lines that put the files back.
             test: the command that checks the configuration.
-            signal: what makes it reload, such as "USR1".
+            signal: the signal that makes it reload, such as "USR1".
         """
         lines = (
             "#!/bin/sh",
@@ -173,7 +173,7 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
     """Every running server of a kind: processes of its program whose parent is not itself one.
 
     Args:
-        kind: what is made of each.
+        kind: class of each.
         named: whether a program of this file name is its program.
         serves: whether a command line is a server's, not a question's that ends with its answer.
     """
@@ -204,9 +204,9 @@ def chosen(pid: int | None, running: Sequence[Kind], what: str, named: str) -> K
 
     Args:
         pid: the process id of its first process; None when there is only one, or this user runs only one.
-        running: those there are.
-        what: what one is called, such as "Apache".
-        named: how its program is named, such as "apache2 or httpd".
+        running: those that run.
+        what: name of one, such as "Apache".
+        named: names of its program, such as "apache2 or httpd".
 
     Raises:
         UsageError: there is none, or there are several and none was named.

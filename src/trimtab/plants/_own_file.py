@@ -27,7 +27,7 @@ class Leftover:
 
     Args:
         text: the whole file.
-        before: what was there before it; None for nothing.
+        before: the text before; None for no file.
     """
 
     text: str
@@ -39,8 +39,8 @@ def compose(body: str, before: str | None, comment: str = "#") -> str:
 
     Args:
         body: its settings, each line with its end.
-        before: what was there before, None for nothing.
-        comment: what a comment of this server begins with.
+        before: the text before; None for no file.
+        comment: start of a comment of this server.
     """
     state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
     return f"{comment} {_HEAD}\n{comment} {_STATE}{state}\n{body}"
@@ -65,11 +65,11 @@ def leftover(text: str) -> Leftover | None:
 
 
 def taken_over(path: Path, text: str | None) -> str:
-    """What to say of our file when it is not as we wrote it.
+    """Message for our file when it is not as we wrote it.
 
     Args:
         path: our file.
-        text: what it holds now; None when it is gone.
+        text: its present text; None when it is gone.
     """
     if text is None:
         return f"{path} was removed; trimtab stops setting what was in it"
@@ -78,10 +78,10 @@ def taken_over(path: Path, text: str | None) -> str:
 
 
 def before_all(text: str | None) -> str | None:
-    """What was there before the first of trimtab's own files that stand in one another.
+    """Text from before the first of trimtab's own files, where each keeps the one before it.
 
     Args:
-        text: what is there now; None for nothing.
+        text: the present text; None for no file.
     """
     while text is not None and (found := leftover(text)) is not None:
         text = found.before
@@ -89,7 +89,7 @@ def before_all(text: str | None) -> str | None:
 
 
 def read(path: Path) -> str | None:
-    """What our file holds; None when there is none.
+    """Text of our file; None when there is none.
 
     Raises:
         UsageError: something else is in its place, such as a link, or it cannot be read.
@@ -105,8 +105,8 @@ def write(path: Path, text: str | None, mode: int = 0o644) -> None:
 
     Args:
         path: our file, in a directory that nobody else can change.
-        text: what it shall hold; None to have it gone.
-        mode: of a new file, less the umask.
+        text: its new text; None to remove it.
+        mode: mode of a new file, less the umask.
 
     Raises:
         UsageError: others could change what is written, or something else is in its place.
@@ -124,7 +124,7 @@ def writable(path: Path, written: str | None) -> None:
 
     Args:
         path: our file.
-        written: what we have written there ourselves; None for nothing.
+        written: our own text there; None for none.
 
     Raises:
         UsageError: it may not, or is not ours.
@@ -142,7 +142,7 @@ def put_back(path: Path, before: str | None) -> str:
 
     Args:
         path: our file.
-        before: what it shall hold; None to have it gone.
+        before: its new text; None to remove it.
     """
     file, fresh = shlex.quote(str(path)), shlex.quote(f"{path.parent}/.{path.name}.XXXXXXXXXX")
     if before is None:

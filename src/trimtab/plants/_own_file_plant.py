@@ -1,4 +1,4 @@
-"""A plant that is steered by one file of trimtab's own and by reloads: what is the same for every such server.
+"""Base of plants that are steered by one file of trimtab's own and by reloads.
 
 It remembers what was there before the first change, what it wrote and what that set, and undoes what it, or an
 earlier run that was killed, has done.
@@ -6,6 +6,7 @@ earlier run that was killed, has done.
 
 from __future__ import annotations
 
+import argparse
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +23,12 @@ from trimtab.trust import printable
 
 @dataclass(frozen=True)
 class _Standing:
-    """What stands of ours.
+    """State of our file.
 
     Args:
-        original: what was there before our first change; None for nothing.
-        written: what we wrote; None for nothing yet.
-        values: knob to the value that it sets.
+        original: text in its place before our first change; None for no file.
+        written: our text; None for nothing yet.
+        values: value of each knob in our text.
     """
 
     original: str | None = None
@@ -52,7 +53,7 @@ class OwnFilePlant(ReloadedPlant):
 
     @abstractmethod
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Args:
             directory: the one that the user named; None for any.
@@ -72,18 +73,18 @@ class OwnFilePlant(ReloadedPlant):
 
     @abstractmethod
     def text(self, values: Mapping[str, int], before: str | None) -> str:
-        """The text of our file that sets these values, and remembers what was there before."""
+        """The text of our file that sets these values, and keeps the text before."""
 
     @abstractmethod
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set outside of our file, and what was found."""
+        """The knobs that somebody else has set outside of our file, each with a message."""
 
     @abstractmethod
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
 
     def place(self) -> Path:
-        """Where our file is, or is to be.
+        """Path of our file, whether it exists or not.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -114,7 +115,7 @@ class OwnFilePlant(ReloadedPlant):
         _own_file.writable(self.place(), self._standing.written)
 
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
-        """What stands now, and what is to stand.
+        """State of our file before the change, and after it.
 
         Raises:
             UsageError: our file cannot be read.
@@ -158,7 +159,7 @@ class OwnFilePlant(ReloadedPlant):
         self._standing = _Standing()
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """File left by an earlier run, in one line; empty for none."""
         try:
             path = self.place()
             found = _own_file.leftover(_own_file.read(path) or "")
@@ -167,7 +168,7 @@ class OwnFilePlant(ReloadedPlant):
         return f"{path} is left from an earlier run" if found and self._standing.written is None else ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, back to what was there before the first of them.
+        """Undoes earlier runs, back to the text before the first of them.
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
@@ -181,7 +182,7 @@ class OwnFilePlant(ReloadedPlant):
             self.change({path: before}).undo()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
             path = self.place()
             now = _own_file.read(path)
@@ -193,12 +194,22 @@ class OwnFilePlant(ReloadedPlant):
 
 
 def _edit(path: Path, *ours: str | None) -> str:
-    """What somebody else has done to our file; empty when it holds one of our texts."""
+    """Message where somebody else has changed our file; empty when it holds one of our texts."""
     try:
         text = _own_file.read(path)
     except UsageError as error:
         return f"{error}; trimtab leaves it alone now"
     return "" if text in ours else _own_file.taken_over(path, text)
+
+
+def add_directory(parser: argparse._ActionsContainer) -> None:
+    """Adds the option for the directory of our file."""
+    parser.add_argument(
+        "--snippet-directory",
+        type=Path,
+        metavar="DIR",
+        help="included directory for trimtab's own file (default: the last that its configuration includes)",
+    )
 
 
 def first_place(
@@ -207,11 +218,11 @@ def first_place(
     """The path for our file: in the first directory in which it would take effect.
 
     Args:
-        directories: those that are included, best first.
+        directories: the included directories, best first.
         chosen: the one that the user named; None for any.
-        name: of our file.
+        name: name of our file.
         hindrance: why a file of ours at this path would not take effect; empty when it would.
-        mend: what to say would give it a place.
+        mend: advice that would give it a place.
 
     Raises:
         UsageError: there is none.
@@ -226,12 +237,12 @@ def first_place(
 
 
 def edited(knob: str, before: Sequence[tuple[Any, ...]], now: Sequence[tuple[Any, ...]]) -> str:
-    """What to say where somebody else has set a knob; empty where nobody has.
+    """Message where somebody else has set a knob; empty where nobody has.
 
     Args:
         knob: its name.
         before: each of its settings outside of our file when trimtab attached, the file first.
-        now: the same as it is now.
+        now: each of its settings now.
     """
     if before == now:
         return ""

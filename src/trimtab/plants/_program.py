@@ -16,11 +16,11 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the configuration test said.
+    """Result of the configuration test.
 
     Args:
         valid: whether the server would start with this configuration.
-        message: what it said, in one line.
+        message: its message, in one line.
         files: the files that it read, by its own account; None where it does not say.
     """
 

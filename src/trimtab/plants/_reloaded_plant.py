@@ -1,4 +1,4 @@
-"""A plant that is steered by files and reloads: what is the same for every such server.
+"""Base of plants that are steered by files and reloads.
 
 It changes in two phases, and stands a knob down that somebody else has set.
 """
@@ -37,11 +37,11 @@ class ReloadedPlant(Plant):
 
     @abstractmethod
     def change(self, texts: Texts) -> Change[Any]:
-        """What brings texts for files into force; None has one gone."""
+        """The change that brings texts for files into force; None removes a file."""
 
     @abstractmethod
     def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set, and what was found.
+        """The knobs that somebody else has set, each with a message.
 
         Args:
             knobs: those to look at beside ours.
@@ -52,7 +52,7 @@ class ReloadedPlant(Plant):
 
     @abstractmethod
     def composed(self, values: Mapping[str, int]) -> Any:
-        """What `bring` and `rollback` need for a change; nothing is touched.
+        """Arguments of `bring` and `rollback` for a change; nothing is touched.
 
         Args:
             values: knob to value, of all knobs that are ours then.
@@ -83,7 +83,7 @@ class ReloadedPlant(Plant):
             sensor.close()
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.

@@ -74,7 +74,7 @@ class VirtualClock:
 
 
 class SimulatedSensor(Sensor):
-    """Reads what the simulator measured since `begin`."""
+    """Reads the simulator's measurements since `begin`."""
 
     name = "simulated"
     precedence = Precedence.COUNTED

@@ -50,12 +50,12 @@ class Stack(Plant):
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Those of all parts, in their order."""
+        """Sensors of all parts, in their order."""
         return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of each part."""
+        """Notes for the user on each part."""
         return tuple(note for part in self.parts for note in part.notes)
 
     def knobs(self) -> tuple[Knob, ...]:
@@ -76,7 +76,7 @@ class Stack(Plant):
         return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """The sensor of the first part that has one, as that part decides: the first is what clients meet."""
+        """The sensor of the first part that has one, as that part decides: clients meet the first."""
         for part in self.parts:
             own = [one for one in sensors if one in part.sensors()]
             if own:
@@ -84,7 +84,7 @@ class Stack(Plant):
         return None
 
     def configuration(self) -> Configuration:
-        """What is in force in all parts.
+        """The configuration in force in all parts.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours.
@@ -110,16 +110,16 @@ class Stack(Plant):
             part.check_permissions()
 
     def warm_up(self) -> float:
-        """Begins what goes along with a run in every part; the seconds until all of it is worth measuring."""
+        """Starts what accompanies a run in every part; returns the seconds until measuring begins."""
         return max(part.warm_up() for part in self.parts)
 
     def lease(self, timeout_s: float) -> None:
-        """Says to every part that a controller is in charge."""
+        """Takes a lease in every part."""
         for part in self.parts:
             part.lease(timeout_s)
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
-        """Prepares every part that is to change; what one refuses touches none.
+        """Prepares every part that is to change; a refusal by one changes none.
 
         Raises:
             ApplyRefused: one of them refused.
@@ -188,16 +188,16 @@ class Stack(Plant):
             raise ApplyFailed("; ".join(left))
 
     def leftover(self) -> str:
-        """What earlier runs left behind in the parts."""
+        """Settings left by earlier runs in the parts."""
         return "; ".join(left for part in self.parts if (left := part.leftover()))
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, the last part first."""
+        """Undoes earlier runs, the last part first."""
         for part in reversed(self.parts):
             part.undo_leftover()
 
     def close(self) -> None:
-        """Gives back what the parts hold."""
+        """Closes the parts."""
         for part in self.parts:
             part.close()
 
@@ -207,12 +207,12 @@ class Stack(Plant):
         return "#!/bin/sh\n" + "".join(f"(\n{script}\n)\n" for script in scripts)
 
     def _inner(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
-        """What of the values is of a part, by its own names; what is no knob of any stays as it is called."""
+        """Values of one part, by its own names; a name that is no knob of any part stays as it is."""
         found = ((*self._of.get(name, (part, name)), value) for name, value in values.items())
         return {own: value for whose, own, value in found if whose is part}
 
     def _outer(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
-        """The values of a part by the names that they have here; what is no knob of it stays as it is called."""
+        """The values of a part by their names in the stack; a name that is no knob of it stays as it is."""
         return {self._names[part].get(name, name): value for name, value in values.items()}
 
     @contextlib.contextmanager
@@ -225,7 +225,7 @@ class Stack(Plant):
 
 
 def _called(part: Plant) -> str:
-    """What a part is called: its tier, else its plant."""
+    """Name of a part: its tier, else its plant."""
     return part.tier or part.name
 
 

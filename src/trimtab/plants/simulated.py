@@ -41,7 +41,7 @@ class Simulated(Plant):
     """A plant in virtual time.
 
     Args:
-        server: what to simulate.
+        server: the server to simulate.
         populations: its clients; none for `default_traffic`. A URL without `cpu_s` costs
             the server's `request_cpu_s`.
         seed: source of all randomness: the same seed gives the same run.
@@ -97,7 +97,7 @@ class Simulated(Plant):
         return (self._sensor,)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             PlantGone: the simulator has ended.
@@ -105,7 +105,7 @@ class Simulated(Plant):
         return _configuration(self._link.ask({"type": "advance", "duration_s": 0.0}))
 
     def totals(self) -> Mapping[str, float]:
-        """What clients had since the start: `waited_s` together, `replies`, requests `given_up`.
+        """Totals of all clients since the start: `waited_s`, `replies`, requests `given_up`.
 
         Raises:
             PlantGone: the simulator has ended.
@@ -158,7 +158,7 @@ def _configuration(answer: Mapping[str, Any]) -> Configuration:
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a simulated server and its clients."""
+    """Adds the options for a simulated server and its clients."""
     parser.add_argument(
         "--server",
         action="append",

@@ -1,4 +1,4 @@
-"""How liu2003 calibrates M/M/m/K/N for Apache, and what it then predicts for each MaxClients (Section III, Fig. 6).
+"""How liu2003 calibrates M/M/m/K/N for Apache, and its predictions for each MaxClients (Section III, Fig. 6).
 
     mu_m = 1 / (BurstLength x ST_m + KeepAliveTimeOut)                                          Eq. (2)
     N = SessionRate x (SessionLength / mu_m + ThinkTime x (SessionLength - 1))                  Little's result
@@ -62,7 +62,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run at one setting has shown.
+    """Measurements of a run at one setting.
 
     Args:
         servers: m, workers.
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the model says of one setting.
+    """The model's prediction for one setting.
 
     Args:
         servers: m, workers.
@@ -87,7 +87,6 @@ class Predicted:
         response_time_s: AQT + BL x ST_m, in seconds.
         queue_delay_s: AQT, in seconds.
         residence_s: the model's own time in system, keep-alive time included, in seconds.
-        utilisation_ratio: share of the workers held.
         measured_s: the measured response time, in seconds; None when not measured.
     """
 
@@ -96,7 +95,6 @@ class Predicted:
     response_time_s: float
     queue_delay_s: float
     residence_s: float
-    utilisation_ratio: float
     measured_s: float | None
 
 
@@ -158,7 +156,6 @@ def predict(measured: Measured, sessions: Sessions, buffer: int | None = None) -
         response_time_s=queue.queue_delay_s + measured.burst_length * measured.service_time_s,  # Eq. (1)
         queue_delay_s=queue.queue_delay_s,
         residence_s=queue.residence_s,
-        utilisation_ratio=(queue.in_system - queue.in_queue) / measured.servers,
         measured_s=measured.response_time_s,
     )
 
@@ -167,7 +164,7 @@ def calibrate(windows: Iterable[Window], knob: str) -> tuple[Measured, ...]:
     """ST_m, burst length and response time for each worker limit, as means weighted by the windows' requests.
 
     Args:
-        windows: of a sweep; those that lack the readings or were aborted do not count.
+        windows: windows of a sweep; those that lack the readings or were aborted do not count.
         knob: name of the worker limit in their configurations.
 
     Returns:
@@ -187,7 +184,7 @@ def fig6(
     """Predicted beside measured response time for each worker limit of a sweep: Fig. 6.
 
     Args:
-        windows: of a sweep over the worker limit.
+        windows: windows of a sweep over the worker limit.
         knob: its name in their configurations.
         sessions: the traffic.
         buffer: K; None for infinite.

@@ -1,4 +1,4 @@
-"""Whether a change of ours was for the better: verdicts, and what may be risked to get one.
+"""Whether a change of ours was for the better: verdicts, and the loss that may be risked for one.
 
 `estimate` tells an effect from noise and load, `measure` takes from a window what that needs, `experiment` keeps the
 two sides of a comparison, `rule` says what may be tried and what has to be put back; `afterwards` judges the runs of
@@ -17,10 +17,10 @@ __all__ = ["Afterwards", "Course", "Judge", "Referee", "Tried", "of_run"]
 
 
 class Judge(Protocol):
-    """What the loop asks between observation and decision, and again before a change; a pure step, like a guard.
+    """Judge that the loop asks between observation and decision, and again before a change; a pure step, like a guard.
 
     `judges_changes` is True where each change is an experiment with a verdict. Its state has `judgement` and
-    `refuted`, which the controller is told in its trial.
+    `closed`, which the controller is told in its trial.
     """
 
     judges_changes: ClassVar[bool]
@@ -30,7 +30,7 @@ class Judge(Protocol):
         ...
 
     def judge(self, state: Any, window: Window) -> tuple[Any, Mapping[str, int]]:
-        """The state after one more window, and what has to be put back at once."""
+        """The state after one more window, and the values to put back at once."""
         ...
 
     def review(self, state: Any, window: Window, move: Move) -> Move:
@@ -42,16 +42,16 @@ class Judge(Protocol):
         ...
 
     def final(self, state: Any) -> Mapping[str, int]:
-        """What has to be put back at the end of a run."""
+        """Values to put back at the end of a run."""
         ...
 
 
 def of_run(controller: Controller, objective: Objective, knobs: Sequence[Knob]) -> Judge | None:
-    """Who judges a run: nobody where it moves nothing but budgets or the keep-alive time, live and by their own law.
+    """The judge of a run: none where it moves nothing but budgets or the keep-alive time, live and by their own law.
 
     Args:
         controller: the method; one whose changes are experiments says so by `experiments`.
-        objective: what is compared.
+        objective: the objective compared.
         knobs: those it may move.
     """
     if all(knob.role in (Role.PROCESS_BUDGET, Role.KEEP_ALIVE) for knob in knobs):

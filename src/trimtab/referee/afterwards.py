@@ -20,7 +20,7 @@ MOST = 36
 
 @dataclass(frozen=True)
 class AfterwardsState:
-    """What is remembered: the first configuration with its windows, and the last one with its own.
+    """State: the first configuration with its windows, and the last one with its own.
 
     Args:
         knobs: those that may be moved.
@@ -28,8 +28,8 @@ class AfterwardsState:
         before: windows at it, before the first change.
         last: the configuration in the last window.
         after: windows at it, since it came into force, but for the first.
-        judgement: never anything.
-        closed: never anything.
+        judgement: always None.
+        closed: always empty.
     """
 
     knobs: tuple[Knob, ...]
@@ -46,7 +46,7 @@ class Afterwards:
     """Judges a run by its beginning and its end.
 
     Args:
-        objective: what is compared.
+        objective: the objective compared.
     """
 
     objective: Objective

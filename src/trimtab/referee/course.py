@@ -1,4 +1,4 @@
-"""The referee along a whole run: every trial with its verdict, and what trying has cost.
+"""The referee along a whole run: every trial with its verdict, and the cost of trying.
 
 It is stepped with the same windows as in the run, so it says what the referee said there, while the run goes on and
 from the store alike.
@@ -23,7 +23,7 @@ class Tried:
 
     Args:
         index: the window after which it did.
-        configuration: what was in force with it.
+        configuration: the configuration in force with it.
         judgement: the verdict.
     """
 
@@ -36,7 +36,7 @@ class Course:
     """The judge's way through the windows of a run.
 
     Args:
-        judge: who judges; None for nobody.
+        judge: the judge; None for none.
         knobs: those that may be moved.
 
     Attributes:
@@ -53,18 +53,18 @@ class Course:
 
     @property
     def judgement(self) -> Judgement | None:
-        """What is said of the change in force; None while there is nothing to judge."""
+        """Judgement of the change in force; None while there is nothing to judge."""
         return None if self._state is None else self._state.judgement
 
     @property
     def cost_s(self) -> float | None:
-        """What trying has cost clients so far, in seconds of normal operation; None where changes are no trials."""
+        """Cost of the trials to clients so far, in seconds of normal operation; None where changes are no trials."""
         if self._judge is None or not self._judge.judges_changes:
             return None
         return self._spent_s + (0.0 if self._state is None else self._state.spent_s)
 
     def tell(self, event: Event) -> None:
-        """Takes what has happened: a window, or that a knob was left to the operator."""
+        """Takes an event: a window, or that a knob was left to the operator."""
         if isinstance(event, WindowDone):
             self._window(event.window)
         elif isinstance(event, Note) and event.kind is NoteKind.STAND_DOWN and event.knob:

@@ -1,4 +1,4 @@
-"""What a change did to the cost, told apart from what the load did and from noise.
+"""Effect of a change on the cost, told apart from that of the load and from noise.
 
 A window i before the change (A) or after it (B) has a log cost y, an offered utilisation rho and n requests.
 
@@ -63,7 +63,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Noise:
-    """What windows at one setting and one load differ by.
+    """Noise between windows at one setting and one load.
 
     Args:
         sigma: standard deviation of the log cost.
@@ -76,12 +76,12 @@ class Noise:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change did.
+    """Effect of a change on the cost.
 
     Args:
         size: logarithm of the cost's ratio, after to before, at equal load.
         error: its standard error.
-        sigma: standard deviation of a window's log cost, as it came out.
+        sigma: standard deviation of a window's log cost, as estimated.
     """
 
     size: float
@@ -93,8 +93,8 @@ def queue_noise(utilisation: float, demand_s: float, window_s: float) -> Noise:
     """The noise of a queue's windows, Eq. (R5) and (R6); the usual one where the demand is not known.
 
     Args:
-        utilisation: of the bottleneck, before the change.
-        demand_s: what a request takes of it, in seconds of the whole bottleneck; 0 where it is not known.
+        utilisation: utilisation of the bottleneck, before the change.
+        demand_s: a request's demand on it, in seconds of the whole bottleneck; 0 where it is not known.
         window_s: length of a window, in seconds.
     """
     if demand_s <= 0 or utilisation <= 0:
@@ -106,12 +106,12 @@ def queue_noise(utilisation: float, demand_s: float, window_s: float) -> Noise:
 
 
 def effect(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> Effect:
-    """What a change did to the log cost, Eq. (R1) to (R4).
+    """Estimates a change's effect on the log cost, Eq. (R1) to (R4).
 
     Args:
-        windows: those before, under and, where there are some, after the change; m of them, in order.
+        windows: m windows before, under and, where there are some, after the change, in order.
         changed: for each whether the change was in force.
-        noise: of a window, before anything was seen.
+        noise: prior noise of a window.
 
     Raises:
         ValueError: all windows are of one kind.
@@ -139,7 +139,7 @@ def windows_needed(size: float, noise: Noise) -> float:
 
     Args:
         size: the effect, as a logarithm; 0 is never told apart.
-        noise: of a window.
+        noise: noise of a window.
     """
     if size == 0:
         return math.inf

@@ -1,4 +1,4 @@
-"""An experiment on a live server: a change in force, and what it has cost and done so far."""
+"""An experiment on a live server: a change in force, with its cost and effect so far."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Experiment:
     Args:
         configuration: the knobs with it.
         reference: windows before it.
-        workload: what they say of the work.
-        windows: those after it, but for the first, which pays for the change.
-        first: that first one; None before it has passed.
+        workload: the workload in them.
+        windows: windows after it, but for the first, which pays for the change.
+        first: that first window; None before it has passed.
         first_s: its excess, in seconds of normal operation.
-        lost_s: that of the others together.
+        lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
         unmeasured: windows after it in which nothing bounded the cost.
         silent: windows after it in which the cost was only bounded, by no more than was to be expected.
-        overloaded: whether the server was, when it was made.
+        overloaded: whether the server was overloaded when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
             each is beyond the limits.
-        taken: ways that it and the changes of the same backlog before it took.
-        turned: those of them that a later one has turned back from.
+        taken: directions of this change and of those before it under the same backlog.
+        turned: directions of these that a later change has reversed.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 
@@ -75,7 +75,7 @@ class Experiment:
         return self.overloaded and not self.gained and self.even >= EVEN
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        """Windows by what this experiment compares."""
+        """Windows with the cost that this experiment compares."""
         return tuple(one.on_limits() for one in windows) if self.on_limits else windows
 
     def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:
@@ -100,7 +100,7 @@ class Experiment:
         return replace(self, windows=windows, lost_s=self.lost_s + lost_s, gained=gained)
 
     def excess_s(self, now: Measured) -> float:
-        """What a window has cost beyond what was to be expected, in seconds of normal operation, Eq. (R7).
+        """Cost of a window beyond the expected one, in seconds of normal operation, Eq. (R7).
 
         What was lost in the last window before the change already is not the change's.
         """
@@ -124,12 +124,12 @@ class Experiment:
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:
-        """What the change did, compared with the windows before it; None before that can be told."""
+        """Effect of the change against the windows before it; None before that can be told."""
         before = tuple(w for w in self.compared(self.reference) if w.log_cost is not None)
         return self._compared(before, self.windows, ()) if len(before) >= 2 else None
 
     def effect_by_return(self, after: tuple[Measured, ...]) -> Effect | None:
-        """What the change did, compared with the windows after its return: those before may be of another load."""
+        """Effect of the change against the windows after its return: those before may be of another load."""
         first = () if self.first is None or self.first.log_cost is None else (self.first,)
         return self._compared((), self.windows or first, after) if after else None
 
@@ -172,7 +172,7 @@ class Experiment:
 
 
 def compared(before: tuple[Measured, ...], after: tuple[Measured, ...]) -> Effect | None:
-    """What the windows after a change differ by from those before it, at equal load; None where one is unmeasured."""
+    """Effect between windows before and after a change, at equal load; None where one is unmeasured."""
     known = tuple(w for w in before if w.log_cost is not None), tuple(w for w in after if w.log_cost is not None)
     if not all(known):
         return None

@@ -1,4 +1,4 @@
-"""What the referee takes from a window: its log cost, its load, and whether the server is falling behind.
+"""Measures that the referee takes from a window: its log cost, its load, and whether the server is falling behind.
 
 | here        | from                                                                                        |
 |-------------|---------------------------------------------------------------------------------------------|
@@ -69,7 +69,7 @@ class Measured:
         return self.log_cost is not None and not self.bound
 
     def on_limits(self) -> Measured:
-        """This window with what it is beyond the limits in place of the objective."""
+        """This window with its excess beyond the limits in place of the objective."""
         return replace(self, log_cost=self.excess, bound=False)
 
     def behind(self, before: Measured | None) -> bool:
@@ -95,8 +95,8 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
     """The window as the referee sees it.
 
     Args:
-        window: what was seen.
-        objective: whose cost is compared.
+        window: the window.
+        objective: the objective compared.
         per_connection: requests per connection so far; they share the wait of their connection in the accept queue.
     """
     r = window.readings
@@ -142,11 +142,11 @@ def _inside(r: Readings) -> float | None:
 
 @dataclass(frozen=True)
 class Workload:
-    """What the reference says of the work itself, which a change of a setting is not to change.
+    """Workload in the reference windows, which a change of a setting is not to change.
 
     Args:
         arrivals_hz: requests that arrive per second, or 0 where that is not known.
-        demand_s: what one takes of the CPU, in seconds of all of it; 0 where that is not known.
+        demand_s: CPU time of one request, in seconds of all CPUs; 0 where that is not known.
         per_connection: requests per connection; 0 where that is not known.
     """
 
@@ -185,7 +185,7 @@ class Workload:
         return queue_noise(self.arrivals_hz * self.demand_s, self.demand_s, window_s)
 
     def moved(self, windows: Sequence[Measured], factor: float) -> str:
-        """What of the workload is another by that factor in all these windows; empty when nothing is."""
+        """Property of the workload that differs by that factor in all these windows; empty for none."""
         arrivals = [self.arrivals(w) for w in windows]
         demand = [w.cpu_ratio / w.request_rate_hz for w in windows if w.cpu_ratio and w.request_rate_hz]
         for what, was, now in (("arrivals", self.arrivals_hz, arrivals), ("CPU per request", self.demand_s, demand)):

@@ -1,4 +1,4 @@
-"""What the referee says to the operator."""
+"""Texts of the referee for the operator."""
 
 from __future__ import annotations
 

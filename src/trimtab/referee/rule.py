@@ -67,7 +67,7 @@ class Referee:
     """Judges the changes of one run.
 
     Args:
-        objective: what is compared.
+        objective: the objective compared.
     """
 
     objective: Objective
@@ -124,7 +124,7 @@ class Referee:
         return move.amended({}, why) if why else move
 
     def abort(self, state: RefereeState, partial: Window) -> str:
-        """Why the window under way should be cut short: what it has cost already exceeds the budget."""
+        """Reason to cut the window under way short: its cost so far exceeds the budget."""
         held = {k.name: partial.configuration.get(k.name) for k in state.knobs}
         if state.incumbent is None or held == dict(state.incumbent) or not state.reference:
             return ""
@@ -137,7 +137,7 @@ class Referee:
         return "" if lost_s <= state.budget_s else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Mapping[str, int]:
-        """What has to be put back at the end of a run, because nothing shows it to be better; empty when nothing."""
+        """Values to put back at the end of a run, because nothing shows the change to be better; empty for none."""
         experiment = state.experiment
         if experiment is None or experiment.returned is not None or state.incumbent is None:
             return {}
@@ -192,10 +192,10 @@ class Referee:
     def _judged(
         self, state: RefereeState, now: Measured, window: Window, backlog: bool
     ) -> tuple[RefereeState, Mapping[str, int]]:
-        """A window with a change in force: what it cost, and whether there is a verdict.
+        """Adds a window with a change in force: its cost, and the verdict where there is one.
 
         Args:
-            state: what is remembered.
+            state: the state so far.
             now: the window.
             window: the same, as it was seen.
             backlog: whether what was waiting at its start had waited since before the change.
@@ -261,7 +261,7 @@ class Referee:
     def _concluded(
         self, state: RefereeState, experiment: Experiment, verdict: Verdict | None, window: Window
     ) -> tuple[RefereeState, Mapping[str, int]]:
-        """What follows from a verdict: a new incumbent, or what has to be put back."""
+        """State after a verdict: a new incumbent, or the values to put back."""
         incumbent = state.incumbent or {}
         if verdict is None:
             return state, {}
@@ -340,12 +340,12 @@ class Referee:
 
 
 def _cap_s(now: Measured) -> float:
-    """The most that the budget may hold: what two bad windows of this length cost, at least the usual."""
+    """Most that the budget may hold: the cost of two bad windows of this length, at least the usual."""
     return max(BUDGET_S, 3 * now.duration_s)
 
 
 def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
-    """What a change by itself has cost of late: the excess of its first window beyond that of the others."""
+    """Cost of a change by itself of late: the excess of its first window beyond that of the others."""
     if not experiment.windows:
         return before_s
     alone_s = max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
@@ -370,5 +370,5 @@ def _directions(one: Configuration, other: Configuration) -> frozenset[Direction
 
 
 def _differing(wanted: Configuration, now: Configuration) -> dict[str, int]:
-    """What of the wanted configuration is not in force."""
+    """Wanted values that are not in force."""
     return {name: value for name, value in wanted.items() if now.get(name) != value}

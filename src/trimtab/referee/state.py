@@ -1,4 +1,4 @@
-"""What the referee remembers between windows."""
+"""State of the referee between windows."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ BUDGET_S = 30.0
 
 @dataclass(frozen=True)
 class RefereeState:
-    """What the referee remembers.
+    """State of the referee.
 
     Args:
         knobs: those that may be moved.
-        incumbent: the configuration that the evidence stands behind; None before the first window.
-        reference: windows at it, the last ones.
+        incumbent: the best configuration by the evidence; None before the first window.
+        reference: the last windows at the incumbent.
         experiment: the change being judged.
-        judgement: the last word on it.
+        judgement: the last judgement on that change.
         budget_s: loss that may still be risked, in seconds of normal operation.
         change_s: what a change has cost of late, in the same unit; None before the first.
         cooldown_s: how long to keep still after the last harmful change.
-        quiet_until_s: until when, on the run's clock.
-        worse: harmful changes in a row.
+        quiet_until_s: end of that time, on the run's clock.
+        worse: successive harmful changes.
         refuted: knob and direction that were tried in vain on this workload.
-        refuted_at: the workload when the last of them was.
-        since_s: when the present one began.
+        refuted_at: the workload at the last of these trials.
+        since_s: start of the present workload, on the run's clock.
         behind: windows in which the server fell behind, until it has caught up.
-        calm: how many were inside before it fell behind.
-        last: the window before.
-        drains: whether fewer are inside in it than in the one before it.
+        calm: how many connections were inside before it fell behind.
+        last: the previous window.
+        drains: whether fewer were inside in that window than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
     """
 

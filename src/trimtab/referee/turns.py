@@ -1,4 +1,4 @@
-"""Two configurations measured in turn: what the winner of a search is claimed to be worth.
+"""Two configurations measured in turn: the verdict on the winner of a search.
 
 The best of many noisy trials looks better than it is, by the noise that made it the best. So it is measured again, in
 turn with the start configuration, and the claim is of these windows alone. The order is S C C S S C ... and ends
@@ -26,7 +26,7 @@ _ENOUGH = 2
 
 @dataclass(frozen=True)
 class Seen:
-    """What a search keeps of a window.
+    """Record of a window that a search keeps.
 
     Args:
         configuration: the values of its knobs.
@@ -42,12 +42,12 @@ class Seen:
 
     @staticmethod
     def of(window: Window, names: Sequence[str], objective: Objective) -> Seen:
-        """What is kept of a window.
+        """The record of a window.
 
         Args:
             window: the window.
-            names: of the knobs that the search moves.
-            objective: what counts.
+            names: names of the knobs that the search moves.
+            objective: the search's objective.
         """
         held = {name: window.configuration[name] for name in names if name in window.configuration}
         known = objective.cost(window) is not None
@@ -57,14 +57,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Claim:
-    """What may be said of a candidate.
+    """Verdict on a candidate against the start.
 
     Args:
         verdict: better, worse, not told apart, or not measured.
-        why: the same in one line.
+        why: the reason in one line.
         gain: how many times better it is than the start; None where it was not measured.
         low: lower end of the 95 % interval; None where there is none.
-        high: upper end of it; None where there is none.
+        high: its upper end; None where there is none.
         turns: turns that count.
     """
 
@@ -90,11 +90,11 @@ def better(value: float, than: float, objective: Objective) -> float:
 
 
 def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
-    """What the windows of a re-measurement show, Eq. (T1) and (T2).
+    """Verdict of a re-measurement's windows, Eq. (T1) and (T2).
 
     Args:
         seen: the windows, in the order of `candidates_turns`.
-        objective: what counts.
+        objective: the search's objective.
     """
     order = candidates_turns(len(seen) // 2)
     sides = [[one for one, is_candidate in zip(seen, order, strict=True) if is_candidate is c] for c in (False, True)]

@@ -1,4 +1,4 @@
-"""What runs with a guarantee to classes of clients show: kept or not, class by class, for terminal and page."""
+"""Verdict on runs with a guarantee to classes of clients: kept or not, class by class, for terminal and page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
-        guarantee: what they guarantee.
+        guarantee: their guarantee.
 
     Returns:
         (verdict, rows under `HEAD`).
@@ -48,7 +48,7 @@ def judge(groups: Mapping[str, Sequence[Track]], guarantee: DelayGuarantee) -> t
 
 
 def _unmet(track: Track, name: str) -> int:
-    """In how many settled windows the controller said that a class could not have what it was promised."""
+    """Number of settled windows in which the controller said that a class's guarantee could not be met."""
     stuck = {move.index for move in track.moves if of_class("unmet", name) in move.move.evidence}
     return sum(window.index in stuck for window in settled(track.windows))
 

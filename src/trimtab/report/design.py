@@ -22,9 +22,9 @@ def page(design: Design, svg_text: str, facts: Sequence[tuple[str, str]]) -> str
     """The page of a design.
 
     Args:
-        design: what was designed or judged.
+        design: the design.
         svg_text: its figure.
-        facts: what is said of it, by what each is about.
+        facts: names and texts of facts on it.
     """
     caption = (
         "Left: the closed-loop poles as the gain grows from 0. Right: a unit step of the reference, by the model."

@@ -31,7 +31,7 @@ def render(found: Identified, simulated: bool) -> str:
     """The page.
 
     Args:
-        found: what was found.
+        found: its result.
         simulated: True when no real server took part.
     """
     what = _WHAT[found.pair.kind].format(upper=found.pair.upper, lower=found.pair.lower)

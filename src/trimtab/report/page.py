@@ -29,7 +29,7 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
     label is drawn: the last.
 
     Args:
-        store: where they are.
+        store: their store.
         run_ids: their numbers, the baseline first; at least one.
         title: heading; made from the plant when empty.
 
@@ -80,7 +80,7 @@ def _comparison(rows: Sequence[Row], metric: str) -> Table:
 
 
 def _changes(track: Track) -> Table:
-    """What was changed and why, in order, with the first of the moves in a row that say that nothing can be met."""
+    """Changes and their reasons in order; of successive moves that say that nothing can be met only the first."""
     at, rows, stuck = {w.index: w for w in track.windows}, [], False
     for move in track.moves:
         now = move.move.phase == SATURATED
@@ -123,7 +123,7 @@ def _means(groups: Mapping[str, Sequence[Track]], first: Sequence[str]) -> Table
 
 
 def _facts(found: Sequence[Track]) -> list[tuple[str, str]]:
-    """What is needed to judge and repeat the runs."""
+    """Facts needed to judge and repeat the runs."""
     plan, settings = found[0].run.plan, found[0].run.plan.settings
     return [
         ("started", datetime.fromtimestamp(found[0].run.started, UTC).strftime("%Y-%m-%d %H:%M UTC")),
@@ -138,7 +138,7 @@ def _facts(found: Sequence[Track]) -> list[tuple[str, str]]:
 
 
 def _unmeasured(found: Sequence[Track]) -> Table:
-    """What could not be measured, and in how many windows."""
+    """Problems of measuring, each with its number of windows."""
     counts = Counter(problem for t in found for w in t.windows for problem in w.problems)
     rows = [(str(count), text) for text, count in counts.most_common(_MOST_PROBLEMS)]
     return Table("What could not be measured", ("windows", "why"), rows)

@@ -1,4 +1,4 @@
-"""What the page says of a search by trials: start and winner in turn, and what users lost and gained meanwhile."""
+"""A page's tables on a search by trials: start and winner in turn, and what users lost and gained meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tables(track: Track) -> list[Table]:
 
 
 def _winner(state: SearchState[Any]) -> Table:
-    """What the winner sets otherwise than the start."""
+    """Knobs that the winner sets otherwise than the start."""
     rows = [
         (name, *(setting(name, one.get(name), state.knobs) for one in (state.start, state.winner)))
         for name in (knob.name for knob in state.knobs)
@@ -81,14 +81,14 @@ def _times(start: Seen, winner: Seen, objective: Objective) -> str:
 
 
 def _interval(claim: Claim) -> str:
-    """What all turns show together."""
+    """Gain over all turns, with its interval and the verdict."""
     if claim.gain is None or claim.low is None or claim.high is None:
         return str(claim.verdict)
     return f"{plain(claim.gain)} ({plain(claim.low)} to {plain(claim.high)}): {claim.verdict}"
 
 
 def _users(state: SearchState[Any], search: Search, objective: Objective) -> Table:
-    """What users lost and gained while it searched, in the work of the start configuration."""
+    """Time that users lost and gained during the search, in work of the start configuration."""
     lost_s, gained_s = harm(state, objective)
     lost_s += state.lost_s
     whole_s = sum(one.duration_s for one in state.trials) or 1.0

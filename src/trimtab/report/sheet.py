@@ -51,13 +51,13 @@ def sheet(
     """The page.
 
     Args:
-        title: what it is about.
-        headline: what came of it, in one sentence.
+        title: its subject.
+        headline: the result in one sentence.
         plots: figures, in order.
         tables: tables before the figures; those without rows are left out, here and below.
         simulated: True when no real server took part.
         good: True where the headline is good news.
-        basis: what the headline rests on; may be empty.
+        basis: the evidence behind the headline; may be empty.
         after: tables after the figures.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

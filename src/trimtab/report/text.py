@@ -71,13 +71,13 @@ def settings(configuration: Configuration, knobs: Sequence[Knob] = ()) -> str:
 def changes(
     made: Mapping[str, int], before: Configuration, knobs: Sequence[Knob] = (), most: int | None = None
 ) -> str:
-    """What a move changes, from what to what.
+    """Changes of a move as text: each knob with its old and new value.
 
     Args:
         made: knob to new value.
-        before: what was in force.
-        knobs: what is known of them.
-        most: how many are said, and how many there are more; None for all.
+        before: the configuration before the move.
+        knobs: the plant's knobs, for their units.
+        most: how many are named before "and n more"; None for all.
     """
     said = [
         f"{name} {setting(name, before.get(name), knobs)} -> {setting(name, value, knobs)}"
@@ -94,7 +94,7 @@ def counted(objective: Objective) -> tuple[str, ...]:
 
 
 def desired(guarantee: DelayGuarantee, k: int) -> str:
-    """What class k is promised."""
+    """Desired delay of class k as text."""
     if guarantee.kind == ABSOLUTE:
         return seconds(guarantee.desired[k])
     if k == 0:

@@ -22,7 +22,7 @@ from trimtab.trials import SearchState
 
 @dataclass(frozen=True)
 class Track:
-    """One run, whole."""
+    """A whole run with its events."""
 
     run: Run
     windows: tuple[Window, ...]
@@ -33,7 +33,7 @@ class Track:
 
     @property
     def label(self) -> str:
-        """What it is called in a comparison: its label, else its controller."""
+        """Name in a comparison: the run's label, else its controller."""
         return self.run.plan.label or self.run.plan.controller
 
     @property
@@ -158,7 +158,7 @@ def tracks(store: Store, run_ids: Sequence[int]) -> list[Track]:
 
 
 def _search(store: Store, run_id: int) -> SearchState[Any] | None:
-    """Where the search of a run stands; None where it has none, or has not begun."""
+    """State of a run's search; None where it has none, or has not begun."""
     past = store.past(run_id) if store.run(run_id).plan.search is not None else None
     if past is None or not past[0].standing.knobs:
         return None

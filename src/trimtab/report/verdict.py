@@ -1,4 +1,4 @@
-"""The one judge of whether runs were for the better: the terminal, the page and the lab say what it says.
+"""The one judge of whether runs were for the better, for the terminal, the page and the lab.
 
 A run whose changes are trials is judged as its referee judged it: what was kept was found better, trial by trial, and
 the factors multiply. A run of a method that moves something in every window is judged by the referee's estimate, at
@@ -46,12 +46,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Judged:
-    """What runs show.
+    """Verdict on some runs.
 
     Args:
         verdict: better, worse, same (nothing changed, or by less than matters), not told apart, not measured.
-        headline: the same in a sentence, with the factor and its interval.
-        basis: what it rests on.
+        headline: the verdict in a sentence, with the factor and its interval.
+        basis: the evidence behind it.
         gain: how many times better; None where nothing was changed or no factor is known.
         before: windows of a single run that stand for its start.
         after: windows of a single run that stand for its end; empty where the end is as the start.
@@ -80,7 +80,7 @@ def interval(name: str, e: Estimate) -> str:
 
 
 def judge_run(track: Track) -> Judged:
-    """What one run shows: its end against its start."""
+    """Verdict on one run: its end against its start."""
     if not track.applied():
         return Judged(Verdict.SAME, "Nothing was changed", before=track.windows)
     if track.search is not None and (search := track.run.plan.search) is not None and search.remeasure:
@@ -96,7 +96,7 @@ def judge_run(track: Track) -> Judged:
 
 
 def _restored(track: Track, found: Judged) -> Judged:
-    """What a run shows, and that the configuration from before it is in force again where that is so."""
+    """The verdict, and where it is so that the configuration from before the run is in force again."""
     if not track.run.restored:
         return found
     again = "the configuration from before the run is in force again"
@@ -133,11 +133,11 @@ def objective_broken(track: Track, after: Sequence[Window]) -> str:
 
 
 def compare(groups: Mapping[str, Sequence[Track]], objective: Objective) -> Judged:
-    """What the runs of some labels show: the first label against every other one; a label alone by its own runs.
+    """Verdict on runs of several labels, the first against every other one; a label alone is judged by its own runs.
 
     Args:
         groups: label to its repeats, the baseline first; at least one.
-        objective: what is compared.
+        objective: the objective compared.
     """
     labels = list(groups)
     base = _means(groups[labels[0]], objective.metric)
@@ -192,7 +192,7 @@ def _live(track: Track) -> Judged:
 
 
 def _repeats(tracks: Sequence[Track], objective: Objective) -> Judged:
-    """One label only: its run, or the mean of what its runs show, each by itself."""
+    """Verdict on one label: its run, or the mean over its runs, each judged by itself."""
     found = [judge_run(track) for track in tracks]
     known = [math.log(one.gain.mean) for one in found if one.gain is not None]
     if len(found) == 1 or not known:
@@ -226,7 +226,7 @@ def _row(label: str, tracks: Sequence[Track], objective: Objective, baseline: Se
 
 
 def _settings(tracks: Sequence[Track]) -> str:
-    """What was in force in the last windows, with the range over repeats."""
+    """Configuration in the last windows, with the range over repeats."""
     last, said = [t.windows[-1].configuration for t in tracks if t.windows], []
     for name in tracks[0].knobs:
         values = [one[name] for one in last if name in one] or [0]
@@ -245,9 +245,9 @@ def _say(gain: Estimate, least: float, objective: Objective, here: str, there: s
     Args:
         gain: how many times better.
         least: logarithm of the least factor that matters.
-        objective: what is compared.
-        here: where the gain is.
-        there: what it is compared with.
+        objective: the objective compared.
+        here: the better side.
+        there: the baseline.
     """
     name = words(objective.metric)
     apart = gain.low is None or gain.high is None or not gain.low <= 1 <= gain.high

@@ -11,7 +11,7 @@ failed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import Told, best_of, refused, unmeasured, y_of
@@ -20,13 +20,13 @@ from trimtab.search.space import Point, Values, in_force, named, of_many, values
 
 @dataclass(frozen=True)
 class AskState:
-    """What a search remembers.
+    """State of a search.
 
     Args:
         knobs: those it moves.
         seed: source of its randomness.
-        told: the evidence, in its order.
-        asked: the configuration that was asked for last; None before the first.
+        told: the trials so far, in order.
+        asked: the last configuration proposed; None before the first.
         silent: windows in a row in which nothing was measured.
     """
 
@@ -37,20 +37,12 @@ class AskState:
     silent: int = 0
 
 
-class Asked(Protocol):
-    """What a library gives: the next point."""
-
-    def next_point(self, state: AskState) -> Point:
-        """The next point to be tried; a function of the evidence and the seed."""
-        ...
-
-
 @dataclass(frozen=True)
 class AskAndTell:
     """The base of a search by a library.
 
     Args:
-        objective: what is minimised.
+        objective: the objective to minimise.
         trials: trials after which the best configuration stays and the search ends; 0 to go on until it is stopped.
         patience: windows without a measurement after which a trial has failed.
     """

@@ -1,4 +1,4 @@
-"""The evidence of a search: what each trial was of and what it cost, on a scale on which noise is alike everywhere.
+"""The evidence of a search: each trial's configuration and cost, on a scale on which noise is alike everywhere.
 
     y = log(cost) where less is better, -log(value) where more is                                       (E1)
 
@@ -54,7 +54,7 @@ def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str
 
 
 def refused(trial: Trial, asked: dict[str, int]) -> str:
-    """Why what was asked for is not in force, as the plant says; empty where it did not refuse."""
+    """The plant's reason for refusing the proposal; empty where it did not refuse."""
     fate = trial.fate
     if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
         return ""

@@ -1,4 +1,4 @@
-"""What a search knows of the surface: a Gaussian process with noise and drift over its trials.
+"""Model of the cost over the knobs: a Gaussian process with noise and drift, fitted to a search's trials.
 
     y_i = m + f(x_i) + w(t_i) + e_i,   e ~ N(0, s^2)                                                     (G1)
     cov f(x), f(x') = a^2 exp(-1/2 sum_k d_k(x, x') / l_k^2)                                           (G2)
@@ -102,7 +102,7 @@ class LocalModel:
 
         Args:
             points: coordinates, one row for each.
-            centre: those of the centre.
+            centre: coordinates of the centre.
 
         Returns:
             (means, standard deviations), by point.

@@ -34,26 +34,24 @@ _SPARE = 4
 
 @dataclass(frozen=True)
 class Matter:
-    """What the evidence says of one knob.
+    """Effect of one knob on the cost.
 
     Args:
         knob: its name.
         matters: whether an effect was told apart.
-        effect: logarithm of the cost's ratio between the ends of what was tried of it, by the linear term; None where
+        effect: logarithm of the cost's ratio between the ends of the range tried, by the linear term; None where
             too few trials tell.
         error: its standard error; None likewise.
-        chance: probability of such a test by chance, corrected for the number of knobs; None likewise.
     """
 
     knob: str
     matters: bool
     effect: float | None = None
     error: float | None = None
-    chance: float | None = None
 
     @property
     def said(self) -> str:
-        """The same in words."""
+        """The effect as text."""
         if self.effect is None or self.error is None:
             return f"{self.knob}: too few trials to tell"
         if not self.matters:
@@ -62,7 +60,7 @@ class Matter:
 
 
 def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, ...]:
-    """What the evidence says of each knob, those that matter first.
+    """Effects of all knobs, those that matter first.
 
     Args:
         knobs: those that were moved, in the order of the values.
@@ -94,7 +92,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         corrected = max(corrected, min(1.0, chance * (len(ordered) - place)))
         open_ = open_ and corrected < LEVEL
         range_ = float(np.ptp(x[:, k]) / x[:, k].std())
-        matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_, corrected)
+        matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_)
     still = [Matter(knob.name, False) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
 

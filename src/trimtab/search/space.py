@@ -15,7 +15,7 @@ from trimtab.errors import UsageError
 Values = tuple[int, ...]
 """A configuration of the knobs, in their order."""
 Point = tuple[float, ...]
-"""The same as coordinates."""
+"""Values as coordinates."""
 _DECADES = 100
 
 
@@ -31,7 +31,7 @@ def of_many(knobs: Sequence[Knob], method: str) -> tuple[Knob, ...]:
 
 
 def coordinate(domain: Domain, value: int) -> float:
-    """Where a value lies between the least (0) and the greatest (1) of its domain."""
+    """Coordinate of a value: 0 at the least of its domain, 1 at the greatest."""
     above, span = value - domain.minimum, domain.maximum - domain.minimum
     if span == 0:
         return 0.0
@@ -70,7 +70,7 @@ def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values 
 
 
 def _unit(domain: Domain) -> float:
-    """What ratios are counted from: the minimum where it is above a step, else a step; 0 where steps are equal."""
+    """Unit of ratios: the minimum where it is above a step, else a step; 0 where steps are equal."""
     span = domain.maximum - domain.minimum
     wide = domain.logarithmic or span >= _DECADES * max(domain.step, domain.minimum)
     return float(max(domain.step, domain.minimum)) if wide and not domain.choices else 0.0

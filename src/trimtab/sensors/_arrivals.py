@@ -170,7 +170,7 @@ class Arrivals:
         return max(0, min(everywhere, here - (ours if self._ours_there else 0)))
 
     def close(self) -> None:
-        """Gives back descriptors; may be called twice."""
+        """Closes descriptors; may be called twice."""
         self._namespace.close()
         if self._ports is not None:
             self._ports.close()

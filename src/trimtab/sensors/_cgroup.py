@@ -1,4 +1,4 @@
-"""Where a process's control groups are, under version 1 (one hierarchy per controller), 2 (one for all) or both."""
+"""Paths of a process's control groups, under version 1 (one hierarchy per controller), 2 (one for all) or both."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _mounts(text: str, root: Path) -> list[_Mount]:
 
 
 def _placed(mount: _Mount, path: str) -> Group | None:
-    """Where a path of /proc/<pid>/cgroup is under a mount; None when it cannot be seen from here."""
+    """Directory of a path of /proc/<pid>/cgroup under a mount; None when it cannot be seen from here."""
     if mount.root != "/":
         if path != mount.root and not path.startswith(mount.root + "/"):
             return None

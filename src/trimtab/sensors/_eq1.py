@@ -36,7 +36,7 @@ METRICS = (
     BURST_LENGTH,
     Metric("residence_s", "s", "mean time that the server holds a connection, open connections / accepted", "W"),
 )
-"""What `eq1` gives."""
+"""Metrics that `eq1` gives."""
 
 
 def eq1(readings: Readings) -> dict[str, float]:

@@ -45,7 +45,7 @@ _FAMILIES = ((socket.AF_INET, bytes(4)), (socket.AF_INET6, bytes(16)))
 
 @dataclass(frozen=True)
 class Address:
-    """Where a socket listens: family (AF_INET or AF_INET6), packed address, port."""
+    """Address of a listening socket: family (AF_INET or AF_INET6), packed address, port."""
 
     family: int
     packed: bytes

@@ -29,7 +29,7 @@ class KernelFile:
             raise NotMeasured(f"{path}: {os.strerror(error.errno or 0)}") from None
 
     def read(self) -> bytes:
-        """What it holds now.
+        """Content of the file now.
 
         Raises:
             NotMeasured: it cannot be read, as when its process or group is gone.

@@ -1,4 +1,4 @@
-"""What the sensors that read the shim's mapped file have in common: two states of its counters make a window."""
+"""Base of the sensors that read the shim's mapped file: two states of its counters make a window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.errors import NotMeasured
 from trimtab.sensors._shared_file import SharedFile
 
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 State = TypeVar("State")
 
 

@@ -64,7 +64,7 @@ class GroupMemory:
             self._swap = self._open(group.path / "memory.swap.current")
 
     def demand(self) -> Demand:
-        """What it demands now.
+        """Memory that the group demands now.
 
         Raises:
             NotMeasured: the group is gone.
@@ -111,7 +111,7 @@ class MachineMemory:
         return self._meminfo.table()[b"MemTotal"]
 
     def demand(self) -> Demand:
-        """What all its processes demand now."""
+        """Memory that all processes of the machine demand now."""
         info = self._meminfo.table()
         file_pages = info[b"Active(file)"] + info[b"Inactive(file)"] + info.get(b"SReclaimable", 0)
         swap = max(0, info[b"SwapTotal"] - info[b"SwapFree"] - info.get(b"SwapCached", 0))
@@ -152,7 +152,7 @@ def limited(groups: Mapping[str, Group], root: Path) -> tuple[GroupMemory | Mach
 
 
 def swap_free_bytes(group: Group | None, root: Path) -> int | None:
-    """Swap that a server may still fill once its memory is full: what machine and groups have left.
+    """Swap that a server may still fill once its memory is full: the least that machine and groups have left.
 
     Args:
         group: its memory group; None where it has none.

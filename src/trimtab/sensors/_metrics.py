@@ -37,4 +37,4 @@ OF_CLASSES = (
     Metric("refused_rate_hz", "Hz", "connections refused per second because the queue was full", "", True),
     Metric("aborted_rate_hz", "Hz", "connections per second whose client gave up in the queue", "", True),
 )
-"""What a gate, real or simulated, says of each class of clients."""
+"""Metrics of each class of clients, by a gate, real or simulated."""

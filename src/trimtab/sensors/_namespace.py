@@ -22,11 +22,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def in_network_of(pid: int, make: Callable[[], T], proc: Path = Path("/proc")) -> T:
-    """What `make` returns in the network namespace of a process; sockets made there stay there.
+    """Calls `make` in the network namespace of a process; sockets made there stay there.
 
     Args:
         pid: the process.
-        make: what to do.
+        make: the function to call.
         proc: where /proc is.
 
     Raises:
@@ -55,7 +55,7 @@ def in_network_of(pid: int, make: Callable[[], T], proc: Path = Path("/proc")) -
 
 
 def with_tracefs(read: Callable[[Path], T]) -> T:
-    """What `read` returns given the directory of tracefs, mounted for it alone where it is not mounted yet.
+    """Calls `read` with the directory of tracefs, mounted for it alone where it is not mounted yet.
 
     Raises:
         NotMeasured: it is not mounted and may not be.
@@ -80,7 +80,7 @@ def with_tracefs(read: Callable[[Path], T]) -> T:
 
 
 def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns or raises, run in a thread that ends with it."""
+    """Runs `work` in a thread that ends with it; returns or raises as it does."""
     results: list[T] = []
     errors: list[BaseException] = []
 

@@ -33,9 +33,9 @@ class Reply(Generic[P]):
     """One reply.
 
     Args:
-        at_s: when it was collected, on the loop's clock.
-        number: how many replies we had had, this one included.
-        page: what it says.
+        at_s: time at which it was collected, on the loop's clock.
+        number: count of replies so far, this one included.
+        page: the parsed page.
     """
 
     at_s: float
@@ -76,7 +76,7 @@ class Polled(Sensor, ABC, Generic[P]):
 
     @abstractmethod
     def understood(self, reply: bytes) -> P | None:
-        """What a whole reply says; None for one that says nothing and is passed over.
+        """Parses a whole reply; None for one to be passed over.
 
         Raises:
             NotMeasured: it is not the page.
@@ -98,7 +98,7 @@ class Polled(Sensor, ABC, Generic[P]):
         self._ask()
 
     def sample(self) -> None:
-        """Collects what has come; asks again when it is time.
+        """Collects replies; asks again when it is time.
 
         Raises:
             NotMeasured: the page is off, forbidden or not there.
@@ -141,7 +141,7 @@ class Polled(Sensor, ABC, Generic[P]):
             self._under_way.pop()[1].close()
 
     def came(self, page: P) -> None:
-        """A reply was collected in this window: what is to be averaged over all of them is added here."""
+        """Called for each reply of a window, to add values that are averaged over all of them."""
 
     def _ask(self) -> None:
         """Sends a request, and waits a moment for its reply unless earlier ones are still waited for."""
@@ -217,8 +217,8 @@ class PolledPage(Polled[P]):
         url: the page, such as "http://127.0.0.1:80/server-status".
         clock: the loop's clock.
         patience_s: longest time that one call may wait for a reply, in seconds.
-        query: what is added to its path, with its question mark.
-        host: what to ask for by name; None for what the URL says.
+        query: query added to its path, with its question mark.
+        host: name of the virtual host; None for the URL's.
 
     Attributes:
         url: as given.
@@ -253,8 +253,8 @@ def probed(page: PolledPage[P], busy: str, said: Callable[[P], tuple[str, str]])
 
     Args:
         page: the page, with the patience of a user.
-        busy: what helps where it does not come in time.
-        said: what can be read there, and what would make it more.
+        busy: advice where it does not come in time.
+        said: description of a page, and what would make it more complete.
     """
     subject = f"status page {page.url}"
     try:

@@ -48,21 +48,21 @@ _IDENTITY_AT, _SENSE_AT, SETTINGS_AT, _IDLE_AT = 24, 192, 256, 320
 _STEPS, _BUCKETS = 1024, 512
 _INTERVALS_50MS_AT, _INTERVALS_AT, _ENDED_AT, _LEFT_AT = 12_288, 20_480, 24_576, 28_672
 MODE_SERVER, MODE_FIXED, MODE_AUTO = 0, 1, 2
-"""Who decides the keep-alive time: the server itself, the operator, a controller."""
+"""Values of the mode: the keep-alive time is the server's own, the operator's, a controller's."""
 _FIRST_WAKE_SOURCE, _WAKE_SOURCES = 0x7F80_0002, 0x007F_FFF0
 """127.128.0.2 and up: nobody's usual loopback address."""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What the shim has counted since the file was made.
+    """Totals of the shim since the file was made.
 
     Args:
         connections: connections that a worker received.
         delay_ns: sum of their waits until then, in nanoseconds.
         requests: requests answered.
         service_ns: sum of their times from the first byte read to the last byte written, in nanoseconds.
-        sent_bytes: bytes written in answer to them.
+        sent_bytes: bytes of these answers.
         clipped: connections that could not be followed.
     """
 
@@ -80,7 +80,7 @@ class KeepAlive:
 
     Args:
         time_ns: after how long it is ended; 0 leaves it to the server.
-        trial_ns: the same for an idle period that is a trial; 0: there are none.
+        trial_ns: time after which a trial's idle period is ended; 0: there are none.
         trial_every: one idle period in so many is a trial; 0: none is.
         mode: MODE_SERVER, MODE_FIXED or MODE_AUTO.
     """
@@ -93,18 +93,18 @@ class KeepAlive:
 
 @dataclass(frozen=True)
 class Idle:
-    """What idle periods, from an answer to the next request or the end, have come to since the file was made.
+    """Totals of idle periods, each from an answer to the next request or the end, since the file was made.
 
     Args:
-        intervals: those that a request ended.
+        intervals: periods that a request ended.
         interval_ns: sum of their lengths.
-        idle_ns: sum of the lengths of all, however they ended.
+        idle_ns: sum of the lengths of all periods.
         held_ns: the part of it in which a worker waited for nothing but the one connection.
-        cut: those that the shim ended.
-        expired: those that the server ended by itself.
-        left: those that the client ended.
-        server_ms: the time that the server itself last wanted to wait in one; 0 is not seen.
-        spared: those that lasted longer than the time because it was not certain that nothing was under way.
+        cut: periods that the shim ended.
+        expired: periods that the server ended by itself.
+        left: periods that the client ended.
+        server_ms: keep-alive time that the server itself last asked for; 0 is not seen.
+        spared: periods that lasted longer than the time because it was not certain that nothing was under way.
         firsts: connections whose first request is answered.
         first_wait_ns: sum of their waits from when a worker had the connection until its first byte.
         first_service_ns: sum of their times from then to the last byte of that answer.
@@ -183,11 +183,11 @@ class SharedFile:
             raise NotMeasured(f"{path} is not a mapped file of this trimtab (version {VERSION}): {other}")
 
     def counters(self) -> Counters:
-        """What has been counted so far."""
+        """The totals now."""
         return Counters(*self._read(_SENSE, _SENSE_AT))
 
     def idle(self) -> Idle:
-        """What idle periods have come to so far."""
+        """Totals of idle periods now."""
         return Idle(*self._read(_IDLE, _IDLE_AT))
 
     def histograms(self) -> Histograms:
@@ -204,7 +204,7 @@ class SharedFile:
         return KeepAlive(*self._read(SETTINGS, SETTINGS_AT))
 
     def set_keep_alive(self, wanted: KeepAlive) -> None:
-        """Has idle connections kept so long from now on; the file must have been opened for writing.
+        """Sets the keep-alive time from now on; the file must have been opened for writing.
 
         Each value is one store, the time the last: the shim, which reads without a lock, never sees half of one.
 
@@ -227,7 +227,7 @@ class SharedFile:
         return counts
 
     def _read(self, what: struct.Struct, at: int) -> tuple[Any, ...]:
-        """What stands at an offset of the file.
+        """Unpacks values at an offset of the file.
 
         Raises:
             NotMeasured: it cannot be read, or the file has been shortened.
@@ -259,8 +259,8 @@ def must_grow(first: tuple[int, ...], last: tuple[int, ...]) -> None:
     """Refuses sums and counts of which one has become less: a process of the server has written over them.
 
     Args:
-        first: earlier ones.
-        last: the same later.
+        first: earlier totals.
+        last: later totals.
 
     Raises:
         NotMeasured: one has become less.
@@ -278,7 +278,7 @@ def create(path: Path) -> None:
     """Makes the file for a server that is about to start, with a token of its own and counting switched on.
 
     Args:
-        path: where; nothing may be there.
+        path: path at which nothing exists yet.
 
     Raises:
         OSError: it cannot be made.

@@ -1,4 +1,4 @@
-"""One request at a time for a status page, which never blocks, and what the page says."""
+"""Requests for a status page, one at a time and without blocking, and the parsed page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Endpoint = tuple[int, tuple[str, int] | str]
 
 @dataclass(frozen=True)
 class Page:
-    """What mod_status says with `?auto`.
+    """Reply of mod_status to `?auto`.
 
     Args:
         text: its fields by name.
@@ -128,7 +128,7 @@ class Fetch:
         return None
 
     def close(self) -> None:
-        """Gives it up; may be called twice."""
+        """Gives the request up; may be called twice."""
         self._socket.close()
 
     def _connect(self) -> socket.socket:

@@ -63,7 +63,7 @@ class WorkerMemory:
 
     @property
     def source(self) -> str:
-        """Where it is from, in words."""
+        """Source of the figure, in words."""
         return self._group.where if self._group is not None else "smaps_rollup of a few workers"
 
     def read_bytes(self) -> float | None:

@@ -151,14 +151,14 @@ class AcceptQueue(Sensor):
         return self._opened()[0].length()
 
     def close(self) -> None:
-        """Gives back descriptors; may be called twice."""
+        """Closes descriptors; may be called twice."""
         for part in (self._queues, self._arrivals, self._netstat):
             if part is not None:
                 part.close()
         self._queues = self._arrivals = self._netstat = None
 
     def arrival_source(self) -> str:
-        """Where the number of connections is from, in words.
+        """Source of the number of connections, in words.
 
         Raises:
             NotMeasured: as `begin`.
@@ -166,7 +166,7 @@ class AcceptQueue(Sensor):
         return self._opened()[1].source
 
     def _opened(self) -> tuple[_Queues, Arrivals, KernelFile]:
-        """What the readings are from, opened when it is not."""
+        """Sources of the readings, opened where they are not."""
         if self._queues is None or self._arrivals is None or self._netstat is None:
             self.close()
             try:
@@ -187,7 +187,7 @@ class AcceptQueue(Sensor):
             raise
 
     def _take(self) -> list[Listening]:
-        """One sample; the sockets as it found them."""
+        """Takes one sample; returns the sockets."""
         sockets = self._ask(self._opened()[0])
         self._add(sum(s.length for s in sockets))
         return sockets
@@ -201,7 +201,7 @@ class AcceptQueue(Sensor):
         self._length, self._last_s = length, now_s
 
     def _refused(self, sockets: list[Listening], netstat: KernelFile, came: int) -> int:
-        """Attempts that found a full queue since `begin`: the least of what the kernel allows to have happened.
+        """Attempts that found a full queue since `begin`: the least number that the kernel's counters allow.
 
         It counts overflows for the whole network namespace, and for each socket all drops, whatever the reason (with
         TCP_DEFER_ACCEPT the bare third packet of every handshake is one). And no queue can have been full that
@@ -269,7 +269,7 @@ def _overflows(netstat: KernelFile) -> int:
 
 
 def probe(listeners: Sequence[tuple[str, int]], pid: int, clock: Clock) -> tuple[Finding, ...]:
-    """What this sensor can say of a server here.
+    """Findings on this sensor for a server.
 
     Args:
         listeners: address and port of each listening socket.

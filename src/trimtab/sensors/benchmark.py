@@ -1,4 +1,4 @@
-"""Sensor: what a benchmark program says of a server, run once in each window.
+"""Sensor: a benchmark program's score of a server, run once in each window.
 
 The program is started with the window and runs about as long; its result is waited for when the window is read. It
 stands at the clients' side, so it costs the server nothing but the requests that it is there to make.

@@ -58,7 +58,7 @@ from trimtab.sensors._namespace import in_network_of
 from trimtab.sensors._shared_file import SharedFile
 
 _SHARE = 0.005
-"""Of one core: the accept queue, the status page and the resources together take as much."""
+"""Most CPU time, as a share of one core: the accept queue, the status page and the resources together take as much."""
 _FRESH_S = 0.01
 _INFO = 2
 """INET_DIAG_INFO."""
@@ -71,18 +71,18 @@ _QUEUES = struct.Struct("=IIII")
 _ATTRIBUTE = struct.Struct("=HH")
 _AT_STATE, _AT_QUEUES, _AT_ATTRIBUTES = 17, 72, 88
 _TCP_INFO = struct.Struct("=24xI16xI4xII84xI4xII")
-"""Of tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
+"""tcp_info: unacked, last_data_sent, last_data_recv, last_ack_recv, notsent_bytes, data_segs_in, data_segs_out."""
 
 
 class Worker(Enum):
-    """What a worker of the server is bound to."""
+    """How long a worker of the server is bound."""
 
     CONNECTION = "a connection to its end"
     REQUEST = "one request"
 
     @staticmethod
     def of(mpm: str) -> Worker:
-        """What it is with this MPM of Apache; the event MPM needs none for a connection that is idle."""
+        """How long a worker of this MPM of Apache is bound; the event MPM needs none for an idle connection."""
         return Worker.REQUEST if mpm == "event" else Worker.CONNECTION
 
 
@@ -96,10 +96,10 @@ class Connection:
         unacked_segments: sent and not acknowledged.
         unsent_bytes: written by the server and not sent.
         sent_ms: how long ago data was last sent, in ms; since it began where none was.
-        received_ms: the same of data received.
-        acknowledged_ms: the same of any segment that acknowledges.
+        received_ms: how long ago data was last received, in ms.
+        acknowledged_ms: how long ago a segment last acknowledged, in ms.
         segments_in: segments with data so far, from the client.
-        segments_out: the same from the server.
+        segments_out: segments with data so far, from the server.
     """
 
     closing: bool
@@ -182,7 +182,7 @@ class Connections(Sensor):
         listeners: address and port of each listening socket, as for the accept queue.
         clock: the loop's clock.
         pid: a process of the server, for its network namespace.
-        worker: what a worker is bound to; None where there are none to count.
+        worker: how long a worker is bound; None where there are none to count.
         shared: the mapped file of the shim, which tells whether a gate is in front; None without one.
     """
 

@@ -1,4 +1,4 @@
-"""Sensor: what each class of clients saw in a window, from the gate's cumulative counters.
+"""Sensor: delays and rates of each class of clients, from the gate's cumulative counters.
 
 A reading is the difference of two answers over the time between them, both by the gate's own clock, so it is exact
 however late the answers come.
@@ -40,7 +40,7 @@ from trimtab.sensors._metrics import (
 )
 
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 _RATES = {
     "arrival_rate_hz": "arrivals",
     "dispatch_rate_hz": "dispatched",

@@ -114,7 +114,7 @@ def differences(elapsed_s: float, first: State, last: State) -> dict[str, float]
 
 
 def _setup_s(first: State, last: State) -> float | None:
-    """What a new connection costs a worker more than a further request, in s; None without one of both."""
+    """Worker time of a new connection beyond that of a further request, in seconds; None without one of both."""
     (one, all_one, _), (two, all_two, _) = first, last
     firsts = two.firsts - one.firsts
     later = all_two.requests - all_one.requests - firsts

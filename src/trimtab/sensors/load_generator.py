@@ -1,4 +1,4 @@
-"""Sensor: what the clients of our own load generator see.
+"""Sensor: times and rates of the clients of our own load generator.
 
 It reads what the generator reports by itself and touches neither the server nor its traffic. A window takes the
 intervals of which at least the later half lies within it, so its edges are off by half an interval at most: let

@@ -1,4 +1,4 @@
-"""Sensor: CPU and memory that a server uses, of what it may use, and the pressure on both.
+"""Sensor: CPU and memory that a server uses, as shares of its limits, and the pressure on both.
 
 A limit of its own comes from control groups, version 1 or 2, whichever holds the server; where there is none, the
 machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, since version 1 has a hierarchy for each.
@@ -34,7 +34,7 @@ from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 
@@ -119,7 +119,7 @@ class Resources(Sensor):
         return readings
 
     def close(self) -> None:
-        """Gives back descriptors; may be called twice."""
+        """Closes descriptors; may be called twice."""
         if self._sources is not None:
             self._sources.close()
             self._sources = None
@@ -131,7 +131,7 @@ class Resources(Sensor):
         self._pid, self._worker = pid, None
 
     def _totals(self, sources: _Sources) -> tuple[dict[str, float], Demand | None]:
-        """What the kernel has counted so far, by the reading that is its rate, and the memory demanded now.
+        """The kernel's totals by the reading that is their rate, and the memory demanded now.
 
         Raises:
             NotMeasured: the server is gone.
@@ -211,7 +211,7 @@ def _stalled_s(file: KernelFile) -> float:
 
 
 def probe(pid: int, root: Path = _ROOT) -> tuple[Finding, ...]:
-    """What can be said of the CPU and memory of a server.
+    """Findings on the CPU and memory of a server.
 
     Args:
         pid: its first process.

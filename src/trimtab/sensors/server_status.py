@@ -1,4 +1,4 @@
-"""Sensor: what Apache says of itself on the status page of mod_status.
+"""Sensor: Apache's own figures on the status page of mod_status.
 
 How it is asked for without ever being waited for is in `_polled_page`.
 
@@ -61,7 +61,7 @@ class ServerStatus(PolledPage[Page]):
         super().__init__(url, clock, patience_s, "?auto")
 
     def understood(self, reply: bytes) -> Page:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is no reply, an error, or not the page of mod_status.

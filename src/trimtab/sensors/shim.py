@@ -39,7 +39,7 @@ from trimtab.sensors._metrics import (
 from trimtab.sensors._shared_file import Counters, SharedFile, must_grow
 
 _MOST_CLIPPED_RATIO = 0.01
-"""With more connections than this unseen, means of the others do not stand for all."""
+"""Share of connections unseen above which means of the others do not stand for all."""
 
 
 class Shim(MappedWindow[Counters]):

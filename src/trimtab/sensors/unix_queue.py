@@ -115,7 +115,7 @@ class UnixQueue(Sensor):
             raise NotMeasured(f"the queue of {self._path}: {error.strerror or error}") from None
 
     def close(self) -> None:
-        """Gives back the descriptor; may be called twice."""
+        """Closes the descriptor; may be called twice."""
         if self._netlink is not None:
             self._netlink.close()
             self._netlink = None

@@ -1,4 +1,4 @@
-"""What every private server of the testbed has: a directory, a record, limits, a process, an end without a trace."""
+"""Base of every private server of the testbed: a directory, a record, limits, a process, an end without a trace."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ class PrivateServer(ABC, Generic[Spec]):
     """
 
     program_name: str
-    """What it is called in messages and in the name of its directory."""
+    """Its name in messages and in the name of its directory."""
     ports_wanted = 1
+    log = ""
+    """Its log within its directory; empty where its output is its log."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class PrivateServer(ABC, Generic[Spec]):
 
     @abstractmethod
     def limits(self) -> Limits:
-        """The limits that it wants; what else they need is acquired here, with the registry locked."""
+        """Its limits; anything else they need is acquired here, with the registry locked."""
 
     @abstractmethod
     def furnish(self) -> None:
@@ -170,30 +172,32 @@ class PrivateServer(ABC, Generic[Spec]):
 
     @abstractmethod
     def answers(self) -> bool:
-        """One attempt to reach it.
+        """Tries once to reach it.
 
         Raises:
             OSError: it cannot be reached yet.
         """
 
     def confined(self, confinement: Confinement) -> None:
-        """The limits are set: what else is to be said of them is added here."""
+        """Called once the limits are set, to add to their description."""
         return
 
     def launched(self, ports: Sequence[int]) -> None:
-        """Its process runs, on these ports."""
+        """Called once its process runs, on these ports."""
         return
 
     def error_log(self) -> str:
-        """What it has logged elsewhere than on its output."""
-        return ""
+        """Text of its log beside its output; empty before there is one."""
+        if not self.log or not (path := self.directory / self.log).exists():
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
 
     def ending(self) -> None:
-        """It is about to be ended."""
+        """Called before it is ended."""
         return
 
     def released(self) -> None:
-        """All is gone that its record says; the registry is locked."""
+        """Called once all that its record names is gone; the registry is locked."""
         return
 
     def _held(self) -> Record:
@@ -202,7 +206,7 @@ class PrivateServer(ABC, Generic[Spec]):
         return self._record
 
     def hold(self, record: Record) -> None:
-        """Writes down what it holds from now on."""
+        """Records all that it holds from now on."""
         self._record = record
         self._registry.write(record)
 

@@ -38,7 +38,7 @@ class Confined(Protocol):
 
     @property
     def cpu_weight(self) -> int:
-        """Its claim on a CPU that others want too, where one ordinary process has 1; up to 100."""
+        """Its share of a contended CPU, where one ordinary process has 1; up to 100."""
         ...
 
 
@@ -65,7 +65,7 @@ class SwappedServer(PrivateServer[Spec]):
         return Limits(spec.memory_limit_bytes, bool(self._swap_device), spec.cores, spec.cpus, spec.cpu_weight)
 
     def confined(self, confinement: Confinement) -> None:
-        """Adds what became of swap."""
+        """Adds the swap to the description of the limits."""
         if self._swap_missing:
             confinement.missing.append(self._swap_missing)
         elif self._swap_device:

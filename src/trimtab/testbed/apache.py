@@ -29,6 +29,7 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
 
     program_name = "apache2"
     ports_wanted = 2
+    log = "logs/error.log"
     status_url = ""
     _program = ""
     _modules: Sequence[tuple[str, Path]] = ()
@@ -42,11 +43,6 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
     def snippet_directory(self) -> Path:
         """`*.conf` in here are included last."""
         return self.directory / "conf-enabled"
-
-    def error_log(self) -> str:
-        """What Apache has logged."""
-        log = self.directory / "logs" / "error.log"
-        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
     def require_installed(self) -> None:
         """Finds the program and its modules.
@@ -79,7 +75,7 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
         super().launched(ports)
 
     def answers(self) -> bool:
-        """One attempt to get the status page.
+        """Tries once to get the status page.
 
         Raises:
             OSError: it does not come yet.
@@ -89,11 +85,12 @@ class ApacheTestbed(SwappedServer[ApacheSpec]):
 
 
 def program() -> str:
-    """Apache's binary."""
-    found = own.program("apache2") or own.program("httpd")
-    if found is None:
-        raise UsageError("apache2 is not installed; install the package apache2")
-    return found
+    """Apache's binary.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    return own.required("apache2", "apache2", "httpd")
 
 
 def module_directory() -> Path:

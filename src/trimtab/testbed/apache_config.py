@@ -1,4 +1,4 @@
-"""The configuration of a private Apache, as a pure function of what is wanted."""
+"""The configuration of a private Apache, as a pure function of its specification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULES = ("authz_core", "authz_host", "alias", "status")
 
 @dataclass(frozen=True)
 class ApacheSpec:
-    """A private Apache and what it may use. The values are those that Debian ships, except where said.
+    """A private Apache and its limits. The values are those that Debian ships, except where said.
 
     Args:
         mpm: how it processes: one process per connection, or threads.
@@ -80,7 +80,7 @@ def modules(spec: ApacheSpec, directory: Path) -> list[tuple[str, Path]]:
     """Names and files of the modules to load.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: where Apache's modules are.
 
     Raises:
@@ -135,7 +135,7 @@ def text(
     """The configuration file.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: the private server root, which holds htdocs, cgi-bin, logs, run, php and conf-enabled.
         loaded: names and files of the modules.
         ports: that of the pages and that of the status page.

@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server may use.
+    """Limits of a server's resources.
 
     Args:
         memory_bytes: resident memory and page cache; None for no limit.
@@ -48,7 +48,7 @@ class Confinement:
     """The control groups of one server.
 
     Args:
-        limits: what to limit.
+        limits: the limits.
         root: where control groups are mounted.
 
     Attributes:
@@ -83,7 +83,7 @@ class Confinement:
         return "; ".join(parts) or "none: no limit was asked for"
 
     def remove(self, patience_s: float = 10.0) -> bool:
-        """Ends what is still inside and removes the groups; may be called twice.
+        """Ends the processes still inside and removes the groups; may be called twice.
 
         Returns:
             Whether all are gone.
@@ -182,7 +182,7 @@ def pids(directories: set[Path]) -> list[int]:
 
 
 def remove(directories: set[Path], patience_s: float) -> bool:
-    """Ends what is inside some groups and removes them.
+    """Ends the processes inside some groups and removes them.
 
     Returns:
         Whether all are gone.
@@ -195,7 +195,7 @@ def remove(directories: set[Path], patience_s: float) -> bool:
 
 
 def _unified_parent(root: Path, controllers: list[str]) -> tuple[Path | None, str]:
-    """Where a version 2 group with these controllers can be made, or why nowhere."""
+    """Directory for a version 2 group with these controllers, or the reason why there is none."""
     if os.geteuid() == 0:
         candidates = [root]
     else:

@@ -1,4 +1,4 @@
-"""What a private server serves: files with the sizes of WebStone, SURGE or SPECweb99, a dynamic page, a CGI page.
+"""Content of a private server: files with the sizes of WebStone, SURGE or SPECweb99, a dynamic page, a CGI page.
 
 The static mix is the one of WebStone 2.5's standard file list, which liu2003 uses: 500 B 35 %, 5 KB 50 %,
 50 KB 14 %, 500 KB 0.9 %, 5 MB 0.1 % of the requests.
@@ -104,7 +104,7 @@ def write(directory: Path, more: Iterable[File] = ()) -> None:
     """Makes `htdocs` and `cgi-bin`, readable by everybody.
 
     Args:
-        directory: where; it exists.
+        directory: target directory, which exists.
         more: files beside WebStone's. They stay in the page cache at the writer's charge, because flushing a thousand
             files one by one takes ten seconds.
     """

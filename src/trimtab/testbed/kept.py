@@ -1,4 +1,4 @@
-"""What takes long to make and is kept between runs: made once, whole or not at all, by one process at a time.
+"""Cache of things that take long to make: made once, whole or not at all, by one process at a time.
 
 An ordinary user has it in his state directory; root in /var/lib/trimtab, because servers that he starts run as users
 who cannot reach his home.
@@ -19,7 +19,7 @@ from trimtab.trust import require_trusted
 
 
 def default_directory() -> Path:
-    """Where it is unless a caller says otherwise."""
+    """Directory of the cache unless a caller names another."""
     return Path("/var/lib/trimtab") if os.geteuid() == 0 else default_path().parent
 
 
@@ -28,8 +28,8 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
     """A directory that stays as it is while this lasts; other versions of the same name are removed.
 
     Args:
-        directory: where it is; made when it does not exist.
-        name: what it is.
+        directory: directory of the cache; made when it does not exist.
+        name: name of the thing.
         version: which state of it.
         make: fills an empty directory.
 
@@ -47,7 +47,7 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
 
 
 def _make(place: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Makes it beside its place, with the lock held; what a crash has left half made goes too."""
+    """Makes it beside its place, with the lock held; half-made remains of a crash are removed."""
     for other in place.parent.glob(f"{name}-*"):
         shutil.rmtree(other)
     fresh = Path(tempfile.mkdtemp(prefix=f"{name}-half-", dir=place.parent))

@@ -13,7 +13,7 @@ from trimtab.workloads._population import Population, Step
 from trimtab.workloads._surge_files import FileSet
 
 STEP_S = 870.0
-"""When the second client machine of class 0 joins, before it is scaled."""
+"""Time at which the second client machine of class 0 joins, before it is scaled."""
 
 
 def server(time_scale: float = 1.0, workers: int = WORKERS) -> ApacheSpec:
@@ -40,7 +40,7 @@ def source(index: int) -> str:
     """The address that the clients of a class send from.
 
     Args:
-        index: of the class, from 0; at most 253.
+        index: index of the class, from 0; at most 253.
     """
     return f"127.0.{index + 1}.1"
 
@@ -54,7 +54,7 @@ def clients(
         users: class name to its users, the highest priority first.
         time_scale: divides OFF times and the time of the step.
         step: whether the users of the first class double in mid-run (Sections 7.3.1 and 7.3.3).
-        at_s: when, before it is scaled.
+        at_s: time of the step, before it is scaled.
     """
     doubled = (Step(at_s / time_scale, 2.0),) if step else ()
     return tuple(

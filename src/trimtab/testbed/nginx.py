@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab import own
-from trimtab.errors import UsageError
 from trimtab.testbed import content, nginx_config
 from trimtab.testbed._private import PrivateServer, worker_user
 from trimtab.testbed.cgroup import Limits
@@ -39,10 +38,7 @@ class NginxTestbed(PrivateServer[NginxSpec]):
         Raises:
             UsageError: nginx is not installed.
         """
-        program = own.program("nginx")
-        if program is None:
-            raise UsageError("nginx is not installed; install the package nginx")
-        self._program = program
+        self._program = own.required("nginx", "nginx")
 
     def limits(self) -> Limits:
         """The specification's."""
@@ -62,7 +58,7 @@ class NginxTestbed(PrivateServer[NginxSpec]):
         return [self._program, "-p", os.fspath(directory), "-e", os.fspath(output), "-c", os.fspath(config)]
 
     def answers(self) -> bool:
-        """One attempt to connect.
+        """Tries once to connect.
 
         Raises:
             OSError: it does not listen yet.

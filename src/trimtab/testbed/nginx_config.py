@@ -1,4 +1,4 @@
-"""The configuration of a private nginx, as a pure function of what is wanted."""
+"""The configuration of a private nginx, as a pure function of its specification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 
 @dataclass(frozen=True)
 class NginxSpec:
-    """A private nginx and what it may use.
+    """A private nginx and its limits.
 
     Args:
         processes: worker processes.
@@ -51,7 +51,7 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
     """The configuration file.
 
     Args:
-        spec: what is wanted.
+        spec: the server's specification.
         directory: the private prefix, which holds htdocs, logs and run.
         port: where it listens.
         user: user and group of the workers; None to keep the user who starts it.
@@ -82,7 +82,7 @@ def text(spec: NginxSpec, directory: Path, port: int, user: tuple[str, str] | No
 
 
 def _passed(fastcgi: str) -> str:
-    """What hands a page on, with what Debian's snippets/fastcgi-php.conf says of it."""
+    """Directives that pass a page on by FastCGI, as Debian's snippets/fastcgi-php.conf has them."""
     given = {
         "SCRIPT_FILENAME": "$document_root$fastcgi_script_name",
         "SCRIPT_NAME": "$fastcgi_script_name",

@@ -1,4 +1,4 @@
-"""Removes what testbeds hold: one when it stops, and those whose owners have died."""
+"""Removes testbeds' processes, groups and files: of one when it stops, and of those whose owners have died."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def orphans(records: list[Record], boot: str) -> list[Record]:
 
 
 def reap(registry: Registry) -> list[str]:
-    """Removes what dead owners have left; called with the registry's lock held.
+    """Removes the remains of dead owners; called with the registry's lock held.
 
     Returns:
         What was removed, one line each.

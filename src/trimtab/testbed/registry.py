@@ -1,4 +1,4 @@
-"""What every testbed on this machine holds, written down before it is made, so that a crash leaves nothing behind.
+"""Registry of every testbed on this machine, written before it is made, so that a crash leaves nothing behind.
 
 One JSON file per testbed, one lock for all, in a directory that only this user can write.
 """
@@ -22,7 +22,7 @@ from trimtab.trust import require_trusted
 
 @dataclass(frozen=True)
 class Record:
-    """What one testbed holds.
+    """Record of all that one testbed holds.
 
     Args:
         boot_id: the boot it belongs to; process ids mean nothing in another.
@@ -42,7 +42,7 @@ class Record:
 
     @property
     def shared_memory(self) -> str:
-        """What the names of its server's shared memory begin with, where it needs any; letters and digits."""
+        """Prefix of the names of its server's shared memory, where it needs any; letters and digits."""
         return f"trimtab{hashlib.sha256(self.directory.encode()).hexdigest()[:16]}"
 
     def to_json(self) -> str:
@@ -115,7 +115,7 @@ class Registry:
 
 
 def default_directory() -> Path:
-    """Where this user's records are, such as /run/trimtab-testbed for root."""
+    """Directory of this user's records, such as /run/trimtab-testbed for root."""
     if os.geteuid() == 0 and Path("/run").is_dir():
         return Path("/run/trimtab-testbed")
     return Path(tempfile.gettempdir()) / f"trimtab-testbed-{os.geteuid()}"

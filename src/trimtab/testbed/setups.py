@@ -32,9 +32,9 @@ class Setup:
     """A server and the workload on it.
 
     Args:
-        name: what it is called.
+        name: its name.
         spec: the server; `max_request_workers` is the shipped default.
-        workload: who asks.
+        workload: its clients.
         sweep: values of MaxRequestWorkers from end to end, for a sweep.
         reference: a value from the middle of the valley that the sweep shows, with which methods are compared.
     """

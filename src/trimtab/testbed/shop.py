@@ -34,12 +34,12 @@ _LOADER = ("innodb_flush_log_at_trx_commit = 0", "innodb_doublewrite = 0", "inno
 MIB = 1 << 20
 FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
 TIME_SCALE = 60
-"""Of the browsers that tune it: 100 of them at half a core for each tier are near saturation, and so can gain."""
+"""Number of browsers that tune it: 100 at half a core for each tier are near saturation, and so can gain."""
 
 
 @dataclass(frozen=True)
 class ShopSpec:
-    """A private shop and what each tier may use: half a core each unless it is said otherwise.
+    """A private shop and the limits of each tier: half a core each unless it is said otherwise.
 
     Args:
         items: books; the specification has 1000, 10,000 and more.
@@ -69,7 +69,7 @@ class ShopSpec:
         self.population()
 
     def population(self) -> Population:
-        """What its database holds.
+        """Population of its database.
 
         Raises:
             UsageError: a number is out of its range.
@@ -118,8 +118,8 @@ def stack_text(running: Shop, mix: str = "shopping", time_scale: float = TIME_SC
 
     Args:
         running: the shop.
-        mix: what its browsers do.
-        time_scale: what their think times are divided by.
+        mix: the browsers' mix of pages.
+        time_scale: divisor of their think times.
     """
     lines = [FIRST_LINE, ""]
     for name, bed, plant in running.tiers:

@@ -72,8 +72,8 @@ def switch(users: int, at_s: float) -> tuple[Population, ...]:
     """Clients who go over from load (a) to load (b).
 
     Args:
-        users: how many.
-        at_s: when, in seconds.
+        users: number of clients.
+        at_s: time of the switch, in seconds.
     """
     first = replace(LOADS[Mix.STANDARD], users=users, schedule=(Step(at_s, 0.0),))
     second = replace(LOADS[Mix.LARGE], users=users, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))

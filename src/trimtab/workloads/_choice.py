@@ -1,4 +1,4 @@
-"""Workloads by name: built from what a user typed on the command line or wrote into a file."""
+"""Workloads by name, built from the command line or a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Workload(Protocol):
         ...
 
     def judged(self, summary: Summary) -> Judged | None:
-        """What a run has shown besides its times, where it has a say."""
+        """Verdict of this workload's own rules on a run; None where it has none."""
         ...
 
 

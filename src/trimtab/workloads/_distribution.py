@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from trimtab.errors import UsageError
 
 
 class _Distribution:
-    """What all have in common: a kind, finite parameters, a mean."""
+    """Base of all distributions: a kind and finite parameters."""
 
     kind: ClassVar[str]
     positive: ClassVar[tuple[str, ...]] = ()
     not_negative: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name, value in self._parameters().items():
+        for name, value in asdict(self).items():  # type: ignore[call-overload]
             what = f"{name} {value} of a {self.kind} distribution is not allowed: it must be"
             if not math.isfinite(value):
                 raise UsageError(f"{what} finite")
@@ -26,30 +26,18 @@ class _Distribution:
             if name in self.not_negative and value < 0:
                 raise UsageError(f"{what} at least 0")
 
-    def _parameters(self) -> dict[str, float]:
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
-
-    def to_wire(self) -> dict[str, Any]:
-        """This distribution as the native programs read it."""
-        return {"kind": self.kind, **self._parameters()}
-
 
 @dataclass(frozen=True)
 class Constant(_Distribution):
     """Always the same value.
 
     Args:
-        value: it, at least 0.
+        value: the value, at least 0.
     """
 
     value: float
     kind = "constant"
     not_negative = ("value",)
-
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -63,11 +51,6 @@ class Exponential(_Distribution):
     mean: float
     kind = "exponential"
     positive = ("mean",)
-
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        return self.mean
 
 
 @dataclass(frozen=True)
@@ -83,11 +66,6 @@ class ClippedExponential(_Distribution):
     most: float
     kind = "clipped_exponential"
     positive = ("mean", "most")
-
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        return -self.mean * math.expm1(-self.most / self.mean)
 
 
 @dataclass(frozen=True)
@@ -105,11 +83,6 @@ class Lognormal(_Distribution):
     positive = ("mean",)
     not_negative = ("sigma",)
 
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        return self.mean
-
 
 @dataclass(frozen=True)
 class Gaussian(_Distribution):
@@ -125,11 +98,6 @@ class Gaussian(_Distribution):
     kind = "gaussian"
     not_negative = ("sigma",)
 
-    @property
-    def mean_value(self) -> float:
-        """The mean before truncation."""
-        return self.mean
-
 
 @dataclass(frozen=True)
 class Pareto(_Distribution):
@@ -144,11 +112,6 @@ class Pareto(_Distribution):
     shape: float
     kind = "pareto"
     positive = ("scale", "shape")
-
-    @property
-    def mean_value(self) -> float:
-        """The mean; infinite for a shape up to 1."""
-        return math.inf if self.shape <= 1 else self.shape * self.scale / (self.shape - 1)
 
 
 @dataclass(frozen=True)
@@ -176,13 +139,6 @@ class BoundedPareto(_Distribution):
             what = f"most {self.most} of a {self.kind} distribution"
             raise UsageError(f"{what} is not allowed: it must be more than scale {self.scale}")
 
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        ratio, shape = self.scale / self.most, self.shape
-        tail = -math.log(ratio) if shape == 1 else shape / (shape - 1) * (1 - math.pow(ratio, shape - 1))
-        return self.offset + self.scale * tail / (1 - math.pow(ratio, shape))
-
 
 @dataclass(frozen=True)
 class Weibull(_Distribution):
@@ -197,11 +153,6 @@ class Weibull(_Distribution):
     shape: float
     kind = "weibull"
     positive = ("scale", "shape")
-
-    @property
-    def mean_value(self) -> float:
-        """The mean."""
-        return self.scale * math.gamma(1 + 1 / self.shape)
 
 
 @dataclass(frozen=True)
@@ -219,14 +170,6 @@ class BoundedWeibull(_Distribution):
     most: float
     kind = "bounded_weibull"
     positive = ("scale", "shape", "most")
-
-    @property
-    def mean_value(self) -> float:
-        """The mean, by the trapezoidal rule over its quantiles."""
-        most = -math.expm1(-((self.most / self.scale) ** self.shape))
-        steps = 10_000
-        quantiles = [math.pow(-math.log1p(-most * n / steps), 1 / self.shape) for n in range(steps + 1)]
-        return self.scale * (sum(quantiles) - (quantiles[0] + quantiles[-1]) / 2) / steps
 
 
 Distribution = (

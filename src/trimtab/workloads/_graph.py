@@ -21,7 +21,7 @@ class Text:
     """Always the same text.
 
     Args:
-        text: it.
+        text: the text.
     """
 
     text: str
@@ -33,7 +33,7 @@ class OneOf:
     """One of several texts, all equally likely.
 
     Args:
-        texts: they.
+        texts: the texts.
     """
 
     texts: tuple[str, ...]
@@ -122,7 +122,7 @@ class Date:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the session remembers under a name; empty where it remembers nothing.
+    """Value that the session remembers under a name; empty where it remembers nothing.
 
     Args:
         name: the name.
@@ -150,7 +150,7 @@ class Marked:
 
     Args:
         marker: name of the attribute, in lower case.
-        otherwise: in place of it where the page has none.
+        otherwise: the value where the page has none.
     """
 
     marker: str
@@ -163,7 +163,7 @@ class Joined:
     """Several values, one after the other.
 
     Args:
-        parts: they.
+        parts: the values.
     """
 
     parts: tuple[Value, ...]
@@ -172,11 +172,11 @@ class Joined:
 
 @dataclass(frozen=True)
 class Syllables:
-    """A number's decimal digits as syllables; what is no number stays as it is.
+    """A number's decimal digits as syllables; other text stays as it is.
 
     Args:
         of: the number.
-        syllables: ten of them.
+        syllables: the syllables of the ten digits.
         width: digits at least, filled with zeros from the left.
         lower: in lower case.
     """
@@ -193,7 +193,7 @@ Value = Text | OneOf | Uniform | NuRand | Letters | Digits | Date | Remembered |
 
 @dataclass(frozen=True)
 class First:
-    """It is the session's first page."""
+    """Holds on the session's first page."""
 
     kind: ClassVar[str] = "first"
 
@@ -224,7 +224,7 @@ class Remembers:
 
 @dataclass(frozen=True)
 class HasCookie:
-    """There is a cookie of this name.
+    """Holds where there is a cookie of this name.
 
     Args:
         name: its name.
@@ -306,11 +306,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Memory:
-    """Something that a session remembers.
+    """A value that a session remembers.
 
     Args:
-        name: under which name.
-        value: what.
+        name: name under which it is remembered.
+        value: the value.
         ratio: probability that it does.
     """
 
@@ -345,7 +345,7 @@ class Page:
     Args:
         name: its name.
         asks: how it is asked for; the last one has no conditions.
-        thresholds: where one goes from here: a draw of 1 to the last threshold goes to the first page, in the order
+        thresholds: transitions: a draw of 1 to the last threshold goes to the first page, in the order
             of the pages, whose threshold is at least the draw; 0 is never.
     """
 
@@ -363,7 +363,7 @@ class Graph:
         start: name of the page on which a session begins.
         session_s: after so many seconds a session ends at the next move to the start page, where the next one begins.
         first_click_s: a user's first click comes after least to greatest seconds, uniform.
-        memories: what a session remembers from its start.
+        memories: values that a session remembers from its start.
         name_marker: attribute of a page that holds its name; a page with another one, or none, has failed. None: not
             looked at.
         image_connections: most connections at once for the images of a page.
@@ -390,16 +390,15 @@ class Graph:
 
     def to_wire(self) -> dict[str, Any]:
         """This graph as the native programs read it."""
-        wire: dict[str, Any] = _wire(self)
-        return wire
+        body: dict[str, Any] = wire(self)
+        return body
 
 
-def _wire(value: Any) -> Any:
-    if hasattr(value, "to_wire") and not isinstance(value, Graph):
-        return value.to_wire()
+def wire(value: Any) -> Any:
+    """A record, and those in it, as the native programs read it: its fields, after its kind where it has one."""
     if is_dataclass(value):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        return kind | {field.name: _wire(getattr(value, field.name)) for field in fields(value)}
+        return kind | {field.name: wire(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
-        return [_wire(one) for one in value]
+        return [wire(one) for one in value]
     return value

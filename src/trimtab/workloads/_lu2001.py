@@ -1,4 +1,4 @@
-"""The users of lu2001's experiments (Section 7): SURGE, with what the paper does not say settled by its figures.
+"""The users of lu2001's experiments (Section 7): SURGE, with details missing in the paper settled by its figures.
 
 With the published parameters and connections that outlive a page (`Surge()`), a worker is held for 46 s in the
 simulator, and 100 and 200 users on 64 workers each wait 3 and 71 s. With connections of one page it is held for 4 s,

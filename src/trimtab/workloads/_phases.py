@@ -1,4 +1,4 @@
-"""The parts of a run of which only the middle one is measured, and what a workload says of it."""
+"""The phases of a run, of which only the middle one is measured, and a workload's verdict on it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Phases:
 
     @property
     def measured(self) -> tuple[float, float]:
-        """From when until when it is measured."""
+        """Start and end of the measured phase."""
         return self.ramp_up_s, self.ramp_up_s + self.measure_s
 
 
 class Judged(Protocol):
-    """What a workload says of a run: a record that becomes JSON."""
+    """Verdict of a workload's own rules on a run: a record that becomes JSON."""
 
     def table(self) -> str:
-        """The same for a person."""
+        """The verdict as text."""
         ...

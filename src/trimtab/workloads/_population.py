@@ -1,4 +1,4 @@
-"""The traffic as data: who sends, how often and what; the Python side of the wire's `workload` messages.
+"""The traffic as data: clients, rates and URLs; the Python side of the wire's `workload` messages.
 
 All times are seconds, already scaled. A value that the generator could not use is refused when it is built.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from trimtab.errors import UsageError
 from trimtab.workloads._distribution import Constant, Distribution
-from trimtab.workloads._graph import Graph
+from trimtab.workloads._graph import Graph, wire
 
 Wire = dict[str, Any]
 """One message as JSON knows it."""
@@ -54,7 +54,7 @@ class Url:
         required(0 <= self.cpu_s < math.inf, "cpu_s", f"{self.cpu_s:g} of {self.path}", "at least 0 and finite")
 
 
-_ROOT = (Url("/"),)
+ROOT = (Url("/"),)
 
 
 def zipf(urls: Sequence[Url], exponent: float) -> tuple[Url, ...]:
@@ -175,7 +175,7 @@ class Population:
     burst_requests: Distribution = _ONE
     think_s: Distribution = _NONE
     object_gap_s: Distribution = _NONE
-    pages: tuple[Url, ...] = _ROOT
+    pages: tuple[Url, ...] = ROOT
     objects: tuple[Url, ...] = ()
     connection: Connection = Connection.UNTIL_SERVER_CLOSES
     timeout_s: float = 30.0
@@ -195,7 +195,7 @@ class Population:
         if self.graph is not None:
             required(isinstance(self.arrivals, Closed), "arrivals", self.arrivals, "closed where a graph is walked")
             unused = (self.session_pages, self.burst_requests, self.object_gap_s, self.pages, self.objects)
-            required(unused == (_ONE, _ONE, _NONE, _ROOT, ()), "pages", unused, "left out where a graph is walked")
+            required(unused == (_ONE, _ONE, _NONE, ROOT, ()), "pages", unused, "left out where a graph is walked")
         if self.source is not None:
             required(_is_loopback(self.source), "source", repr(self.source), "an IPv4 address in 127.0.0.0/8")
 
@@ -205,16 +205,16 @@ class Population:
         graph = {"graph": self.graph.to_wire()} if self.graph else {}
         return {
             "class": self.class_name,
-            "arrivals": _tagged(self.arrivals),
-            "session_pages": self.session_pages.to_wire(),
-            "burst_requests": self.burst_requests.to_wire(),
-            "think_s": self.think_s.to_wire(),
-            "object_gap_s": self.object_gap_s.to_wire(),
-            "pages": [] if self.graph else [asdict(url) for url in self.pages],
-            "objects": [asdict(url) for url in self.objects],
+            "arrivals": wire(self.arrivals),
+            "session_pages": wire(self.session_pages),
+            "burst_requests": wire(self.burst_requests),
+            "think_s": wire(self.think_s),
+            "object_gap_s": wire(self.object_gap_s),
+            "pages": [] if self.graph else wire(self.pages),
+            "objects": wire(self.objects),
             "connection": self.connection.value.replace("-", "_"),
             "timeout_s": self.timeout_s,
-            "schedule": [asdict(step) for step in self.schedule],
+            "schedule": wire(self.schedule),
             "source": self.source,
             **network,
             **graph,
@@ -226,7 +226,3 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.IPv4Address(address).is_loopback
     except ValueError:
         return False
-
-
-def _tagged(value: Arrivals) -> Wire:
-    return {"kind": value.kind, **asdict(value)}

@@ -9,7 +9,7 @@ from trimtab.errors import UsageError
 from trimtab.load_reports import Summary
 from trimtab.units import parse_duration_s
 from trimtab.workloads._phases import Judged, Phases
-from trimtab.workloads._population import Connection, Step, Url, required, zipf
+from trimtab.workloads._population import ROOT, Connection, Step, Url, required, zipf
 
 
 def parse_url(text: str) -> Url:
@@ -46,9 +46,6 @@ def parse_step(text: str) -> Step:
         raise UsageError(f"--step {text!r} is not a step: write TIME=FACTOR, such as 870s=2.0") from None
 
 
-_ROOT = (Url("/"),)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
     """The options that every workload has.
@@ -66,7 +63,7 @@ class Traffic:
     """
 
     class_name: str = field(default="all", metadata={"flag": "--class"})
-    urls: tuple[Url, ...] = field(default=_ROOT, metadata={"flag": "--url", "parse": parse_url, "repeated": True})
+    urls: tuple[Url, ...] = field(default=ROOT, metadata={"flag": "--url", "parse": parse_url, "repeated": True})
     objects: tuple[Url, ...] = field(default=(), metadata={"flag": "--object", "parse": parse_url, "repeated": True})
     zipf: float = 0.0
     connection: Connection = Connection.UNTIL_SERVER_CLOSES
@@ -83,7 +80,7 @@ class Traffic:
         return None
 
     def judged(self, summary: Summary) -> Judged | None:
-        """What a run of this traffic has shown besides its times, where it has a say.
+        """Verdict of this traffic's own rules on a run; None where it has none.
 
         Args:
             summary: the whole run.

@@ -10,6 +10,7 @@ import pytest
 from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.load_reports import Browsing, Class, Interaction, Latency, Summary
+from trimtab.workloads._distribution import ClippedExponential
 from trimtab.workloads._population import Closed, Population, Url
 from trimtab.workloads._walk import stationary
 from trimtab.workloads.tpcw import Tpcw, TpcwMix, data
@@ -34,9 +35,9 @@ def test_every_time_of_the_user_is_scaled() -> None:
     (plain,), (fast,) = (Tpcw(browsers=3, time_scale=k).populations() for k in (1.0, 20.0))
     assert plain.graph is not None
     assert fast.graph is not None
-    assert fast.think_s.mean_value == pytest.approx(plain.think_s.mean_value / 20)
-    assert plain.think_s.mean_value == pytest.approx(7.0, abs=0.001)
-    assert fast.graph.session_s.mean_value == pytest.approx(plain.graph.session_s.mean_value / 20)
+    assert (plain.think_s, fast.think_s) == (ClippedExponential(7.0, 70.0), ClippedExponential(0.35, 3.5))
+    assert plain.graph.session_s == ClippedExponential(900.0, 3600.0)
+    assert fast.graph.session_s == ClippedExponential(45.0, 180.0)
     assert fast.graph.first_click_s == pytest.approx([at / 20 for at in plain.graph.first_click_s])
     assert Tpcw(time_scale=20).phases().duration_s == pytest.approx((600 + 1800 + 300) / 20)
     assert (plain.arrivals, plain.timeout_s) == (Closed(3), fast.timeout_s)

@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.workloads._choice import populations_in, workload
+from trimtab.workloads._distribution import Lognormal
 from trimtab.workloads._population import Closed, Connection, ConstantRate, Poisson, Step, Url
 from trimtab.workloads._traffic import parse_step, parse_url
 from trimtab.workloads.wagon import Wagon
@@ -93,7 +94,7 @@ def test_a_file_brings_several_classes(tmp_path: Path) -> None:
     path = tmp_path / "populations.json"
     path.write_text(json.dumps(entries))
     gold, lead = populations_in(path)
-    assert (gold.class_name, gold.source, gold.think_s.mean_value) == ("gold", "127.0.0.2", 1.0)
+    assert (gold.class_name, gold.source, gold.think_s) == ("gold", "127.0.0.2", Lognormal(1.0, 1.0))
     assert (lead.arrivals, lead.timeout_s) == (Poisson(100), 5)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults, Role
+from trimtab.plants import _findings
+from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.apache import process
 from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.plant import Apache
@@ -20,15 +21,10 @@ PLANT = Apache
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an Apache."""
+    """Adds the options for an Apache."""
     parser.add_argument("--pid", type=int, help="process id of Apache's parent process, when several run")
     parser.add_argument("--status-url", metavar="URL", help="its status page (default: looked for)")
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
+    add_directory(parser)
 
 
 def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
@@ -41,11 +37,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Apache that runs here."""
-    running = process.parents()
-    if not running:
-        return (Finding("apache", False, "none runs here", "start Apache (apache2 or httpd)"),)
-    return tuple(finding for parent in running for finding in findings(parent))
+    """Findings on each Apache that runs here."""
+    return _findings.each("apache", process.parents(), findings, "start Apache (apache2 or httpd)")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A running Apache as trimtab reads it: its configuration on disk and what is really in force."""
+"""A running Apache as trimtab reads it: its configuration on disk and the one in force."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Attached:
         status_url: its status page.
         board: the scoreboard of its status page; None when that did not reply.
         in_force: knob name to the value with which it runs.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -73,7 +73,7 @@ class Attached:
         return self.program.test(self._config.variables)
 
     def read_running(self) -> None:
-        """Reads what is in force: the files as of the last reload, checked with the status page."""
+        """Reads the configuration in force: the files as of the last reload, checked with the status page."""
         values = limits(self.config).values
         self._pipes = processes.descriptors(self.master.pid, "pipe")
         self.board = status.scoreboard(self.status_url)
@@ -87,7 +87,7 @@ class Attached:
         self.in_force = values
 
     def refresh(self) -> None:
-        """Reads what is in force again, if somebody has reloaded Apache since.
+        """Reads the configuration in force again, if somebody has reloaded Apache since.
 
         Raises:
             PlantGone: it has ended.

@@ -1,4 +1,4 @@
-"""One change of Apache's configuration: what is done before its reload, and how it is verified."""
+"""One change of Apache's configuration: the steps before its reload, and how it is verified."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Change(_change.Change[Attached]):
     patience: Patience
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Reloads Apache, and makes sure that what is in force is what was meant.
+        """Reloads Apache, and makes sure that the intended values are in force.
 
         Raises:
             ApplyFailed: it is not, or Apache did not reload in time.
@@ -73,5 +73,5 @@ class Change(_change.Change[Attached]):
 
 
 def blocked(places: int) -> str:
-    """What to say of places that prefork has lost."""
+    """Warning about scoreboard slots that prefork has lost."""
     return f"up to {places} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"

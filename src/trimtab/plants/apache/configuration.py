@@ -29,7 +29,7 @@ _WILD = frozenset("*?[")
 
 @dataclass
 class Configuration:
-    """What an evaluation found, in the order in which Apache sees it."""
+    """Configuration as evaluated, in the order in which Apache sees it."""
 
     directives: list[Directive] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a running Apache was started with.
+    """Start of a running Apache: its files, environment and arguments.
 
     Args:
         config_file: absolute path of its main file.
@@ -67,7 +67,7 @@ class Origin:
         before: directives given with -C.
         after: directives given with -c.
         static_modules: source names of the compiled-in modules, as `-l` lists them.
-        version: of the server, such as (2, 4, 57).
+        version: the server's version, such as (2, 4, 57).
     """
 
     config_file: Path
@@ -84,7 +84,7 @@ def evaluate(origin: Origin, overlay: Overlay | None = None) -> Configuration:
     """Reads the whole configuration.
 
     Args:
-        origin: what Apache was started with.
+        origin: files, environment and arguments that Apache was started with.
         overlay: files to imagine, or to leave out.
 
     Raises:
@@ -213,7 +213,7 @@ class _Reader:
             self._out.stamps[path] = stamp(path)
 
     def _names(self, directory: Path) -> list[str]:
-        """What a directory holds, as the overlay has it, sorted by bytes as Apache does."""
+        """Names in a directory, as the overlay has it, sorted by bytes as Apache does."""
         require_trusted(directory)
         self._out.stamps[directory] = stamp(directory)
         try:

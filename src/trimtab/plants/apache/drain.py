@@ -92,7 +92,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
 
 
 def _started(parent: Parent, clock: Clock) -> None:
-    """Waits until the parent has started what it starts within a second of a reload."""
+    """Waits until the parent has started the children that it starts within a second of a reload."""
     starts = [processes.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)
     if oldest is not None:

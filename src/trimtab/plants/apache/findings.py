@@ -1,4 +1,4 @@
-"""What the doctor says of a running Apache: its knobs, its status page, and what it takes to change it."""
+"""The doctor's findings on a running Apache: its knobs, its status page, and how it can be changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.sensors import accept_queue, resources, server_status, shim
 
 
 def findings(parent: Parent) -> tuple[Finding, ...]:
-    """What can be done with one Apache; nothing is changed."""
+    """Findings on one Apache; nothing is changed."""
     return _findings.of(f"apache pid {parent.pid}", lambda: Apache(SystemClock(), Attached(parent)), _said)
 
 

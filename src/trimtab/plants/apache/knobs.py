@@ -1,4 +1,4 @@
-"""What Apache makes of its directives: the limits of each multi-processing module, and the knobs they give.
+"""Apache's directives as it clips and rounds them: the limits of each multi-processing module, and their knobs.
 
 Apache clips and rounds without a word on the console; the same is done here, so that what trimtab shows is what is
 in force. Sources: https://httpd.apache.org/docs/2.4/mod/mpm_common.html, core.html#keepalivetimeout, and
@@ -33,13 +33,12 @@ _UNITS_MS = {None: 1000, "s": 1000, "ms": 1, "mi": 60_000, "h": 3_600_000}
 
 @dataclass(frozen=True)
 class Limits:
-    """What is in force.
+    """Limits in force.
 
     Args:
         mpm: prefork, worker or event.
         server_limit: most processes that this run of Apache may have.
         threads_per_child: worker threads per process; 1 for prefork.
-        thread_limit: largest value that ThreadsPerChild may take in this run; 1 for prefork.
         max_request_workers: workers at most.
         keep_alive_timeout_ms: time that a worker waits for the next request on a connection, in ms.
         keep_alive: whether persistent connections are on.
@@ -49,7 +48,6 @@ class Limits:
     mpm: str
     server_limit: int
     threads_per_child: int
-    thread_limit: int
     max_request_workers: int
     keep_alive_timeout_ms: int
     keep_alive: bool
@@ -77,7 +75,7 @@ def mpm_of(configuration: Configuration) -> str:
 
 
 def limits(configuration: Configuration) -> Limits:
-    """What the directives amount to once Apache has clipped and rounded them."""
+    """Limits that follow from the directives once Apache has clipped and rounded them."""
     mpm = mpm_of(configuration)
     threaded = mpm in THREADED
     server_limit = max(1, _number(configuration, ("serverlimit",), 16 if threaded else 256))
@@ -93,7 +91,6 @@ def limits(configuration: Configuration) -> Limits:
         mpm,
         server_limit,
         threads,
-        thread_limit,
         processes * threads,
         milliseconds(general[-1]) if general else 5000,
         not switch or switch[-1].args[0].lower() != "off",

@@ -81,7 +81,7 @@ class Apache(OwnFilePlant):
         status_url: str | None = None,
         snippet_directory: Path | str | None = None,
     ) -> Apache:
-        """Finds a running Apache and reads what it is.
+        """Finds a running Apache and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -99,7 +99,7 @@ class Apache(OwnFilePlant):
 
     @property
     def server(self) -> str:
-        """What it is, such as "Apache 2.4.66 prefork"."""
+        """The server's name, such as "Apache 2.4.66 prefork"."""
         return f"Apache {'.'.join(map(str, self._apache.origin.version))} {self._apache.limits.mpm}"
 
     @property
@@ -109,7 +109,7 @@ class Apache(OwnFilePlant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this Apache, one line each."""
+        """Notes on this Apache for the user, one line each."""
         return tuple(self._apache.notes)
 
     def derive(self, readings: Readings) -> Readings:
@@ -117,7 +117,7 @@ class Apache(OwnFilePlant):
         return _eq1.eq1(readings)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -139,7 +139,7 @@ class Apache(OwnFilePlant):
         return snippet.compose(values, before, self._start_servers(values))
 
     def change(self, texts: Texts) -> Change:
-        """What brings a text for our file into force."""
+        """The change that brings a text for our file into force."""
         return Change(self._apache, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:

@@ -17,9 +17,9 @@ from trimtab.trust import printable
 _WITH_VALUE = "DCcdfkEe"
 _KEPT = "DCcdf"
 _PASSED = re.compile(r"LANG|TZ|LC_\w+|APACHE_\w+")
-"""What the program gets of the environment, beside the variables that the configuration names."""
+"""Environment variables that the program gets, beside those that the configuration names."""
 _NEVER = re.compile(r"LD_.*|GLIBC_TUNABLES|PATH")
-"""What the loader would act upon, also where the configuration names it."""
+"""Variables that the loader would act upon; never passed, even where the configuration names them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Program:
         return ["env", "-i", *environ, *self.argv, "-t"]
 
     def origin(self) -> Origin:
-        """Where the evaluation of the configuration starts.
+        """Start of the evaluation of the configuration.
 
         Raises:
             UsageError: the program does not answer as Apache does.
@@ -99,7 +99,7 @@ class Program:
         return Verdict(answer.returncode == 0, " ".join(told), frozenset(Path(file) for file in files))
 
     def passed(self, named: frozenset[str] = frozenset()) -> dict[str, str]:
-        """The environment in which it is run: never what the loader would act upon.
+        """The environment in which it is run, without variables that the loader would act upon.
 
         Args:
             named: the variables that the configuration names.

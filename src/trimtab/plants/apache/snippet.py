@@ -1,4 +1,4 @@
-"""trimtab's own file in Apache's configuration: what stands in it, where it goes, and who else sets what it sets."""
+"""trimtab's own file in Apache's configuration: its text, its place, and others that set the same knobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
 from trimtab.plants.apache.knobs import DIRECTIVES, limits, written
 
 NAME = "zz-trimtab.conf"
-"""Sorts after what an operator is likely to have there: the last directive wins."""
+"""Sorts after the names that an operator is likely to use: the last directive wins."""
 _SITES = ("sites", "vhost")
 """Directories of virtual hosts: a general setting is put there only when nothing else will do."""
 Settings = Mapping[str, tuple[tuple[Path, tuple[tuple[str, str], ...], tuple[str, ...]], ...]]
@@ -24,7 +24,7 @@ def compose(values: Mapping[str, int], before: str | None, start_servers: int | 
 
     Args:
         values: knob name to value.
-        before: what was there before, None for nothing.
+        before: the text before; None for no file.
         start_servers: processes that a reload shall start at once; None leaves that to the operator's StartServers.
     """
     body = "".join(f"{written(knob, value)}\n" for knob, value in sorted(values.items()))
@@ -37,7 +37,7 @@ def place(origin: Origin, configuration: Configuration, chosen: Path | None, val
     """The path for our file.
 
     Args:
-        origin: what Apache was started with.
+        origin: files, environment and arguments that Apache was started with.
         configuration: its evaluation.
         chosen: the directory that the user named; None to look for one.
         values: knob name to value in force; the knobs that the file will set.
@@ -63,7 +63,7 @@ def _directories(configuration: Configuration) -> list[Path]:
 
 
 def _overridden(origin: Origin, path: Path, values: Mapping[str, int]) -> str:
-    """What would keep our file from taking effect; empty when nothing would."""
+    """Reason for which our file would not take effect; empty for none."""
     imagined = evaluate(origin, {path: compose(values, None)})
     if path not in imagined.files:
         return "it would not be read"
@@ -87,7 +87,7 @@ def settings(configuration: Configuration) -> Settings:
 def edits(
     configuration: Configuration, before: Settings, knobs: Iterable[str], set_to: Mapping[str, int]
 ) -> dict[str, str]:
-    """The knobs that somebody else has set, and what was found.
+    """The knobs that somebody else has set, each with a message.
 
     Args:
         configuration: as it is on disk now.

@@ -1,4 +1,4 @@
-"""Apache's status page: where it is, and what it says of the limit in force.
+"""Apache's status page: its address, and the limit in force as it shows.
 
 The scoreboard on the page has one character for each of the MaxRequestWorkers places of the running server, and one
 more for each place beyond them that is not free (modules/generators/mod_status.c).
@@ -21,7 +21,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}
 
 
 def candidates(configuration: Configuration, listeners: tuple[Listener, ...]) -> list[str]:
-    """Where the status page may be, likeliest first.
+    """URLs at which the status page may be, likeliest first.
 
     Args:
         configuration: the evaluation, searched for `SetHandler server-status`.
@@ -61,7 +61,7 @@ def find(urls: list[str]) -> str:
 
 
 def scoreboard(url: str, patience_s: float = _PATIENCE_S) -> str | None:
-    """One character per place for a worker; None when the page does not reply in time or is not there."""
+    """The scoreboard, one character per slot; None when the page does not reply in time or is not there."""
     try:
         page = ask(ServerStatus(url, SystemClock(), patience_s))
     except NotMeasured:
@@ -83,7 +83,7 @@ class _Places(PolledPage[dict[int, int]]):
     """The page for people: process id to the number of its place; nothing where ExtendedStatus is off."""
 
     def understood(self, reply: bytes) -> dict[int, int]:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is no HTTP.

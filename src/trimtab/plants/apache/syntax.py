@@ -1,4 +1,4 @@
-"""The syntax of Apache's configuration files: logical lines, words, directives and what conditions ask.
+"""The syntax of Apache's configuration files: logical lines, words, directives and conditions.
 
 Source: https://httpd.apache.org/docs/2.4/configuring.html.
 """
@@ -73,7 +73,7 @@ def version_holds(argument: str, version: tuple[int, ...]) -> bool:
 
 
 def _version_holds(parts: list[str], version: tuple[int, ...]) -> bool:
-    """As `version_holds`, of its words.
+    """Whether `version_holds`, by its words.
 
     Raises:
         ValueError: they are no version.

@@ -19,7 +19,7 @@ PLANT = Gate
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a gate."""
+    """Adds the options for a gate."""
     parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
 
 
@@ -34,7 +34,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Gate:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each run that is alive."""
+    """Findings on each run that is alive."""
     alive = run_directory.running()
     if not alive:
         how = "start a server with 'trimtab run --gate SPEC -- SERVER ...'"
@@ -43,7 +43,7 @@ def probe() -> tuple[Finding, ...]:
 
 
 def _finding(place: RunDirectory) -> Finding:
-    """What can be done with one run."""
+    """Finding on one run."""
     subject = f"gate {place.name}"
     try:
         gate = Gate(SystemClock(), place)

@@ -84,7 +84,7 @@ class Gate(Plant):
         return _eq1.eq1(readings)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -106,7 +106,7 @@ class Gate(Plant):
         self.link.apply({})
 
     def lease(self, timeout_s: float) -> None:
-        """Says that a controller is in charge: the gate opens when no order came for that long.
+        """Takes a lease: the gate opens when no order came for that long.
 
         Args:
             timeout_s: the time in seconds.
@@ -170,13 +170,13 @@ class Gate(Plant):
         self._set = {}
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         now = self.link.apply({}).configuration
         other = [f"{n} is {now.get(n)}, not {value}" for n, value in self._at_start.items() if now.get(n) != value]
         return f"the gate was moved since its start: {', '.join(other)}" if other and not self._set else ""
 
     def undo_leftover(self) -> None:
-        """Puts back what the gate was started with.
+        """Puts back the budgets that the gate was started with.
 
         Raises:
             PlantGone: the gate does not answer.
@@ -191,15 +191,15 @@ class Gate(Plant):
         self.link.close()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
         return script(self.place.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:
-        """What we have set and nobody else has set since."""
+        """Values that we have set and nobody else has set since."""
         return {name: value for name, value in self._set.items() if name not in self._down}
 
     def _state(self) -> State:
-        """What is in force; a gate that was started anew since has what we had set again."""
+        """The gate's state; a gate that was started anew since gets our values again."""
         state = self.link.apply({})
         if state.generation != self._generation:
             # A new gate may begin with its start line, so what differs now is nobody's edit.

@@ -17,12 +17,12 @@ from trimtab.plants.keep_alive.plant import KNOB, KeepAlive
 __all__ = ["DEFAULTS", "KNOB", "PLANT", "KeepAlive", "add_arguments", "from_arguments", "probe", "testbed"]
 
 DEFAULTS = PlantDefaults("keep-alive-cost", "accept_queue_delay_s", "2s")
-"""Not the workers that idle connections hold: on a full server those that are freed are taken at once."""
+"""The objective is not the workers that idle connections hold: on a full server a freed one is taken at once."""
 PLANT = KeepAlive
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a run."""
+    """Adds the options for a run."""
     parser.add_argument("--name", help="name of the run, as given to 'trimtab run', when several are alive")
 
 
@@ -38,7 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each run that is alive."""
+    """Findings on each run that is alive."""
     alive = run_directory.running()
     if not alive:
         how = "start a server with 'trimtab run --keep-alive auto -- SERVER ...'"
@@ -47,7 +47,7 @@ def probe() -> tuple[Finding, ...]:
 
 
 def _finding(place: RunDirectory) -> Finding:
-    """What can be done with one run."""
+    """Finding on one run."""
     subject = f"keep-alive {place.name}"
     try:
         plant = KeepAlive(SystemClock(), place)

@@ -38,7 +38,7 @@ from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
 from trimtab.sensors.shim import Shim
 
 USUAL_MS = 15_000
-"""Taken for a server's own time where it was not seen, in ms: what sugiki2005 starts from."""
+"""Assumed for a server's own time where it was not seen, in ms: sugiki2005 starts from it."""
 KNOB = Knob(
     KEEP_ALIVE,
     "KeepAliveTimeout",
@@ -63,7 +63,7 @@ class KeepAlive(Plant):
     Attributes:
         clock: as given.
         place: as given.
-        time: what is in force.
+        time: the time in force.
 
     Raises:
         UsageError: its mapped file cannot be used from here.
@@ -167,7 +167,7 @@ class KeepAlive(Plant):
         self._set = None
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Setting left by an earlier run, in one line; empty for none."""
         now = self.time.setting()
         fixed = now.in_charge is InCharge.FIXED and self._set is None
         return f"the keep-alive time is {now}; 'trimtab keep-alive set server' gives it back" if fixed else ""
@@ -196,7 +196,7 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
 """
 
     def _ours(self) -> Setting:
-        """What is in force, if it may be moved from here.
+        """The setting in force, if it may be moved from here.
 
         Raises:
             ApplyRefused: somebody else has taken charge.

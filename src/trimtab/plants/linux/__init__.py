@@ -25,7 +25,7 @@ PLANT = Linux
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of the servers."""
+    """Adds the options for the servers."""
     parser.add_argument(
         "--server",
         action="append",
@@ -81,6 +81,6 @@ def testbed() -> Iterator[tuple[str, ...]]:
 
 
 def _left() -> str:
-    """How to put back what an earlier run has left, where the server that it was for is not there any more."""
+    """Advice on undoing an earlier run whose server has ended."""
     paths = [str(one.path) for one in journal.left()]
     return f"; what an earlier run set: python3 -I {putback.__file__} undo {' '.join(paths)}" if paths else ""

@@ -1,4 +1,4 @@
-"""What else measures a server whose threads are moved: the sensors of the plant that knows this server."""
+"""Sensors of the plant that knows a server, for use while its threads are moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of the kernel's knobs: which exist here, which can be set, and why not the others."""
+"""The doctor's findings on the kernel's knobs: which exist here, which can be set, and why not the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SEEN = ("PREEMPT_SHORT", "RUN_TO_PARITY", "PLACE_LAG")
 
 
 def findings() -> tuple[Finding, ...]:
-    """All of them."""
+    """All findings."""
     return (*_threads(), *_machine(), *_groups(), *_rest())
 
 

@@ -1,4 +1,4 @@
-"""What a run has found and set of the kernel's knobs, written down before it is set; `putback` says in which form.
+"""Journal of the kernel's knobs before a run sets them, in the form that `putback` reads.
 
 Journals stand in a directory of this user's own that a reboot empties, as it does the kernel's knobs: one for each
 trimtab that sets any.
@@ -53,7 +53,7 @@ class Journal:
         return not self._files and not any(self._ours.values())
 
     def found(self, thread: Thread, now: Scheduling) -> None:
-        """Remembers how a thread was scheduled before we came; what is remembered already stays."""
+        """Records how a thread was scheduled before; an earlier record stays."""
         self.known.setdefault((thread.tid, thread.start), now)
         self._processes.setdefault((thread.tid, thread.start), thread.pid)
 
@@ -63,7 +63,7 @@ class Journal:
             self._ours[field].append(value)
 
     def file(self, path: str, before: str, after: str) -> None:
-        """Remembers what a file held before we came, and what it is to hold."""
+        """Records a file's text before, and its new one."""
         ours = self._files.setdefault(path, (before, []))[1]
         if after not in ours:
             ours.append(after)
@@ -93,7 +93,7 @@ class Journal:
             raise ApplyFailed(f"{self.path} cannot be written, so nothing was changed: {error}") from None
 
     def keep(self) -> None:
-        """Says that what is in force was left there in order."""
+        """Records that the values in force were left on purpose."""
         self._kept = True
         self.write()
 
@@ -120,8 +120,8 @@ class Left:
 
     Args:
         path: where it is.
-        data: what it holds.
-        owner: that trimtab.
+        data: its content.
+        owner: the process of that trimtab.
     """
 
     path: Path
@@ -134,7 +134,7 @@ class Left:
         return bool(self.data["kept"])
 
     def undo(self) -> None:
-        """Puts back what it holds, and takes it away.
+        """Puts its values back, and removes it.
 
         Raises:
             ApplyFailed: something could not be put back.
@@ -145,7 +145,7 @@ class Left:
 
 
 def directory() -> Path:
-    """Where this user's journals are."""
+    """Directory of this user's journals."""
     runs = run_directory.base()
     return runs.parent / f"{runs.name}-kernel"
 
@@ -233,7 +233,7 @@ def _all() -> Sequence[Left]:
 
 
 def _lives(data: Mapping[str, Any]) -> bool:
-    """Whether anything of what a journal tells of is still there."""
+    """Whether a thread or file that a journal names still exists."""
     if data["files"] or any(Process(*root).alive() for root in data["roots"]) or putback.members(data["groups"]):
         return True
     return any(putback.stat(pid, tid) is not None for pid, tid, *_ in data["threads"])

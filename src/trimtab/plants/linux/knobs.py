@@ -182,7 +182,7 @@ MACHINE = (
         Path("/proc/sys/kernel/sched_cfs_bandwidth_slice_us"),
     ),
 )
-"""What the whole machine shares."""
+"""Settings that the whole machine shares."""
 
 
 def hindrance(one: KernelFile) -> str:

@@ -33,10 +33,10 @@ REQUEST_DELAY = Metric(
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the operator allows by word.
+    """Permissions that the operator gives by option.
 
     Args:
-        machine_wide: to move what the whole machine shares.
+        machine_wide: to move settings that the whole machine shares.
         real_time: to choose SCHED_RR.
         sensors: to attach to the server by its own plant, whose sensors then stand beside.
     """
@@ -52,7 +52,7 @@ class Linux(Plant):
     Args:
         clock: for the windows.
         target: the servers.
-        allowed: what the operator allows by word.
+        allowed: permissions that the operator gives.
 
     Attributes:
         clock: as given.
@@ -99,7 +99,7 @@ class Linux(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         lines = []
         if count := self._scheduled.left_alone():
             lines.append(f"{count} threads have a policy that somebody has chosen for them; they are left alone")
@@ -110,7 +110,7 @@ class Linux(Plant):
         return tuple(lines)
 
     def knobs(self) -> tuple[Knob, ...]:
-        """Those of the threads, then those that are files."""
+        """The knobs of the threads, then those that are files."""
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
@@ -118,11 +118,11 @@ class Linux(Plant):
         return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """As the first server's own plant says."""
+        """The defaults of the first server's own plant."""
         return None if self._server is None else self._server.decisive(metric, sensors)
 
     def derive(self, readings: Readings) -> Readings:
-        """What the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
+        """Readings that the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
         found = dict(self._server.derive(readings)) if self._server is not None else {}
         # Of several servers the requests of only the first are known.
         alone = len(self._target.roots) == 1 and not self._target.groups
@@ -132,7 +132,7 @@ class Linux(Plant):
         return found
 
     def configuration(self) -> Configuration:
-        """What is in force; threads that were born since the last look get it too.
+        """The configuration in force, which threads born since the last look get too.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -152,7 +152,7 @@ class Linux(Plant):
         return {name: knob.domain.clip(values[name]) for name, knob in self._knobs.items()}
 
     def check_permissions(self) -> None:
-        """Makes sure that every thread and file may be set; what a killed run has left is put back first.
+        """Makes sure that every thread and file may be set; a killed run is undone first.
 
         Raises:
             UsageError: one may not be set.
@@ -183,7 +183,7 @@ class Linux(Plant):
         return prepared
 
     def commit(self, prepared: Prepared) -> Applied:
-        """Sets what differs on all threads and in the files, and reads it back.
+        """Sets the values that differ on all threads and in the files, and reads them back.
 
         Raises:
             ApplyFailed: did not take; what was before is restored.
@@ -216,7 +216,7 @@ class Linux(Plant):
         self._watchdog.stop()
 
     def leftover(self) -> str:
-        """What earlier trimtabs left behind, in one line; empty when nothing."""
+        """Settings left by earlier runs, in one line; empty for none."""
         found = journal.left()
         if not found or not self._journal.empty:
             return ""
@@ -224,7 +224,7 @@ class Linux(Plant):
         return f"what an earlier run set in the kernel is in force ({where})"
 
     def undo_leftover(self) -> None:
-        """Puts back what earlier trimtabs left behind, the last one's first.
+        """Undoes earlier trimtabs, the last one first.
 
         Raises:
             ApplyFailed: something could not be put back.
@@ -233,7 +233,7 @@ class Linux(Plant):
             one.undo()
 
     def close(self) -> None:
-        """Gives back the sensors; SCHED_RR is taken back, what else is in force stays; may be called twice."""
+        """Closes the sensors; SCHED_RR is taken back, other values stay in force; may be called twice."""
         for sensor in self._sensors:
             sensor.close()
         if self._server is not None:
@@ -248,7 +248,7 @@ class Linux(Plant):
             self._journal.keep()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that puts back what `apply`, or an earlier run, has set, with any Python 3."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, with any Python 3."""
         paths = [self._journal.path] if not self._journal.empty else [one.path for one in journal.left()]
         if not paths:
             return "#!/bin/sh\n# Nothing was set that could be undone.\nexit 0\n"

@@ -1,4 +1,4 @@
-"""Reads and sets how threads are scheduled, and puts back what a journal holds; a program by itself.
+"""Reads and sets how threads are scheduled, and puts a journal's values back; a program by itself.
 
 It imports nothing of trimtab: the undo script is this file, so that a user without trimtab runs the same code, and
 the watchdog is small. `putback.py undo JOURNAL...` puts back; `putback.py watch JOURNAL LEASE_S` does so when whoever
@@ -53,7 +53,7 @@ class Scheduling(NamedTuple):
         nice: its nice level.
         slice_ns: its own slice; 0 stands for the machine's, and where it cannot be read.
         priority: its real-time priority; 0 where it has none.
-        flags: those that are kept, of which there is one (reset on fork).
+        flags: flags that are kept, of which there is one (reset on fork).
     """
 
     policy: int
@@ -176,7 +176,7 @@ def original(thread: Thread, there: Mapping[int, Thread], journal: Mapping[str, 
 def inherited(
     thread: Thread, there: Mapping[int, Thread], known: Mapping[tuple[int, int], Scheduling]
 ) -> Scheduling | None:
-    """What is known of a thread, else of the nearest of its process and its ancestors; None for nothing."""
+    """Known scheduling of a thread, else of the nearest of its process and its ancestors; None for none."""
     if (own := known.get((thread.tid, thread.start))) is not None:
         return own
     first = there.get(thread.pid)
@@ -188,7 +188,7 @@ def inherited(
 
 
 def undo(journal: Mapping[str, Any]) -> list[str]:
-    """Puts back what a journal holds, as far as nobody else has changed it since.
+    """Puts a journal's values back, as far as nobody else has changed them since.
 
     Args:
         journal: the journal.
@@ -246,7 +246,7 @@ def _undo_threads(journal: Mapping[str, Any], done: set[tuple[int, int]]) -> lis
 
 
 def _before(now: Scheduling, before: Scheduling, ours: Mapping[str, Sequence[int]]) -> Scheduling:
-    """What is in force now, with what is ours of it put back."""
+    """The present scheduling, with what we set in it put back."""
     wanted = now
     if now.policy in ours["policy"]:
         flags = before.flags if now.policy == RR else now.flags
@@ -259,7 +259,7 @@ def _before(now: Scheduling, before: Scheduling, ours: Mapping[str, Sequence[int
 
 
 def read_file(path: str) -> str:
-    """What a file of the kernel holds."""
+    """Reads a file of the kernel."""
     with open(path, encoding="ascii") as file:
         return file.read().strip()
 

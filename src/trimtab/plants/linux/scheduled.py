@@ -1,4 +1,4 @@
-"""The threads of the servers, and what they have been given.
+"""The threads of the servers, and the values given to them.
 
 Threads come and go while they are set. New ones inherit from whoever starts them, so each round finds only those
 that were born of a thread that had not been set yet; the rounds end when one finds nothing to do, which is the
@@ -28,7 +28,7 @@ class Scheduled:
 
     Args:
         target: the servers.
-        journal: where what was before is written down.
+        journal: journal of the values from before.
 
     Attributes:
         given: knob to the value that all threads have been given.
@@ -42,11 +42,11 @@ class Scheduled:
         self.given: dict[str, int] = {}
 
     def values(self, names: Iterable[str], there: Mapping[int, Thread]) -> dict[str, int]:
-        """What is in force of these knobs: what was given, else what most threads have.
+        """Values of these knobs: as they were set, else as most threads have them.
 
         Args:
             names: the knobs.
-            there: the threads that there are.
+            there: the present threads.
         """
         names = list(names)
         asked = [name for name in names if name not in self.given]
@@ -55,7 +55,7 @@ class Scheduled:
         return {name: self.given[name] if name in self.given else common[name] for name in names}
 
     def check(self) -> None:
-        """Makes sure that every thread may be set, by setting it to what it has.
+        """Makes sure that every thread may be set, by setting its own values.
 
         Raises:
             UsageError: one may not.
@@ -80,7 +80,7 @@ class Scheduled:
         return len(there) - sum(1 for _ in self._movable(there))
 
     def edited(self, there: Mapping[int, Thread]) -> Mapping[str, str]:
-        """The knobs that somebody else has set on a thread that had been given another value, and what was found.
+        """The knobs that somebody else has set on a thread to which we gave another value, each with a message.
 
         Args:
             there: the threads that there are.
@@ -100,7 +100,7 @@ class Scheduled:
         return found
 
     def follow(self, there: Mapping[int, Thread]) -> None:
-        """Gives threads that were born since what is in force; one that may not be set is left alone.
+        """Gives threads born since the values in force; one that may not be set is left alone.
 
         Args:
             there: the threads that there are.
@@ -112,7 +112,7 @@ class Scheduled:
             self._rounds(self.given, {}, forgiving=True)
 
     def intend(self, values: Mapping[str, int]) -> None:
-        """Writes down how all threads are scheduled and what they are to be given.
+        """Journals the scheduling of all threads and the values to give them.
 
         Raises:
             ApplyFailed: it could not be written; nothing was changed.
@@ -128,7 +128,7 @@ class Scheduled:
         self._journal.write()
 
     def bring(self, values: Mapping[str, int]) -> None:
-        """Gives all threads these values, or puts back what each had.
+        """Gives all threads these values, or puts each one's own back.
 
         Raises:
             ApplyFailed: did not take; what was before is restored.
@@ -144,14 +144,14 @@ class Scheduled:
         self.given |= values
 
     def forget(self, names: Iterable[str] | None = None) -> None:
-        """Gives up what was given of these knobs, without a change; None for all."""
+        """Forgets the values given to these knobs, without a change; None for all."""
         for name in list(self.given if names is None else names):
             self.given.pop(name, None)
         if not self.given:
             self._set.clear()
 
     def _rounds(self, values: Mapping[str, int], before: dict[Thread, Scheduling], forgiving: bool = False) -> None:
-        """Sets threads until a round finds nothing to do; fills what each had.
+        """Sets threads until a round finds nothing to do; records each one's values before.
 
         Raises:
             ApplyFailed: it does not end.
@@ -212,7 +212,7 @@ class Scheduled:
         return wanted
 
     def _put_back(self, before: Mapping[Thread, Scheduling]) -> str:
-        """Puts back what threads had, and says whether that went well."""
+        """Puts the threads' own values back; returns whether all could be."""
         left = []
         for thread, was in before.items():
             try:
@@ -230,7 +230,7 @@ class Scheduled:
                 yield thread, now
 
     def _movable(self, there: Mapping[int, Thread]) -> Iterable[tuple[Thread, Scheduling]]:
-        """The threads that may be moved: what is in real time or idle by somebody else's will is left alone."""
+        """The threads that may be moved: those that somebody else made real-time or idle are left alone."""
         for thread, now in self._seen(there):
             was = putback.inherited(thread, there, self._journal.known) if now.policy == RR else None
             if now.policy in FAIR or (was is not None and was.policy != RR):

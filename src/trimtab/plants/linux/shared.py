@@ -12,11 +12,11 @@ from trimtab.plants.linux.knobs import KernelFile, hindrance
 
 
 class Shared:
-    """Such knobs, and what they have been given.
+    """Such knobs, and the values given to them.
 
     Args:
         files: the knobs.
-        journal: where what was before is written down.
+        journal: journal of the values from before.
 
     Attributes:
         given: knob to the value that was set.
@@ -29,7 +29,7 @@ class Shared:
         self.given: dict[str, int] = {}
 
     def values(self) -> dict[str, int]:
-        """What is in force, to the nearest value of each knob's domain.
+        """Values in force, each to the nearest one of its knob's domain.
 
         Raises:
             PlantGone: a file has gone with its control group.
@@ -37,7 +37,7 @@ class Shared:
         return {name: one.knob.domain.clip(int(_read(one)) / one.factor) for name, one in self._files.items()}
 
     def paths(self) -> list[str]:
-        """Where the knobs are."""
+        """Paths of the knobs' files."""
         return [os.fspath(one.path) for one in self._files.values()]
 
     def check(self) -> None:
@@ -51,7 +51,7 @@ class Shared:
                 raise UsageError(f"{one.knob.name} may not be set: {why}")
 
     def edited(self) -> Mapping[str, str]:
-        """The knobs that somebody else has set since, and what was found.
+        """The knobs that somebody else has set since, each with a message.
 
         Raises:
             PlantGone: a file has gone with its control group.
@@ -64,7 +64,7 @@ class Shared:
         return found
 
     def bring(self, values: Mapping[str, int]) -> None:
-        """Sets these, or puts back what was there.
+        """Sets these, or puts the first values back.
 
         Raises:
             ApplyFailed: did not take; what was before is restored.
@@ -85,12 +85,12 @@ class Shared:
         self.given |= values
 
     def forget(self, names: Iterable[str] | None = None) -> None:
-        """Gives up what was given of these knobs, without a change; None for all."""
+        """Forgets the values given to these knobs, without a change; None for all."""
         for name in list(self.given if names is None else names):
             self.given.pop(name, None)
 
     def _text(self, name: str, value: int) -> str:
-        """What a file is to hold for a value; what it held at first where that is its value."""
+        """Text of a file for a value; its first text where that has this value."""
         one, first = self._files[name], self._first.get(name)
         if first is not None and one.knob.domain.clip(int(first) / one.factor) == value:
             return first
@@ -109,7 +109,7 @@ class Shared:
 
 
 def _read(one: KernelFile) -> str:
-    """What a file holds.
+    """Reads a file of the kernel.
 
     Raises:
         PlantGone: it has gone with its control group.

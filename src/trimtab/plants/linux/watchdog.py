@@ -47,7 +47,7 @@ class Watchdog:
     """The watchdog of one run.
 
     Args:
-        journal: what it puts back.
+        journal: journal of the values that it puts back.
         lease_s: after how long a silence.
     """
 
@@ -98,7 +98,7 @@ class Watchdog:
         process.stdout.close()
 
     def _beat(self, process: subprocess.Popen[bytes], ends: threading.Event) -> None:
-        """Tells it that all is well, again and again; without a watchdog nothing may stay in real time."""
+        """Sends it a sign of life; without a watchdog nothing may stay in real time."""
         assert process.stdin is not None
         while not ends.wait(BEAT_S):
             try:

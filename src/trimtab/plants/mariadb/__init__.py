@@ -1,4 +1,4 @@
-"""MariaDB as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""MariaDB as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.mariadb import process, restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
@@ -21,7 +22,7 @@ PLANT = Mariadb
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a MariaDB."""
+    """Adds the options for a MariaDB."""
     parser.add_argument("--pid", type=int, help="process id of MariaDB, when several run")
     parser.add_argument(
         "--account", metavar="NAME", help="account of MariaDB without a password (default: this user's own name)"
@@ -63,11 +64,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each MariaDB that runs here."""
-    running = process.running()
-    if not running:
-        return (Finding("mariadb", False, "none runs here", "start MariaDB"),)
-    return tuple(finding for server in running for finding in findings(server))
+    """Findings on each MariaDB that runs here."""
+    return _findings.each("mariadb", process.running(), findings, "start MariaDB")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""One running MariaDB: what is in force there, what this account may set, and the setting itself."""
+"""One running MariaDB: the values in force, the privileges of this account, and how values are set."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Attached:
 
     Args:
         server: its process.
-        credentials: who we are to it.
+        credentials: our account.
         clock: for the wait until a buffer pool has its new size.
         rows: the variables that may become knobs.
 
     Attributes:
         server: as given.
         link: the conversation.
-        there: its variables by name, as they were at the start.
-        version: what it says that it is.
+        there: its variables by name, as at the start.
+        version: its version as it says.
         memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
         peak: most connections at once that it had when it was asked last.
-        privileges: what the account may do everywhere, in MariaDB's words.
+        privileges: the account's global privileges, in MariaDB's words.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -63,7 +63,7 @@ class Attached:
             raise
 
     def _read(self, rows: Mapping[str, knobs.Row]) -> None:
-        """Reads what it is."""
+        """Reads its version, variables and privileges."""
         self.version = str(self.link.ask("SELECT VERSION()")[0][0])
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
@@ -76,7 +76,7 @@ class Attached:
         self.privileges = self._privileges()
 
     def values(self) -> dict[str, int]:
-        """What is in force now, of all variables that may be knobs, as an earlier run may have moved more of them.
+        """Values in force of all variables that may be knobs, as an earlier run may have moved more of them.
 
         Raises:
             PlantError: it did not answer.
@@ -124,12 +124,12 @@ class Attached:
         return choices[value] if choices else str(value)
 
     def follow(self, server: MariadbServer) -> None:
-        """Goes on with another server: the one that a restart has put in its place."""
+        """Goes on with the server that a restart has put in its place."""
         self.server = server
         self.link.follow(server)
 
     def set_live(self) -> dict[str, object]:
-        """What somebody has set since the start of the server, and a restart would forget, by variable.
+        """Variables that somebody has set since the server's start, which a restart would forget, with their values.
 
         Raises:
             PlantError: it did not answer.
@@ -147,7 +147,7 @@ class Attached:
         return dict(zip(names, row, strict=True))
 
     def set_again(self, values: Mapping[str, object]) -> list[str]:
-        """Sets what a restart has forgotten, as far as that can be; gives the names of what could not."""
+        """Sets again the variables that a restart has forgotten; returns the names of those that could not be."""
         left = []
         for name, value in values.items():
             try:
@@ -189,12 +189,12 @@ class Attached:
         return int(rows["Innodb_buffer_pool_pages_total"]) * int(rows.get("Innodb_page_size", _PAGE_BYTES))
 
     def _privileges(self) -> frozenset[str]:
-        """What the account may do everywhere, by itself or by its role."""
+        """Global privileges of the account, by itself or by its role."""
         found = (_GRANT.match(str(row[0])) for row in self.link.ask("SHOW GRANTS"))
         return frozenset(word.strip() for one in found if one for word in one[1].split(","))
 
     def _answered(self, ask: Callable[[], Answer]) -> Answer:
-        """What a question gives.
+        """Answer to a question.
 
         Raises:
             PlantError: it did not answer, or we may not ask any more.

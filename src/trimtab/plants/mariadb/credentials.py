@@ -1,4 +1,4 @@
-"""Who trimtab is to MariaDB: an account that is the user's own by the socket, or one with a password from a file.
+"""trimtab's account of MariaDB: one that is the user's own by the socket, or one with a password from a file.
 
 A password is read only from a file that nobody but this user can read, as MariaDB's own programs take it by
 `--defaults-file`; it stands in no argument, no log and no store.
@@ -37,7 +37,7 @@ class Credentials:
 
     @staticmethod
     def chosen(account: str | None, file: Path | None) -> Credentials:
-        """What the command line names; else this user's own account.
+        """Account that the command line names; else this user's own.
 
         Raises:
             UsageError: both are named, or the file cannot be used.

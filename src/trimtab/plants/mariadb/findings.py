@@ -1,4 +1,4 @@
-"""What the doctor says of a running MariaDB."""
+"""The doctor's findings on a running MariaDB."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OTHER_ROWS = (
 
 
 def findings(server: MariadbServer) -> tuple[Finding, ...]:
-    """What can be done with one MariaDB; nothing is changed."""
+    """Findings on one MariaDB; nothing is changed."""
     subject = f"mariadb pid {server.pid}"
 
     def attached() -> Mariadb:
@@ -40,7 +40,7 @@ def findings(server: MariadbServer) -> tuple[Finding, ...]:
 
 
 def _said(plant: Mariadb) -> Iterable[Finding]:
-    """What can be done with it."""
+    """Findings on one that was attached to."""
     try:
         plant.check_permissions()
         reason = ""

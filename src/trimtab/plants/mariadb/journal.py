@@ -1,4 +1,4 @@
-"""What trimtab has set in a running MariaDB, written down before it is set, so that a killed run can be undone.
+"""Journal of what trimtab sets in a running MariaDB, written before it is set, so that a killed run can be undone.
 
 What is set lives as long as the server's process, and so does the journal: one file for each process, in this user's
 state directory. A knob is still ours while it has one of the values that were written down for it; with any other it
@@ -39,11 +39,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """What has been set in one process.
+    """Settings made in one process.
 
     Args:
-        path: where it stands.
-        entries: by knob.
+        path: the journal's file.
+        entries: an entry for each knob that was set.
     """
 
     path: Path
@@ -121,7 +121,7 @@ class Journal:
 
 
 def _of_the_dead(paths: Iterable[Path]) -> list[Path]:
-    """The journals of servers that have ended, and took with them what was set."""
+    """The journals of servers that have ended, and their settings with them."""
     found = []
     for path in paths:
         if one := _NAME.fullmatch(path.name):

@@ -34,20 +34,20 @@ GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never di
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a variable beforehand.
+    """Definition of a variable's knob.
 
     Args:
         unit: unit of its value.
-        default: what Debian ships.
+        default: Debian's default.
         step: distance of neighbouring values; of the paper's grid where it gives one.
         most: largest value of the domain; 0 for the largest that MariaDB takes.
-        limited_by: what sets that.
+        limited_by: what sets that largest value.
         how: how a change comes into force.
-        description: what it does, in one sentence.
-        role: what it is for.
+        description: its effect, in one sentence.
+        role: its role.
         least: smallest value of the domain; 0 for the smallest that MariaDB takes.
         logarithmic: whether a search walks by ratios.
-        privileges: what an account needs to set it, any of these.
+        privileges: privileges any of which lets an account set it.
         where: the variable and the values without which it does nothing, and is left out; None for always.
     """
 
@@ -232,7 +232,7 @@ TABLE: Mapping[str, Row] = {
         f"Rows of INSERT DELAYED that wait for a table. Without such statements: {_NONE_KNOWN}",
     ),
 }
-"""By the name that MariaDB gives it; the first is what is tuned where nothing else is said."""
+"""Definitions by MariaDB's name; the first is tuned where none is named."""
 LESS_DURABLE: Mapping[str, Row] = {
     DURABILITY: Row(
         "choice",
@@ -286,7 +286,7 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
 
     Args:
         there: its variables by name.
-        rows: what is known of those that are wanted.
+        rows: definitions of the wanted ones.
         memory_bytes: the memory that it may use.
     """
     found = []
@@ -300,11 +300,11 @@ def knobs(there: Mapping[str, Variable], rows: Mapping[str, Row], memory_bytes: 
 
 
 def unprivileged(names: Iterable[str], held: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """The knobs that an account may not set, and what it would need, any of these.
+    """The knobs that an account may not set, each with the privileges any of which would do.
 
     Args:
         names: the knobs.
-        held: its privileges.
+        held: the account's privileges.
     """
     every = "ALL PRIVILEGES" in held
     return {name: ALL[name].privileges for name in names if not every and not held & set(ALL[name].privileges)}
@@ -319,7 +319,7 @@ def _acts(there: Mapping[str, Variable], row: Row) -> bool:
 
 
 def _step(there: Mapping[str, Variable], name: str, row: Row) -> int:
-    """The step of a knob: the paper's, made a multiple of what MariaDB rounds to."""
+    """The step of a knob: the paper's, made a multiple of MariaDB's own."""
     chunk = there["innodb_buffer_pool_chunk_size"].value if name == BUFFER_POOL else 0
     return math.lcm(row.step, there[name].block, chunk or 1)
 

@@ -41,7 +41,7 @@ class Link:
 
     Args:
         server: the running MariaDB.
-        credentials: who we are.
+        credentials: our account.
         patience_s: how long one answer may take, in seconds.
     """
 
@@ -118,7 +118,7 @@ class Link:
         return connection
 
     def _said(self, error: Exception) -> Exception:
-        """What an error of the conversation means; a broken one begins anew with the next question."""
+        """Exception for an error of the conversation; a broken one begins anew with the next question."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         broken = not 1000 <= code < 2000 or self._connection is None
         if broken:
@@ -155,5 +155,5 @@ def _driver() -> Any:
 
 
 def _words(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Text of an error, in one line."""
     return printable(" ".join(str(error.args[-1] if error.args else error).split()))

@@ -1,4 +1,4 @@
-"""What a configuration of MariaDB takes of memory at most, with as many connections as there were at once so far.
+"""Memory that a configuration of MariaDB takes at most, with as many connections as there were at once so far.
 
     needed = buffer pool + other caches + connections x (stack + sort + join + read + packet buffers)
 

@@ -79,12 +79,12 @@ class Mariadb(Plant):
         journals: Path | None = None,
         snippet_directory: Path | None = None,
     ) -> Mariadb:
-        """Finds a running MariaDB and reads what it is.
+        """Finds a running MariaDB and attaches to it.
 
         Args:
             clock: for the windows and the waits.
             pid: its process; None when only one runs.
-            credentials: who we are to it; None for this user's own account.
+            credentials: our account; None for this user's own account.
             less_durable: whether commits may be made less durable.
             journals: where journals are; None for this user's own place.
             snippet_directory: included directory for a file of ours; None where MariaDB is not to be restarted.
@@ -104,7 +104,7 @@ class Mariadb(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
         found = [_RESTARTED]
         if copied:
@@ -118,7 +118,7 @@ class Mariadb(Plant):
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """What MariaDB counts, and its CPU and memory."""
+        """Sensors of MariaDB's counters, and of its CPU and memory."""
         return self._status, self._resources
 
     def derive(self, readings: Readings) -> Readings:
@@ -126,7 +126,7 @@ class Mariadb(Plant):
         return response.derived(readings)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -266,7 +266,7 @@ class Mariadb(Plant):
             self._tidy()
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         if self._set:
             return ""
         try:
@@ -276,7 +276,7 @@ class Mariadb(Plant):
         return f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
 
     def undo_leftover(self) -> None:
-        """Puts back what earlier runs have set, but for what somebody has set since.
+        """Undoes earlier runs, but for values that somebody has set since.
 
         Raises:
             UsageError: it may not be done from here; the message says what is needed.
@@ -294,13 +294,13 @@ class Mariadb(Plant):
         self._start = dict(self._known)
 
     def close(self) -> None:
-        """Gives back the sensors and the conversation, without changing the server; may be called twice."""
+        """Closes the sensors and the connection, without changing the server; may be called twice."""
         for sensor in self.sensors():
             sensor.close()
         self._mariadb.close()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         files = [] if self._restarts is None else self._restarts.script()
         return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries, files)
 
@@ -337,7 +337,7 @@ class Mariadb(Plant):
         return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
-        """What is in force now; what somebody else has set stands down."""
+        """The configuration in force; knobs that somebody else has set stand down."""
         now = self._mariadb.values()
         for name, value in now.items():
             if value != self._known[name]:
@@ -346,7 +346,7 @@ class Mariadb(Plant):
         return now
 
     def _go_back(self, before: Mapping[str, int], why: BaseException) -> None:
-        """Puts back what was before a change that did not take.
+        """Puts back the values before a change that did not take.
 
         Raises:
             ApplyFailed: that failed too.
@@ -361,18 +361,18 @@ class Mariadb(Plant):
             raise ApplyFailed(f"{why}; {error}; 'trimtab runs undo' puts it back") from why
 
     def _tidy(self) -> None:
-        """Takes the journal away where nothing of ours is left in force."""
+        """Removes the journal where no setting of ours is left in force."""
         journal = self._journal()
         if not journal.left(self._mariadb.values()):
             Journal(journal.path).write()
 
     def _said(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """What the user should know of a change."""
+        """Notes for the user on a change."""
         copied = [name for name in wanted if self._knobs[name].how is How.CONNECTIONS]
         return (f"open connections keep their {', '.join(copied)}",) if copied else ()
 
     def _grant(self, lacking: Mapping[str, tuple[str, ...]]) -> str:
-        """What would let this account set these knobs."""
+        """Statement that would let this account set these knobs."""
         name = self._mariadb.link.credentials.user
         needed = sorted({privileges[-1] for privileges in lacking.values()})
         return (

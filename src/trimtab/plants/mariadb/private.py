@@ -24,9 +24,9 @@ from trimtab.testbed.registry import Registry
 
 _ACCOUNT = "mysql"
 _START_PATIENCE_S = 90.0
-"""It writes a redo log of 96 MiB before it listens, and may first have to recover what was kept."""
+"""It writes a redo log of 96 MiB before it listens, and may first have to recover its data."""
 _DEBIAN = ("character-set-server = utf8mb4", "collation-server = utf8mb4_general_ci", "expire_logs_days = 10")
-"""What Debian's 50-server.cnf sets beside places and addresses."""
+"""Settings of Debian's 50-server.cnf beside paths and addresses."""
 _OF_2004 = (
     "binlog_cache_size = 32768",
     "delayed_insert_limit = 100",
@@ -36,12 +36,12 @@ _OF_2004 = (
     "net_buffer_length = 16384",
     "table_open_cache = 64",
 )
-"""Where Chung and Hollingsworth (2004) started, as far as MariaDB has it and takes it; thread_stack it would not."""
+"""The start of Chung and Hollingsworth (2004), as far as MariaDB takes it; it would not take their thread_stack."""
 
 
 @dataclass(frozen=True)
 class MariadbSpec:
-    """A private MariaDB and what it may use. The settings are Debian's, except where said.
+    """A private MariaDB and its limits. The settings are Debian's, except where said.
 
     Args:
         directory: its data, which are kept when it ends; made where it does not exist, in a directory that its user
@@ -97,7 +97,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
 
     @property
     def socket(self) -> Path:
-        """Where it listens for clients of this machine."""
+        """Path of its socket for clients of this machine."""
         return self.directory / "run" / "mariadb.sock"
 
     @property
@@ -107,7 +107,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
 
     @property
     def data(self) -> Path:
-        """Its data."""
+        """Its data directory."""
         return self.spec.directory or self.directory / "data"
 
     @property
@@ -125,7 +125,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         return self.password_file.read_text(encoding="ascii").strip()
 
     def stop(self, patience_s: float = 30.0) -> None:
-        """Ends it, with the time to write what it holds; may be called twice.
+        """Ends it, with the time to write its data; may be called twice.
 
         Raises:
             TrimtabError: something could not be removed; the next testbed tries again.
@@ -138,10 +138,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         Raises:
             UsageError: MariaDB is not installed.
         """
-        server, install = own.program("mariadbd"), own.program("mariadb-install-db")
-        if server is None or install is None:
-            raise UsageError("mariadbd is not installed; install the package mariadb-server")
-        self._program, self._install = server, install
+        self._program, self._install = (own.required("mariadb-server", n) for n in ("mariadbd", "mariadb-install-db"))
 
     def furnish(self) -> None:
         """Makes its directories, its data and its accounts.
@@ -229,7 +226,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
             raise UsageError(f"user {_ACCOUNT} cannot write in {self.data}: name a directory that it can reach")
 
     def _accounts(self, password: str) -> str:
-        """What it does at its start; one statement in a line."""
+        """Statements for its start, one a line."""
         name, base = self.spec.user, self.spec.database
         lines = [f"CREATE DATABASE IF NOT EXISTS {base};"]
         for host in ("localhost", "127.0.0.1"):
@@ -244,12 +241,10 @@ def _me() -> str:
 
 
 def _as_its_user() -> list[str]:
-    """What runs a command as the server's user, and ends it with this thread."""
+    """Command prefix that runs a command as the server's user, and ends it with this thread."""
     if os.geteuid() != 0:
         return []
-    setpriv = own.program("setpriv")
-    if setpriv is None:
-        raise UsageError("setpriv is not installed; install the package util-linux")
+    setpriv = own.required("util-linux", "setpriv")
     # Changing the user would clear what the launcher has asked the kernel for: to end with its owner.
     return [setpriv, f"--reuid={_ACCOUNT}", f"--regid={_ACCOUNT}", "--init-groups", "--pdeathsig=TERM", "--"]
 

@@ -6,7 +6,7 @@ from trimtab.core import Readings
 from trimtab.sensors._metrics import RESPONSE_TIME
 
 METRICS = (RESPONSE_TIME,)
-"""What `derived` gives."""
+"""Metrics that `derived` gives."""
 
 
 def derived(readings: Readings) -> dict[str, float]:

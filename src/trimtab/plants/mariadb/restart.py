@@ -1,4 +1,4 @@
-"""What only a restart changes: a file of trimtab's own in MariaDB's configuration, and the restart by systemd.
+"""Settings that need a restart: a file of trimtab's own in MariaDB's configuration, and the restart by systemd.
 
 MariaDB is restarted by the unit of systemd that runs it, and by nothing else: whoever else runs it (a container, a
 script, an operator's shell) is not known to bring it back. Every connection is lost by it, and the buffer pool begins
@@ -38,7 +38,7 @@ class Service:
     Args:
         unit: its name.
         systemctl: the program that restarts it.
-        options: what the unit tells MariaDB of its configuration; nothing as Debian ships it.
+        options: the unit's options on MariaDB's configuration; none as Debian ships it.
     """
 
     unit: str
@@ -98,14 +98,14 @@ class Restarts:
 
     Args:
         attached: the running MariaDB.
-        service: what restarts it.
+        service: the unit that restarts it.
         clock: for the wait until it answers.
-        moved: what is to be done once another server has taken the place, before anything is set in it.
+        moved: called once another server has taken its place, before anything is set in that.
         directory: an included directory for trimtab's own file.
 
     Attributes:
-        written: what we have written in our file; None for nothing.
-        original: what was there before.
+        written: text that we have written in our file; None for none.
+        original: the text before.
     """
 
     attached: Attached
@@ -170,7 +170,7 @@ class Restarts:
         return self._set_again(live, clients)
 
     def put_back(self) -> tuple[str, ...]:
-        """Puts back what was there before our first change, and restarts; nothing where we changed nothing.
+        """Puts back the text before our first change, and restarts; does nothing where we changed nothing.
 
         Raises:
             UsageError: somebody has edited our file, which is left alone.
@@ -186,13 +186,13 @@ class Restarts:
         return self.restart()
 
     def left(self) -> dict[str, str]:
-        """What a file that an earlier run has left sets, in MariaDB's words; empty where there is none."""
+        """Variables that a file of an earlier run sets, as MariaDB writes them; empty where there is none."""
         text = _own_file.read(self.path) or ""
         found = _own_file.leftover(text) if self.written is None else None
         return {} if found is None else dict(_SET.findall(text))
 
     def undo_left(self) -> None:
-        """Takes away what earlier runs have left, and restarts where MariaDB has it in force.
+        """Removes the file of earlier runs, and restarts where MariaDB has it in force.
 
         Raises:
             ApplyFailed: MariaDB did not come back.
@@ -217,7 +217,7 @@ class Restarts:
         return self._set_again(live, clients)
 
     def script(self) -> list[str]:
-        """The lines of a shell script that undo what we, or an earlier run, did; none where that is nothing."""
+        """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
         text = _own_file.read(self.path)
         before = self.original if self.written is not None else _own_file.before_all(text)
         return (
@@ -255,7 +255,7 @@ class Restarts:
         return True
 
     def _set_again(self, live: Mapping[str, object], clients: int) -> tuple[str, ...]:
-        """Sets again what the restart has forgotten, and says what it has cost."""
+        """Sets again the variables that the restart has forgotten; returns notes on its cost."""
         self.moved()
         notes = [f"the restart ended {clients} connections, and the buffer pool begins empty"]
         if left := self.attached.set_again(live):
@@ -274,7 +274,7 @@ class Restarts:
                 raise ApplyFailed(f"{name} is {now[name]} after the restart, not {value}")
 
     def _require_read(self, values: Mapping[str, str]) -> None:
-        """Makes sure that MariaDB would take what our file says, by what its program says that it reads.
+        """Makes sure that MariaDB would take our file's values, by its program's own account of what it reads.
 
         Raises:
             ApplyRefused: it would not.

@@ -1,4 +1,4 @@
-"""Sensor: what MariaDB counts of itself (SHOW GLOBAL STATUS).
+"""Sensor: MariaDB's own counters (SHOW GLOBAL STATUS).
 
 | reading                      | from                                                                             |
 |------------------------------|----------------------------------------------------------------------------------|
@@ -39,7 +39,7 @@ from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors._metrics import OPEN_CONNECTIONS, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 _RATES = {
     "request_rate_hz": ("QUESTIONS",),
     "transaction_rate_hz": ("COM_COMMIT", "COM_ROLLBACK"),
@@ -63,7 +63,7 @@ _OTHERS = (
 )
 _COUNTERS = (*(name for names in _RATES.values() for name in names), *_OTHERS)
 _OWN = ("QUESTIONS", "QUERY_TIME", "OPENED_TABLES", "CREATED_TMP_DISK_TABLES", "SLOW_QUERIES")
-"""What our own question adds to. Others of SESSION_STATUS are the server's totals, not the session's."""
+"""Counters that our own question adds to; others of SESSION_STATUS are the server's totals."""
 _LISTED = ", ".join(f"'{name}'" for name in _COUNTERS)
 _OWN_LISTED = ", ".join(f"'{name}'" for name in _OWN)
 _QUESTION = (
@@ -91,11 +91,11 @@ class _Counted:
 
 
 class MariadbStatus(Sensor):
-    """What one MariaDB counts.
+    """Counters of one MariaDB.
 
     Args:
         server: its process.
-        credentials: who we are to it.
+        credentials: our account.
         clock: the loop's clock.
     """
 
@@ -180,7 +180,7 @@ class MariadbStatus(Sensor):
 
 
 def _readings(began: _Counted, now: _Counted) -> Readings:
-    """The readings between two moments; what a counter is missing for, or was reset (FLUSH STATUS), is absent."""
+    """The readings between two moments; those whose counter is missing or was reset (FLUSH STATUS) are absent."""
     elapsed_s = now.at_s - began.at_s
 
     def change(*names: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The shell script that undoes what trimtab set in a MariaDB, for a user without trimtab."""
+"""The shell script that undoes trimtab's settings of a MariaDB, for a user without trimtab."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ fi
 def script(
     server: MariadbServer, credentials: Credentials, entries: Mapping[str, Entry], files: Iterable[str] = ()
 ) -> str:
-    """A POSIX shell script that puts back what is still as trimtab set it.
+    """A POSIX shell script that puts back values that are still as trimtab set them.
 
     Args:
         server: the running MariaDB.
-        credentials: who we are to it; a password stays in the file that it was read from.
+        credentials: our account; a password stays in the file that it was read from.
         entries: what was set live, by knob.
         files: lines that put our file back and restart, where there is one.
     """

@@ -20,7 +20,7 @@ class Variable:
         value: in force for connections to come; the place among `choices` where it is one of them.
         least: smallest value that MariaDB takes.
         most: largest value that MariaDB takes.
-        block: what it rounds down to a multiple of.
+        block: number to a multiple of which it rounds down.
         fixed: whether only a restart changes it.
         choices: names of the values 0, 1, ...; empty where it is a number.
     """
@@ -52,7 +52,7 @@ def read(link: Link, names: Iterable[str]) -> dict[str, Variable]:
 
 
 def values(link: Link, there: Mapping[str, Variable]) -> dict[str, int]:
-    """What is in force now.
+    """Values in force.
 
     Args:
         link: the conversation.

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.nginx import process
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
@@ -16,7 +17,7 @@ PLANT = Nginx
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an nginx."""
+    """Adds the options for an nginx."""
     parser.add_argument("--pid", type=int, help="process id of nginx's master process, when several run")
     parser.add_argument("--status-url", metavar="URL", help="its page of stub_status (default: looked for)")
     parser.add_argument(
@@ -36,11 +37,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each nginx that runs here."""
-    running = process.masters()
-    if not running:
-        return (Finding("nginx", False, "none runs here", "start nginx"),)
-    return tuple(finding for master in running for finding in findings(master))
+    """Findings on each nginx that runs here."""
+    return _findings.each("nginx", process.masters(), findings, "start nginx")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A running nginx as trimtab reads it: its configuration on disk and what is really in force."""
+"""A running nginx as trimtab reads it: its configuration on disk and the one in force."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Attached:
         possible: where each knob can be set, or why not.
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
-        notes: what the user should know, one line each.
+        notes: notes for the user, one line each.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -100,7 +100,7 @@ class Attached:
         return self.program.test()
 
     def read_running(self) -> None:
-        """Reads what is in force: the files as of the last reload, and the number of processes."""
+        """Reads the configuration in force: the files as of the last reload, and the number of processes."""
         config = self.config
         values = {knob: value_of(config, knob) for knob in SETTINGS}
         clock, wanted = SystemClock(), values["worker_processes"]
@@ -130,7 +130,7 @@ class Attached:
             _own_file.writable(path if path.name == NAME else edits.beside(path), None)
 
     def refresh(self) -> None:
-        """Reads what is in force again, if somebody has reloaded nginx since.
+        """Reads the configuration in force again, if somebody has reloaded nginx since.
 
         Raises:
             PlantGone: it has ended.

@@ -30,7 +30,7 @@ class Change(_change.Change[Attached]):
     patience: Patience
 
     def present(self) -> Texts:
-        """What these files hold now, to the byte.
+        """Present texts of these files, to the byte.
 
         Raises:
             UsageError: one cannot be read, or somebody else can change it.
@@ -42,7 +42,7 @@ class Change(_change.Change[Attached]):
         return edits.is_kept(path)
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Reloads nginx, and makes sure that what is in force is what was meant.
+        """Reloads nginx, and makes sure that the intended values are in force.
 
         Raises:
             ApplyFailed: it is not, or the new processes did not come in time.

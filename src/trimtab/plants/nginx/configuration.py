@@ -24,11 +24,11 @@ _DEEPEST = 16
 
 @dataclass
 class Configuration:
-    """What was read.
+    """Configuration as read.
 
     Args:
-        directives: all of them, in nginx's order.
-        texts: every file and what it holds.
+        directives: all directives, in nginx's order.
+        texts: the text of every file.
         patterns: each include with a wildcard, and the context in which it stands.
     """
 
@@ -60,7 +60,7 @@ def evaluate(program: Program) -> Configuration:
 
 
 def text_of(path: Path) -> str:
-    """What a file of the configuration holds, to the byte: line ends, and what is not UTF-8 (surrogateescape).
+    """Text of a file of the configuration, to the byte: line ends, and bytes that are not UTF-8 (surrogateescape).
 
     Raises:
         UsageError: it cannot be read, is too long, or somebody else can change it.
@@ -76,7 +76,7 @@ def text_of(path: Path) -> str:
 
 
 def _file(path: Path, program: Program, out: Configuration, context: tuple[str, ...], block: str, depth: int) -> None:
-    """Adds a file and what it includes."""
+    """Adds a file and those that it includes."""
     if depth > _DEEPEST:
         raise UsageError(f"{printable(str(path))} is included within itself")
     text = out.texts[path] = text_of(path)

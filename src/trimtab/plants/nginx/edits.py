@@ -1,4 +1,4 @@
-"""What trimtab writes in an nginx's configuration: its own files, and one value in the operator's.
+"""Texts that trimtab writes in an nginx's configuration: its own files, and one value in the operator's.
 
 Beside each of the operator's files that is edited stands a hidden file, which no include reads. It carries the
 whole file as it was, each value before and after, and a checksum of itself and of the edited file. It is written
@@ -26,7 +26,7 @@ from trimtab.plants.nginx.syntax import directives
 
 @dataclass(frozen=True)
 class Kept:
-    """What stands beside an edited file.
+    """Content of the hidden file beside an edited one.
 
     Args:
         original: the whole file, as it was before the first edit.
@@ -40,7 +40,7 @@ class Kept:
 
 
 def beside(path: Path) -> Path:
-    """Where the original of an edited file is kept."""
+    """Path of the hidden file beside an edited one."""
     return path.with_name(f".{path.name}.trimtab")
 
 
@@ -50,7 +50,7 @@ def is_kept(path: Path) -> bool:
 
 
 def kept(path: Path) -> Kept | None:
-    """What is kept beside a file; None where nothing of trimtab's is.
+    """Content of the hidden file beside a file; None where there is none of trimtab's.
 
     Raises:
         UsageError: something else is in its place, or it cannot be read.
@@ -72,7 +72,7 @@ def written(
         configuration: as it is on disk.
         places: where each knob is set.
         values: knob name to value, of all knobs that trimtab sets.
-        before: what the files held before the run that it has touched.
+        before: texts from before the run of the files that it has touched.
 
     Raises:
         UsageError: what is kept beside a file cannot be read.
@@ -90,7 +90,7 @@ def written(
 
 
 def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]:
-    """What is to be kept beside a file, and the file with these values."""
+    """Texts of the hidden file beside a file, and of the file with these values."""
     earlier = kept(path)
     original = put_back(path, text, earlier) if earlier else text
     after = _replaced(text, path, {SETTINGS[knob].directive: SETTINGS[knob].word(v) for knob, v in values.items()})
@@ -100,12 +100,12 @@ def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]
 
 
 def put_back(path: Path, text: str, keeps: Kept) -> str:
-    """A file with what was there before trimtab's edits; the edits of others stay.
+    """A file's text without trimtab's edits; the edits of others stay.
 
     Args:
         path: the file.
-        text: what it holds now.
-        keeps: what is kept beside it.
+        text: its present text.
+        keeps: content of the hidden file beside it.
     """
     if checksum(text) == keeps.edited:
         return keeps.original
@@ -115,13 +115,13 @@ def put_back(path: Path, text: str, keeps: Kept) -> str:
 
 
 def taken_back(path: Path, now: str | None, before: str | None, ours: str | None) -> str | None:
-    """What a file shall hold when a run is undone; the edits of others stay.
+    """Text of a file after an undo; the edits of others stay.
 
     Args:
         path: the file.
-        now: what it holds.
-        before: what it held before the run.
-        ours: what the run has written.
+        now: its present text.
+        before: its text before the run.
+        ours: the text that the run has written.
     """
     if now == ours or now is None or before is None or ours is None:
         return before if now == ours else now
@@ -131,7 +131,7 @@ def taken_back(path: Path, now: str | None, before: str | None, ours: str | None
 
 
 def leftovers(configuration: Configuration) -> Texts:
-    """What earlier runs have left behind, and what each of these files shall hold instead.
+    """Files left by earlier runs, with the text that each shall have instead.
 
     Raises:
         UsageError: what is kept beside a file cannot be read.
@@ -147,7 +147,7 @@ def leftovers(configuration: Configuration) -> Texts:
 
 
 def present(texts: Texts) -> Texts:
-    """What these files hold now.
+    """Present texts of these files.
 
     Raises:
         UsageError: one cannot be read, or somebody else can change it.
@@ -167,7 +167,7 @@ def require_unchanged(configuration: Configuration, texts: Texts) -> None:
 
 
 def checksum(text: str) -> str:
-    """Of a file's text."""
+    """Checksum of a file's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What the doctor says of a running nginx: its knobs, its status page, and what it takes to change it."""
+"""The doctor's findings on a running nginx: its knobs, its status page, and how it can be changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.sensors import accept_queue, resources, shim
 
 
 def findings(master: Master) -> tuple[Finding, ...]:
-    """What can be done with one nginx; nothing is changed."""
+    """Findings on one nginx; nothing is changed."""
     attached: list[Attached] = []
 
     def make() -> Nginx:
@@ -43,7 +43,7 @@ def _said(nginx: Attached) -> Iterable[Finding]:
 
 
 def _knob(nginx: Attached, name: str) -> Finding:
-    """Whether a knob can be moved, where, and what would make it possible."""
+    """Whether a knob can be moved, where, and if not how to make it so."""
     place, now = nginx.possible[name], f"{nginx.in_force[name]} now"
     if isinstance(place, Nowhere):
         return Finding(name, False, f"{now}; {place.why}", place.enable)

@@ -1,4 +1,4 @@
-"""nginx's settings that trimtab can move: what the configuration makes of them, and their domains.
+"""nginx's settings that trimtab can move: their values by the configuration, and their domains.
 
 Sources: https://nginx.org/en/docs/ngx_core_module.html and ngx_http_core_module.html#keepalive_timeout; the number of
 processes that `auto` stands for is that of the CPUs that are online (src/os/unix/ngx_posix_init.c), whatever control
@@ -21,7 +21,7 @@ _RELOAD = "a reload: new processes take over, the old ones finish their requests
 _FEWEST = 16
 """Connections that a process keeps at least beside its listening sockets: sixteen clients, or eight and upstreams."""
 _PER_CPU = 4
-"""Processes for each CPU at most: what waits for a disk leaves its CPU to others; more would only take turns."""
+"""Most processes for each CPU: one that waits for a disk leaves its CPU to others; more would only take turns."""
 LONGEST_KEEP_ALIVE_MS = 75_000
 """nginx's own default."""
 _UNITS_MS = {"y": 31_536_000_000, "M": 2_592_000_000, "w": 604_800_000, "d": 86_400_000, "h": 3_600_000}
@@ -30,13 +30,13 @@ _UNITS_MS |= {"m": 60_000, "s": 1000, "ms": 1, "": 1000}
 
 @dataclass(frozen=True)
 class Setting:
-    """How nginx is told the value of a knob.
+    """A knob's directive.
 
     Args:
         directive: its name.
-        context: where it stands.
-        default: its value where it does not.
-        suffix: what follows a number that trimtab writes.
+        context: blocks in which it stands.
+        default: its value where it is not set.
+        suffix: unit after a number that trimtab writes.
     """
 
     directive: str
@@ -58,7 +58,7 @@ SETTINGS: Mapping[str, Setting] = {
     "worker_connections": Setting("worker_connections", ("events",), "512"),
     "keepalive_timeout_ms": Setting("keepalive_timeout", ("http",), "75s", "ms"),
 }
-"""Knob to what sets it; the first is the one that is moved where none is named."""
+"""The directive of each knob; the first is moved where none is named."""
 
 
 def set_by(configuration: Configuration, knob: str) -> Directive | None:

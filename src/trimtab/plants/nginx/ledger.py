@@ -1,4 +1,4 @@
-"""What a run has set in an nginx, and what the files held before it."""
+"""Ledger of a run's settings in an nginx, and of the files' texts before it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Ledger:
         places: where each knob is set.
         start: where each knob was set when the run began, and with which words.
         values: knob name to the value that we have set.
-        written: what we have written last, by file, in the order in which files are written.
-        before: what these files held before the run.
+        written: texts that we have written last, in the order in which files are written.
+        before: texts of these files before the run.
     """
 
     places: Mapping[str, Place]
@@ -35,7 +35,7 @@ class Ledger:
 
     @staticmethod
     def of(config: Configuration, places: Mapping[str, Place]) -> Ledger:
-        """An empty one.
+        """An empty ledger.
 
         Args:
             config: as it is at the start of the run.
@@ -44,7 +44,7 @@ class Ledger:
         return Ledger(places, {knob: _words(config, knob) for knob in places})
 
     def edited(self, config: Configuration, knobs: Iterable[str]) -> dict[str, str]:
-        """The knobs that somebody else has set, and what was found.
+        """The knobs that somebody else has set, each with a message.
 
         Args:
             config: as it is on disk now.
@@ -63,7 +63,7 @@ class Ledger:
         return found
 
     def rebase(self) -> None:
-        """What was before the run gets the edits that the operator has made since, so that they outlive `restore`.
+        """Adds the operator's edits since to the texts from before the run, so that they outlive `restore`.
 
         Raises:
             UsageError: a file cannot be read.
@@ -73,7 +73,7 @@ class Ledger:
                 self.before[path] = edits.taken_back(path, text, self.before[path], self.written[path])
 
     def first(self, texts: Texts) -> Texts:
-        """What those files hold that this run writes for the first time.
+        """Present texts of those files that this run writes for the first time.
 
         Raises:
             UsageError: one cannot be read.
@@ -85,15 +85,15 @@ class Ledger:
 
         Args:
             values: knob name to value, of all knobs that are ours.
-            texts: what was written.
-            first: what these files held where the run had not touched them before.
+            texts: the texts written.
+            first: earlier texts of the files that the run had not touched before.
         """
         self.before |= first
         self.written |= texts
         self.values = dict(values)
 
     def earlier(self, texts: Texts) -> Texts:
-        """What the files are to hold when only these texts are ours."""
+        """Texts of the files when only these are ours."""
         return {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
 
     def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
@@ -101,13 +101,13 @@ class Ledger:
 
         Args:
             values: knob name to value as they were before it.
-            texts: what we had written before it.
+            texts: texts that we had written before it.
         """
         self.values, self.written = dict(values), dict(texts)
         self.before = {path: text for path, text in self.before.items() if path in texts}
 
     def original(self) -> tuple[Texts, str]:
-        """What the files are to hold when the run is undone, and what to say of one of our own that was edited.
+        """Texts of the files after an undo, and a message where one of our own was edited.
 
         Raises:
             UsageError: one cannot be read.
@@ -127,6 +127,6 @@ class Ledger:
 
 
 def _words(config: Configuration, knob: str) -> tuple[Path | None, tuple[str, ...]]:
-    """Where a knob is set and with which words; no path where it is not."""
+    """Path and words of a knob's setting; no path where it is not set."""
     one = set_by(config, knob)
     return (None, ()) if one is None else (one.file, one.args)

@@ -1,4 +1,4 @@
-"""Where each knob can be set in an installation, and why where it cannot.
+"""Places where each knob can be set in an installation, or reasons why it cannot.
 
 nginx takes each of these directives once in its context and calls a second one a duplicate. So there are two ways:
 
@@ -29,7 +29,7 @@ _MIGRATE = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a knob can be set.
+    """Place where a knob can be set.
 
     Args:
         path: our own file, or the operator's.
@@ -46,7 +46,7 @@ class Nowhere:
 
     Args:
         why: the reason.
-        enable: what would make it possible.
+        enable: advice that would make it possible.
     """
 
     why: str
@@ -59,7 +59,7 @@ def is_ours(configuration: Configuration, path: Path) -> bool:
 
 
 def places(configuration: Configuration, edit: bool) -> dict[str, Place | Nowhere]:
-    """Where each knob can be set.
+    """The place of each knob.
 
     Args:
         configuration: as it is on disk.

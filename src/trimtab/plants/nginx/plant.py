@@ -70,7 +70,7 @@ class Nginx(ReloadedPlant):
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
-        """Finds a running nginx and reads what it is.
+        """Finds a running nginx and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -87,7 +87,7 @@ class Nginx(ReloadedPlant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this nginx, one line each."""
+        """Notes on this nginx for the user, one line each."""
         fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
         return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
 
@@ -129,11 +129,11 @@ class Nginx(ReloadedPlant):
         self._nginx.permitted(place.path for place in self._ledger.places.values())
 
     def change(self, texts: Texts) -> Change:
-        """What brings texts for files into force."""
+        """The change that brings texts for files into force."""
         return Change(self._nginx, self.clock, texts, self._patience)
 
     def composed(self, values: Mapping[str, int]) -> tuple[Mapping[str, int], Mapping[str, int], Texts]:
-        """What we are to have set, what we have set, and what the files hold that we have written.
+        """Values to set, values set so far, and present texts of the files that we have written.
 
         Raises:
             UsageError: nginx refuses its present configuration, or a file cannot be read.
@@ -192,7 +192,7 @@ class Nginx(ReloadedPlant):
             raise OperatorEdit(knob, theirs)
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Files left by an earlier run, in one line; empty for none."""
         try:
             left = edits.leftovers(self._nginx.config)
         except UsageError:
@@ -201,7 +201,7 @@ class Nginx(ReloadedPlant):
         return f"{names} is left from an earlier run" if left and not self._ledger.written else ""
 
     def undo_leftover(self) -> None:
-        """Takes away what earlier runs left behind, back to what was there before the first of them.
+        """Undoes earlier runs, back to the texts before the first of them.
 
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
@@ -211,5 +211,5 @@ class Nginx(ReloadedPlant):
             self.change(left).undo()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply` has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, for a user without trimtab."""
         return script(self._nginx, self._ledger.places)

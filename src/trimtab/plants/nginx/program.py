@@ -16,11 +16,11 @@ _FINE = re.compile(r"syntax is ok$|test is successful$")
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a running nginx, with what it was started with.
+    """The program of a running nginx, with its paths and options.
 
     Args:
         exe: path of the program.
-        prefix: what relative paths start from.
+        prefix: start of relative paths.
         config_file: its configuration.
         pid_file: where it writes its process id unless the configuration says otherwise.
         options: the options that it was started with, as they are passed to it again.

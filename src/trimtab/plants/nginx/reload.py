@@ -34,8 +34,8 @@ class Generations:
     """The processes after a reload.
 
     Args:
-        workers: those that serve.
-        old: those of before that still finish their requests.
+        workers: processes that serve.
+        old: earlier processes that still finish their requests.
     """
 
     workers: frozenset[Worker]

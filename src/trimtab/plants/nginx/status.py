@@ -1,4 +1,4 @@
-"""Where nginx's page of stub_status is, and how long nginx keeps an idle connection, seen from outside."""
+"""nginx's page of stub_status, and its keep-alive time as seen from outside."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Page:
 
 
 def candidates(configuration: Configuration) -> list[Page]:
-    """Where such a page may be, by the configuration."""
+    """URLs at which such a page may be, by the configuration."""
     found = []
     for one in configuration.anywhere("stub_status"):
         location = next((d for d in configuration.anywhere("location") if d.opens == one.block), None)

@@ -1,4 +1,4 @@
-"""Sensor: what nginx says of itself on the page of its module stub_status.
+"""Sensor: nginx's own figures on the page of its module stub_status.
 
     Active connections: 291
     server accepts handled requests
@@ -58,19 +58,18 @@ HOW_TO = (
 )
 _PAGE = re.compile(
     rb"Active connections: (\d+) *\n"
-    rb"server accepts handled requests\n *(\d+) (\d+) (\d+) *\n"
+    rb"server accepts handled requests\n *(\d+) \d+ (\d+) *\n"
     rb"Reading: (\d+) Writing: (\d+) Waiting: (\d+)"
 )
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the page says, the request for it included.
+    """Figures of the page, the request for it included.
 
     Args:
         active: connections that are open.
         accepts: connections accepted so far.
-        handled: those of them that were not closed at once.
         requests: requests so far.
         reading: requests whose header is being read.
         writing: requests whose reply is being made or sent.
@@ -79,7 +78,6 @@ class Counts:
 
     active: int
     accepts: int
-    handled: int
     requests: int
     reading: int
     writing: int
@@ -132,7 +130,7 @@ class StubStatus(PolledPage[Counts]):
         self._seen: list[Counts] = []
 
     def understood(self, reply: bytes) -> Counts:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is no reply, an error, or not this page.
@@ -167,7 +165,7 @@ class StubStatus(PolledPage[Counts]):
 
 
 def readings(first: Reply[Counts], last: Reply[Counts], seen: list[Counts]) -> dict[str, float]:
-    """The readings from two replies and from what all replies of the window say.
+    """The readings from two replies and from all replies of the window.
 
     Args:
         first: the earlier one.

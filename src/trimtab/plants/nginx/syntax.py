@@ -75,7 +75,7 @@ def directives(text: str, file: Path, context: tuple[str, ...] = (), block: str 
 
     Args:
         text: the text of a file.
-        file: what it is called.
+        file: its name.
         context: where it is included.
         block: where the block of that place opens.
 

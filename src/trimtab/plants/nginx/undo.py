@@ -1,4 +1,4 @@
-"""The shell script that undoes what trimtab did to an nginx, for a user without trimtab."""
+"""The shell script that undoes trimtab's changes of an nginx, for a user without trimtab."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""PHP-FPM as a plant: how the command line names a pool, what the doctor says, and a private one for tests."""
+"""PHP-FPM as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
+from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
@@ -18,15 +19,10 @@ PLANT = PhpFpm
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of an FPM."""
+    """Adds the options for an FPM."""
     parser.add_argument("--pid", type=int, help="process id of FPM's master, when several run")
     parser.add_argument("--pool", metavar="NAME", help="the pool (default: the only one)")
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
+    add_directory(parser)
     parser.add_argument(
         "--fpm-option",
         action="append",
@@ -54,11 +50,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> PhpFpm:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each FPM that runs here."""
-    running = process.running()
-    if not running:
-        return (Finding("php-fpm", False, "none runs here", "start PHP-FPM"),)
-    return tuple(finding for master in running for finding in findings(master))
+    """Findings on each FPM that runs here."""
+    return _findings.each("php-fpm", process.running(), findings, "start PHP-FPM")
 
 
 @contextlib.contextmanager

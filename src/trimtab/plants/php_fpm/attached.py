@@ -1,4 +1,4 @@
-"""One running FPM and one of its pools: what is in force there, and what stands on disk."""
+"""One running FPM and one of its pools: the configuration in force, and the one on disk."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Attached:
 
     @property
     def listen(self) -> str:
-        """Where the pool listens."""
+        """Address at which the pool listens."""
         return self.loaded.text(self.pool, "listen")
 
     def read(self) -> Configuration:
@@ -98,7 +98,7 @@ class Attached:
             self.reloaded()
 
     def reloaded(self) -> None:
-        """FPM has loaded what is on disk now."""
+        """Called once FPM has loaded the configuration on disk."""
         self.loaded = self.read()
         self.in_force = knobs.values(self.loaded, self.pool)
         self.place = status.place(self.loaded, self.pool)
@@ -149,7 +149,7 @@ class Attached:
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         others = [pool for pool in self.loaded.pools() if pool != self.pool]
         found = []
         if self.timeout_s:
@@ -174,7 +174,7 @@ class Attached:
         return tuple(found)
 
     def _how_to_reload(self) -> str:
-        """What makes reloads lose no request."""
+        """Advice on how to make reloads lose no request."""
         return f"add '{CLEAN} = 30s' to [{GLOBAL}] in {self.program.config_file} and reload PHP-FPM once"
 
 

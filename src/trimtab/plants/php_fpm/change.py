@@ -1,4 +1,4 @@
-"""One change of a pool: what its files must say, its reload, and how it is verified."""
+"""One change of a pool: its files' texts, its reload, and how it is verified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Change(_change.Change[Attached]):
     patience: Patience
 
     def test(self, expected: Mapping[str, int]) -> None:
-        """Makes sure that FPM would accept what is on disk, and that it is what was meant.
+        """Makes sure that FPM would accept the files on disk, and that they set the intended values.
 
         Raises:
             ApplyRefused: it would not, or it is not.
@@ -37,7 +37,7 @@ class Change(_change.Change[Attached]):
                 raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Reloads, and makes sure that what is in force is what was meant.
+        """Reloads, and makes sure that the intended values are in force.
 
         Raises:
             ApplyFailed: it is not, or FPM did not reload in time.

@@ -1,4 +1,4 @@
-"""FPM's configuration as it is on disk: its files in the order in which FPM reads them, and what they set.
+"""FPM's configuration as it is on disk: its files in the order in which FPM reads them, and their settings.
 
 A later setting of the same key in the same section replaces an earlier one, in whatever file it stands, and a section
 goes on across the end of an included file (sapi/fpm/fpm/fpm_conf.c, tried with PHP 8.2). Nothing that somebody else
@@ -32,7 +32,7 @@ class Setting:
     Args:
         section: the pool's name, or "global".
         key: such as "pm.max_children".
-        value: without quotes.
+        value: its value without quotes.
         file: where it stands.
         line: its number there, from 1.
     """
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass
 class Configuration(Files):
-    """All that the files say.
+    """The settings in all files.
 
     Attributes:
         settings: every setting, in the order in which FPM reads them.
@@ -64,12 +64,12 @@ class Configuration(Files):
         return [one for one in self.settings if one.section == section and one.key == key]
 
     def text(self, section: str, key: str) -> str:
-        """What a key is set to; empty where it is not set."""
+        """Value of a key; empty where it is not set."""
         found = self.all(section, key)
         return found[-1].value.replace("$pool", section) if found else ""
 
     def number(self, section: str, key: str) -> int:
-        """What a key is set to; 0 where it is not set, as FPM has it.
+        """Value of a key as a number; 0 where it is not set, as FPM has it.
 
         Raises:
             UsageError: it is not a number.

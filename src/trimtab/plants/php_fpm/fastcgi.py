@@ -1,4 +1,4 @@
-"""One FastCGI request as bytes, and what a reply to it says (the FastCGI specification, version 1).
+"""One FastCGI request as bytes, and the content of its reply (the FastCGI specification, version 1).
 
 The connection is not kept: the server ends it after the reply, so that whoever reads to its end has all of it, and
 the worker is free again at once.
@@ -30,11 +30,11 @@ def request(params: Mapping[str, str]) -> bytes:
 
 
 def page(path: str, query: str = "") -> bytes:
-    """A GET request for what FPM itself answers, such as its status page.
+    """A GET request that FPM itself answers, such as for its status page.
 
     Args:
         path: the page, such as "/status".
-        query: what follows the question mark.
+        query: the query after the question mark.
     """
     asked = {"SCRIPT_NAME": path, "SCRIPT_FILENAME": path, "QUERY_STRING": query, "REQUEST_METHOD": "GET"}
     return request(asked)

@@ -1,4 +1,4 @@
-"""What the doctor says of a running FPM, pool by pool."""
+"""The doctor's findings on a running FPM, pool by pool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trimtab.sensors import resources
 
 
 def findings(master: FpmMaster) -> tuple[Finding, ...]:
-    """What can be done with one FPM, pool by pool; nothing is changed."""
+    """Findings on one FPM, pool by pool; nothing is changed."""
     subject = f"php-fpm pid {master.pid}"
     try:
         vet(master)
@@ -42,7 +42,7 @@ def _attached(master: FpmMaster, pool: str) -> PhpFpm:
 
 
 def _pool(plant: PhpFpm) -> Iterable[Finding]:
-    """What can be done with one pool."""
+    """Findings on one pool."""
     place = plant.status_page
     yield Finding("", True, f"listens at {plant.listen}, status page {place.path} at {place.address}")
     yield from _findings.knobs(plant)

@@ -1,4 +1,4 @@
-"""The knobs of a pool, what FPM makes of its settings, and the rules among them.
+"""The knobs of a pool, their values as FPM completes them, and the rules among them.
 
 | knob              | FPM                  | matters where pm is | rule                                             |
 |-------------------|----------------------|---------------------|--------------------------------------------------|
@@ -36,7 +36,7 @@ _COST = (
 
 
 def values(configuration: Configuration, pool: str) -> dict[str, int]:
-    """What is set for a pool, as FPM completes it.
+    """A pool's values, as FPM completes them.
 
     Raises:
         UsageError: a value cannot be understood.

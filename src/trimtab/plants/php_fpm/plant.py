@@ -78,7 +78,7 @@ class PhpFpm(OwnFilePlant):
         options: Iterable[str] = (),
         accept_lost: bool = False,
     ) -> PhpFpm:
-        """Finds a running FPM and reads what it is.
+        """Finds a running FPM and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -97,7 +97,7 @@ class PhpFpm(OwnFilePlant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this FPM, one line each."""
+        """Notes on this FPM for the user, one line each."""
         return self._fpm.notes()
 
     def derive(self, readings: Readings) -> Readings:
@@ -109,7 +109,7 @@ class PhpFpm(OwnFilePlant):
         return knobs.objection(configuration)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -142,7 +142,7 @@ class PhpFpm(OwnFilePlant):
         return snippet.compose(self.pool, values, before)
 
     def change(self, texts: Texts) -> Change:
-        """What brings a text for our file into force."""
+        """The change that brings a text for our file into force."""
         return Change(self._fpm, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ _NAME = re.compile(r"php-fpm([\d.]*)")
 
 @dataclass(frozen=True)
 class FpmSpec:
-    """A private FPM and what it may use. The pool is the one that Debian ships.
+    """A private FPM and its limits. The pool is the one that Debian ships.
 
     Args:
         pm: how workers come and go.
@@ -67,6 +67,7 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
     program_name = "php-fpm"
     ports_wanted = 2
+    log = "logs/error.log"
     _program = ""
     _ports: Sequence[int] = (0, 0)
 
@@ -87,18 +88,13 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
     @property
     def nginx(self) -> str:
-        """What nginx's fastcgi_pass says to reach the first pool."""
+        """Address of the first pool for nginx's fastcgi_pass."""
         return self.listen if self.spec.tcp else f"unix:{self.listen}"
 
     @property
     def apache(self) -> str:
-        """What Apache's mod_proxy_fcgi says to reach the first pool."""
+        """Address of the first pool for Apache's mod_proxy_fcgi."""
         return f"fcgi://{self.listen}" if self.spec.tcp else f"unix:{self.listen}|fcgi://localhost"
-
-    def error_log(self) -> str:
-        """What FPM has logged."""
-        log = self.directory / "logs" / "error.log"
-        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
     def require_installed(self) -> None:
         """Finds the program.
@@ -125,7 +121,7 @@ class FpmTestbed(SwappedServer[FpmSpec]):
         return [self._program, "-n", "-F", "-y", os.fspath(self.config_file)]
 
     def answers(self) -> bool:
-        """One attempt to get the status page.
+        """Tries once to get the status page.
 
         Raises:
             OSError: nothing listens yet.

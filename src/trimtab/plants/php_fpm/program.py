@@ -31,7 +31,7 @@ class Program:
 
     @property
     def prefix(self) -> Path:
-        """Where its relative paths begin: `-p`, else what it was built with (/usr)."""
+        """Start of its relative paths: `-p`, else what it was built with (/usr)."""
         for flag, value in zip(self.options, self.options[1:], strict=False):
             if flag in ("-p", "--prefix"):
                 return Path(value)
@@ -43,7 +43,7 @@ class Program:
         return [str(self.exe), *self.options, "-F", "-O", "-t", "-y", str(self.config_file)]
 
     def test(self) -> Verdict:
-        """Has FPM check its configuration; who runs this has looked at the files (`configuration.read`).
+        """Has FPM check its configuration; the caller has looked at the files (`configuration.read`).
 
         Raises:
             UsageError: the program cannot be run, or somebody else could change it or what its options name.
@@ -56,7 +56,7 @@ class Program:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """What the program said against its configuration, in one line."""
+    """The program's errors on its configuration, in one line."""
     told = [_STAMP.sub("", line.strip()) for line in lines]
     wrong = [line for line in told if line.startswith(("ALERT: ", "ERROR: "))] or told
     return printable("; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in wrong if line)))

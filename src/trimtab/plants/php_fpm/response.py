@@ -1,4 +1,4 @@
-"""Waits and response time of a pool, by Little's law: what is there is what comes times how long it stays.
+"""Waits and response time of a pool, by Little's law: the number inside is the arrival rate times the mean stay.
 
     N = lambda W
 
@@ -23,7 +23,7 @@ from trimtab.core import Readings
 from trimtab.sensors._metrics import ACCEPT_QUEUE_DELAY, RESPONSE_TIME, SERVICE_TIME
 
 METRICS = (RESPONSE_TIME, ACCEPT_QUEUE_DELAY, SERVICE_TIME)
-"""What `derived` gives."""
+"""Metrics that `derived` gives."""
 
 
 def derived(readings: Readings) -> dict[str, float]:

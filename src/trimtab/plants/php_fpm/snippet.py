@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w.-]+")
 
 
 def name(pool: str) -> str:
-    """The file's name, one for each pool; it sorts after what an operator is likely to have there.
+    """The file's name, one for each pool; it sorts after the names that an operator is likely to use.
 
     Raises:
         UsageError: the pool's name cannot be part of a file's.
@@ -41,7 +41,7 @@ def compose(pool: str, values: Mapping[str, int], before: str | None) -> str:
     Args:
         pool: the pool.
         values: knob name to value.
-        before: what was there before; None for nothing.
+        before: the text before; None for no file.
     """
     lines = [f"[{pool}]", *(knobs.written(knob, value) for knob, value in sorted(values.items()))]
     return _own_file.compose("".join(f"{line}\n" for line in lines), before, ";")
@@ -76,7 +76,7 @@ def place(
 def edits(
     before: Configuration, now: Configuration, pool: str, wanted: Iterable[str], ours: Path | None
 ) -> dict[str, str]:
-    """The knobs that somebody else has set since, and what was found.
+    """The knobs that somebody else has set since, each with a message.
 
     Args:
         before: the configuration when trimtab attached.

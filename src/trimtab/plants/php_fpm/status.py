@@ -1,4 +1,4 @@
-"""Sensor: what FPM says of a pool on its status page, fetched from the pool's own socket without a web server.
+"""Sensor: FPM's status page of a pool, fetched from the pool's own socket without a web server.
 
 | reading                 | from                                                                              |
 |-------------------------|-----------------------------------------------------------------------------------|
@@ -40,7 +40,7 @@ _ANYWHERE = {"", "*", "0.0.0.0", "[::]"}
 
 @dataclass(frozen=True)
 class Page:
-    """What the page says.
+    """One reply of the status page.
 
     Args:
         pm: the process manager, such as "dynamic".
@@ -52,13 +52,13 @@ class Page:
 
     @property
     def started_s(self) -> int:
-        """When FPM was started or reloaded, in seconds since 1970."""
+        """Time at which FPM was started or reloaded, in seconds since 1970."""
         return self.numbers["start time"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pool's status page is.
+    """Address and path of a pool's status page.
 
     Args:
         address: the socket.
@@ -72,12 +72,12 @@ class Place:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where to connect."""
+        """Address to connect to."""
         return endpoint(self.address)
 
 
 def endpoint(address: str) -> Endpoint:
-    """Where to connect for what FPM calls `listen`: a path, a port, or an address with a port.
+    """Address of FPM's `listen`: a path, a port, or an address with a port.
 
     Raises:
         UsageError: it is not on this machine, or cannot be understood.
@@ -92,7 +92,7 @@ def endpoint(address: str) -> Endpoint:
 
 
 def place(configuration: Configuration, pool: str) -> Place:
-    """Where the status page of a pool is.
+    """The status page of a pool.
 
     Raises:
         UsageError: it has none; the message says how to turn it on.
@@ -142,7 +142,7 @@ class PoolStatus(Polled[Page]):
         self._seen: list[tuple[float, float]] = []
 
     def understood(self, reply: bytes) -> Page | None:
-        """What a whole reply says; None for one that a reload or an idle worker's end has spoiled.
+        """Parses a whole reply; None for one that a reload or an idle worker's end has spoiled.
 
         Raises:
             NotMeasured: it is not the status page.

@@ -1,13 +1,14 @@
-"""Squid as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""Squid as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults, Role
+from trimtab.plants import _findings
+from trimtab.plants._own_file_plant import add_directory
 from trimtab.plants.squid import process
 from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
@@ -19,19 +20,14 @@ PLANT = Squid
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a Squid."""
+    """Adds the options for a Squid."""
     parser.add_argument("--pid", type=int, help="process id of Squid's master, when several run")
     parser.add_argument(
         "--manager-url",
         metavar="URL",
         help="its cache manager, such as http://127.0.0.1:3128/squid-internal-mgr/ (default: looked for)",
     )
-    parser.add_argument(
-        "--snippet-directory",
-        type=Path,
-        metavar="DIR",
-        help="included directory for trimtab's own file (default: the last that its configuration includes)",
-    )
+    add_directory(parser)
     parser.add_argument(
         "--accept-lost-connections",
         action="store_true",
@@ -56,11 +52,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Squid that runs here."""
-    running = process.running()
-    if not running:
-        return (Finding("squid", False, "none runs here", "start Squid"),)
-    return tuple(finding for master in running for finding in findings(master))
+    """Findings on each Squid that runs here."""
+    return _findings.each("squid", process.running(), findings, "start Squid")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A running Squid as trimtab reads it: its configuration on disk, and what is known of what is in force."""
+"""A running Squid as trimtab reads it: its configuration on disk, and as far as known the one in force."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Attached:
             self.reloaded()
 
     def reloaded(self) -> None:
-        """Squid has read what is on disk now; its worker keeps what only a start reads, unless it is another one."""
+        """Called once Squid has read the configuration on disk; the same worker keeps what only a start reads."""
         self.loaded = self.read()
         values, worker = knobs.values(self.loaded), self.master.worker()
         if worker == self._worker:
@@ -120,7 +120,7 @@ class Attached:
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What the user should know before anything is changed."""
+        """Notes for the user before anything is changed."""
         why = hindrances(self.master)
         found = [
             "every change is a reload: the listening ports are closed for a moment, and connections that come or "

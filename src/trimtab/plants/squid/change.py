@@ -1,4 +1,4 @@
-"""One change of a Squid: what its files must say, its reload, and how it is verified."""
+"""One change of a Squid: its files' texts, its reload, and how it is verified."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Change(_change.Change[Attached]):
     may_restart: bool = False
 
     def test(self, expected: Mapping[str, int]) -> None:
-        """Makes sure that Squid would accept what is on disk, and that it is what was meant.
+        """Makes sure that Squid would accept the files on disk, and that they set the intended values.
 
         Raises:
             ApplyRefused: it would not, or it is not.
@@ -41,7 +41,7 @@ class Change(_change.Change[Attached]):
                 raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
-        """Reloads, and makes sure that what is in force is what was meant.
+        """Reloads, and makes sure that the intended values are in force.
 
         Raises:
             ApplyFailed: it is not, or Squid did not reload in time.

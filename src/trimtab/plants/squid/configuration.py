@@ -1,4 +1,4 @@
-"""Squid's configuration as it is on disk: its files in the order in which Squid reads them, and what they set.
+"""Squid's configuration as it is on disk: its files in the order in which Squid reads them, and their settings.
 
 A later line of a setting with one value replaces an earlier one, in whatever file it stands. Nothing that somebody
 else could change is read (`trimtab.trust`). Source: `parseOneConfigFile` in src/cache_cf.cc of Squid 5.7.
@@ -26,7 +26,7 @@ class Setting:
 
     Args:
         name: such as "cache_mem".
-        value: what follows it, without a comment.
+        value: the rest of the line, without a comment.
         file: where it stands.
         line: its number there, from 1.
     """
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass
 class Configuration(Files):
-    """All that the files say.
+    """The settings in all files.
 
     Attributes:
         settings: every setting, in the order in which Squid reads them.
@@ -57,7 +57,7 @@ class Configuration(Files):
         return [one for one in self.settings if one.name == name]
 
     def text(self, name: str, default: str = "") -> str:
-        """What a name with one value is set to."""
+        """Value of a name that has one."""
         found = self.all(name)
         return found[-1].value if found else default
 
@@ -120,7 +120,7 @@ class _Reader:
 
 
 def _joined(text: str) -> list[tuple[int, str]]:
-    """The lines that say something, each with its number; what a backslash continues is one line."""
+    """The lines that are not empty, each with its number; those that a backslash joins are one."""
     found, begun = [], ""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.partition("\r")[0].lstrip(" \t")

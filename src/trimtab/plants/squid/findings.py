@@ -1,4 +1,4 @@
-"""What the doctor says of a running Squid."""
+"""The doctor's findings on a running Squid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.sensors import resources
 
 
 def findings(master: SquidMaster) -> tuple[Finding, ...]:
-    """What can be done with one Squid; nothing is changed."""
+    """Findings on one Squid; nothing is changed."""
     subject = f"squid pid {master.pid}"
     found = _findings.of(subject, partial(_attached, master), _said)
     return (*found, *(replace(one, subject=f"{subject} {one.subject}") for one in resources.probe(master.pid)))
@@ -28,7 +28,7 @@ def _attached(master: SquidMaster) -> Squid:
 
 
 def _said(plant: Squid) -> Iterable[Finding]:
-    """What can be done with it."""
+    """Findings on one that was attached to."""
     where = ", ".join(f"{address} port {port}" for address, port in plant.listeners)
     yield Finding("", True, f"listens at {where}, manager at {plant.manager_url}")
     yield from _findings.knobs(plant)

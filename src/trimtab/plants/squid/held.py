@@ -26,7 +26,7 @@ _MIGRATE = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 
 
 def hindrances(master: SquidMaster) -> list[str]:
-    """Why the ports cannot be kept open, each with what would mend it; none when they can.
+    """Reasons why the ports cannot be kept open, each with a remedy; none when they can.
 
     Raises:
         UsageError: not permitted.

@@ -1,4 +1,4 @@
-"""The knobs of a Squid, what its settings say, and the rules among them.
+"""The knobs of a Squid, their values, and the rules among them.
 
 | knob                          | in    | comes into force by | acts on                                             |
 |-------------------------------|-------|---------------------|-----------------------------------------------------|
@@ -40,16 +40,16 @@ _LARGEST_KIB = 1 << 20
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is known of one knob.
+    """Definition of one knob.
 
     Args:
-        unit: of its values.
+        unit: unit of its values.
         native: how Squid writes that unit; empty for none.
         step: between values.
-        default: what Debian ships.
+        default: Debian's default.
         most: the largest value; None for what the memory allows.
-        role: what it is for.
-        description: what it does.
+        role: its role.
+        description: its effect.
         logarithmic: whether a step means a factor.
         limited_by: what sets `most`.
         choices: the words that Squid has for its values, where it is a choice.
@@ -160,7 +160,7 @@ AT_START = frozenset(name for name, kind in _KINDS.items() if kind.how is How.RE
 
 
 def values(configuration: Configuration) -> dict[str, int]:
-    """What is set, each in its knob's unit.
+    """Values of all knobs, each in its unit.
 
     Raises:
         UsageError: a value cannot be understood, or is not a whole number of its unit.
@@ -191,8 +191,8 @@ def knobs(now: Mapping[str, int], memory_bytes: int, limited_by: str, restart: b
 
     Args:
         now: their values.
-        memory_bytes: what the server may use.
-        limited_by: what sets that.
+        memory_bytes: memory that the server may use.
+        limited_by: what sets that limit.
         restart: whether those are among them that only a restart brings into force.
     """
     there = (name for name in NAMES if restart or name not in AT_START)
@@ -216,7 +216,7 @@ def _knob(name: str, kind: _Kind, now: int, memory_bytes: int, limited_by: str) 
 
 
 def _number(name: str, configuration: Configuration) -> int:
-    """What a knob is set to, in its unit.
+    """Value of a knob, in its unit.
 
     Raises:
         UsageError: it cannot be understood, or is not a whole number of its unit.

@@ -1,4 +1,4 @@
-"""Sensors: what Squid says of itself on the pages of its cache manager.
+"""Sensors: Squid's own figures on the pages of its cache manager.
 
 | reading             | page       | from                                                                        |
 |---------------------|------------|-----------------------------------------------------------------------------|
@@ -74,17 +74,17 @@ class Times:
         return sum(self.bins[_ALL].values())
 
     def hits(self) -> int:
-        """Those of them that needed nothing, or a confirmation at most, of the origin."""
+        """Requests among them that needed nothing, or a confirmation at most, of the origin."""
         return sum(sum(self.bins.get(name, {}).values()) for name in _HITS)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What is said of the memory cache.
+    """Use of the memory cache.
 
     Args:
-        used_bytes: what is in it.
-        used_percent: the same, of what it may hold.
+        used_bytes: bytes in it.
+        used_percent: these as a percentage of its limit.
     """
 
     used_bytes: int
@@ -98,7 +98,7 @@ class Memory:
 
 @dataclass
 class Visits:
-    """What Squid has answered to us, whatever was asked for: requests, and their bytes with their headers."""
+    """Squid's replies to us, whatever was asked for: requests, and their bytes with their headers."""
 
     answered: int = 0
     sent_bytes: int = 0
@@ -127,7 +127,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
     Args:
         url: the manager's pages, up to the last slash.
         clock: the loop's clock.
-        visits: what all sensors of this Squid have asked so far.
+        visits: replies to all sensors of this Squid so far.
         patience_s: longest time that one call may wait for a reply, in seconds.
     """
 
@@ -138,7 +138,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
         self.visits = visits or Visits()
 
     def understood(self, reply: bytes) -> P:
-        """What a whole reply says.
+        """Parses a whole reply.
 
         Raises:
             NotMeasured: it is not this page.
@@ -153,7 +153,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
         return page
 
     def parsed(self, body: str) -> P:
-        """What the page says.
+        """Parses the page.
 
         Raises:
             NotMeasured: it is not this page.
@@ -161,7 +161,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
         raise NotImplementedError
 
     def unlike(self) -> NotMeasured:
-        """What to say where it is not this page."""
+        """Error for a body that is not this page."""
         return NotMeasured(f"{self.url} is not a page of Squid's manager")
 
 
@@ -181,7 +181,7 @@ class ServiceTimes(ManagerPage[Times]):
     sampling_period_s = 0.1
 
     def parsed(self, body: str) -> Times:
-        """What the page says."""
+        """Parses the page of service times."""
         bins: dict[str, dict[float, int]] = {}
         for line in body.splitlines():
             if line.endswith(" histogram:"):
@@ -219,7 +219,7 @@ class Counters(ManagerPage[Mapping[str, float]]):
     sampling_period_s = 0.1
 
     def parsed(self, body: str) -> Mapping[str, float]:
-        """What the page says."""
+        """Parses the page of counters."""
         fields = dict(line.partition(" = ")[::2] for line in body.splitlines())
         try:
             found = {name: float(fields[field]) for name, field in _FIELDS.items()}
@@ -260,7 +260,7 @@ class CacheMemory(ManagerPage[Memory]):
     sampling_period_s = 0.5
 
     def parsed(self, body: str) -> Memory:
-        """What the page says."""
+        """Parses the page of the memory cache."""
         size, used = _SIZE.search(body), _USED.search(body)
         if size is None or used is None or len(size[1]) > 12:
             raise self.unlike()
@@ -305,7 +305,7 @@ def times(first: Times, last: Times, elapsed_s: float) -> dict[str, float]:
 
 
 def _grown(first: Times, last: Times, name: str) -> dict[float, int]:
-    """What came into each bin of a histogram that counts our pages too, without them.
+    """Growth of each bin of a histogram that counts our pages too, without them.
 
     Squid calls them misses, and each takes less than a millisecond of its own, so it is in the first bin.
     """
@@ -330,7 +330,7 @@ def _percentile(counts: Mapping[float, int], share: float) -> float:
 
 
 def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) -> tuple[str, Memory]:
-    """Where the manager's pages are, and what is said of the memory cache.
+    """URL of the manager's pages, and the use of the memory cache.
 
     Args:
         listeners: where Squid listens.

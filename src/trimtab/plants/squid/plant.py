@@ -98,7 +98,7 @@ class Squid(OwnFilePlant):
         accept_lost: bool = False,
         may_restart: bool = False,
     ) -> Squid:
-        """Finds a running Squid and reads what it is.
+        """Finds a running Squid and attaches to it.
 
         Args:
             clock: for the waits of a reload.
@@ -117,7 +117,7 @@ class Squid(OwnFilePlant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this Squid, one line each."""
+        """Notes on this Squid for the user, one line each."""
         if self._may_restart:
             return self._squid.notes()
         left = " and ".join(sorted(knobs.AT_START))
@@ -132,7 +132,7 @@ class Squid(OwnFilePlant):
         return knobs.objection(configuration)
 
     def find_place(self, directory: Path | None) -> Path:
-        """Where our file is to be.
+        """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
@@ -154,7 +154,7 @@ class Squid(OwnFilePlant):
         return snippet.compose(values, before)
 
     def change(self, texts: Texts) -> Change:
-        """What brings a text for our file into force."""
+        """The change that brings a text for our file into force."""
         return Change(self._squid, self.clock, texts, self._patience, self._may_restart)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:

@@ -14,12 +14,11 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from trimtab import own
-from trimtab.errors import UsageError
 from trimtab.testbed._private import worker_user
 from trimtab.testbed._swapped import SwappedServer
 
 PLAIN_2004 = ("cache_mem 8 MB", "maximum_object_size_in_memory 8 KB")
-"""What Squid shipped in 2004, where it differs from today and memory is all that there is."""
+"""Squid's defaults of 2004, where they differ from today's and memory is the only store."""
 _USER = "proxy"
 _ACCESS = (
     "acl localnet src 0.0.0.1-0.255.255.255",
@@ -56,7 +55,7 @@ _FRESH = (
 
 @dataclass(frozen=True)
 class SquidSpec:
-    """A private Squid and what it may use.
+    """A private Squid and its limits.
 
     Args:
         origin_port: port of the server behind it, on 127.0.0.1; None for none, so that it answers for itself alone.
@@ -89,6 +88,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
     """A private Squid; it answers when its manager's menu comes."""
 
     program_name = "squid"
+    log = "logs/cache.log"
     _program = ""
 
     @property
@@ -106,21 +106,13 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         """The words with which the command line names it."""
         return ("--pid", str(self.pid))
 
-    def error_log(self) -> str:
-        """What Squid has logged."""
-        log = self.directory / "logs" / "cache.log"
-        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-
     def require_installed(self) -> None:
         """Finds the program.
 
         Raises:
             UsageError: Squid is not installed.
         """
-        program = own.program("squid")
-        if program is None:
-            raise UsageError("squid is not installed; install the package squid")
-        self._program = program
+        self._program = own.required("squid", "squid")
 
     def furnish(self) -> None:
         """Writes its directories; Squid's own user writes its logs."""
@@ -137,7 +129,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         return [self._program, "--foreground", "-n", name, "-f", os.fspath(self.config_file), "-YC"]
 
     def answers(self) -> bool:
-        """One attempt to get the menu of its manager.
+        """Tries once to get the menu of its manager.
 
         Raises:
             OSError: nothing listens yet.

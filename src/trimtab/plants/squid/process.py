@@ -17,11 +17,11 @@ from trimtab.processes import PROC, Listener, children, descriptors, listening, 
 from trimtab.trust import printable
 
 DEFAULT_FILE = Path("/etc/squid/squid.conf")
-"""Where Debian's, and most, are built to look."""
+"""Default path of Debian's build, and of most."""
 _ESTABLISHED = "01"
 _QUESTIONS = ("-k", "-z", "-v", "-h")
 _WITH_VALUE = frozenset("adfklnu")
-"""Of `shortOpStr` in src/main.cc; -m may have one, and only beside it."""
+"""Options with an argument, from `shortOpStr` in src/main.cc; -m may have one, and only beside it."""
 
 
 class SquidMaster(Master):
@@ -31,7 +31,7 @@ class SquidMaster(Master):
 
     @staticmethod
     def user_of(pid: int) -> int | None:
-        """Whose rights the master has: effective, saved and those for files must agree.
+        """The user whose rights the master has: effective, saved and those for files must agree.
 
         None where they differ, where the program could have got them by a set-user-id bit, or when it has ended.
         """

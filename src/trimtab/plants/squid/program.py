@@ -35,7 +35,7 @@ class Program:
         return [str(self.exe), "-k", "parse", "-n", self.service, "-f", str(self.config_file)]
 
     def test(self) -> Verdict:
-        """Has Squid check its configuration; who runs this has looked at the files (`configuration.read`).
+        """Has Squid check its configuration; the caller has looked at the files (`configuration.read`).
 
         Raises:
             UsageError: the program cannot be run, or somebody else could change it.
@@ -48,6 +48,6 @@ class Program:
 
 
 def _said(lines: Sequence[str]) -> str:
-    """What the program said against its configuration, in one line."""
+    """The program's errors on its configuration, in one line."""
     wrong = [line for line in lines if _WRONG.match(line)] or list(lines[-1:])
     return printable("; ".join(dict.fromkeys(wrong)))

@@ -13,7 +13,7 @@ from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.program import Program
 
 NAME = "zz-trimtab.conf"
-"""It sorts after what an operator is likely to have there."""
+"""Sorts after the names that an operator is likely to use."""
 
 
 def compose(values: Mapping[str, int], before: str | None) -> str:
@@ -21,7 +21,7 @@ def compose(values: Mapping[str, int], before: str | None) -> str:
 
     Args:
         values: knob name to value.
-        before: what was there before; None for nothing.
+        before: the text before; None for no file.
     """
     lines = (knobs.written(knob, value) for knob, value in sorted(values.items()))
     return _own_file.compose("".join(f"{line}\n" for line in lines), before)
@@ -51,7 +51,7 @@ def place(program: Program, configuration: Configuration, values: Mapping[str, i
 
 
 def edits(before: Configuration, now: Configuration, wanted: Iterable[str], ours: Path | None) -> dict[str, str]:
-    """The knobs that somebody else has set since, and what was found.
+    """The knobs that somebody else has set since, each with a message.
 
     Args:
         before: the configuration when trimtab attached.

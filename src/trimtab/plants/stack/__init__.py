@@ -20,7 +20,7 @@ PLANT = Tiers
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds the file that says what the stack is made of."""
+    """Adds the argument for the stack's file."""
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="what the stack is made of, such as stack.toml: see docs/stack.md"
     )
@@ -45,7 +45,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tiers:
 
 
 def examined(path: Path) -> tuple[Finding, ...]:
-    """What can be done with each tier that a file names, knob by knob; nothing is changed.
+    """Findings on each tier that a file names, knob by knob; nothing is changed.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
@@ -63,7 +63,7 @@ def testbed() -> Iterator[tuple[str, ...]]:
 
 
 def _described(args: argparse.Namespace) -> Description:
-    """What the file says, read once in a command; of a stored run, what it said then."""
+    """Description in the file, read once in a command; of a stored run, as it was then."""
     if not hasattr(args, "described"):
         kept = _extras(args).get(EXTRA)
         args.described = description.read(args.file) if kept is None else description.parse(kept, "the run's stack")
@@ -72,5 +72,5 @@ def _described(args: argparse.Namespace) -> Description:
 
 
 def _extras(args: argparse.Namespace) -> dict[str, str]:
-    """What the plan of a stored run keeps; nothing where the command is not about one."""
+    """Extras in the plan of a stored run; none where the command is not about one."""
     return dict(getattr(args, "extras", {}))

@@ -1,4 +1,4 @@
-"""Clients of our own: the traffic that trimtab drives while it tunes, so that the objective is what clients meet."""
+"""Clients of our own: the traffic that trimtab drives while it tunes, so that the objective is the clients' own."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WHERE = "[clients]"
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the clients do.
+    """Traffic of the clients.
 
     Args:
         target: the server.
-        populations: who sends.
+        populations: the clients.
         seed: source of their randomness.
-        warm_up_s: from their start until what they meet is worth measuring.
+        warm_up_s: time from their start until measuring begins.
         allow_remote: whether the server may be another machine.
     """
 
@@ -91,7 +91,7 @@ class Clients(LoadGenerator):
     """The sensor of clients that begin with the run and end with it.
 
     Args:
-        traffic: what they do.
+        traffic: their traffic.
         clock: the clock on which their reports are dated.
     """
 
@@ -112,7 +112,7 @@ class Clients(LoadGenerator):
             raise UsageError(f"{WHERE}: {error}") from None
 
     def start(self) -> float:
-        """Begins; the seconds until what they meet is worth measuring."""
+        """Starts them; returns the seconds until measuring begins."""
         if self._load is None:
             one = self._traffic
             self._run = self._load = LoadRun(

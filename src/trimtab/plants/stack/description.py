@@ -1,4 +1,4 @@
-"""What a stack is made of, from a TOML file, with all checks that need no server.
+"""Description of a stack, from a TOML file, with all checks that need no server.
 
     knobs = ["web.*", "app.max*"]           # patterns; left out: every knob
     [tiers.web]                             # in the order in which a change goes through them
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """What to make best, and under which limits; the texts as the command line has them.
+    """Objective and its limits; the texts as the command line has them.
 
     Args:
         maximize: the metric to make greatest; empty for none.
@@ -59,13 +59,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says.
+    """Content of a file.
 
     Args:
-        name: what the file is called in messages.
+        name: the file's name in messages.
         text: the file, as it was read.
         tiers: name to the keys of each tier, in their order.
-        objective: what to make best.
+        objective: the objective with its limits.
         knobs: patterns of the knobs that may be moved; none for all.
         clients: the keys of the traffic; None where trimtab drives none.
     """
@@ -112,7 +112,7 @@ def parse(text: str, name: str) -> Description:
 
     Args:
         text: the file's.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
         UsageError: something in it is wrong.

@@ -1,4 +1,4 @@
-"""What the doctor says of a stack: tier by tier which knobs can be moved, and what would enable the rest."""
+"""The doctor's findings on a stack: tier by tier which knobs can be moved, and what would enable the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.plants.stack.tiers import attached
 
 
 def of(description: Description, base: Path) -> Iterable[Finding]:
-    """What can be done with each tier, and with the clients."""
+    """Findings on each tier, and on the clients."""
     for tier in description.tiers:
         make = partial(attached, description, tier, base, SystemClock(), 0)
         yield from _findings.of(f"tier {tier}", make, _tier)
@@ -26,7 +26,7 @@ def of(description: Description, base: Path) -> Iterable[Finding]:
 
 
 def _tier(plant: Plant) -> Iterable[Finding]:
-    """Each knob of a tier, and what the user should know."""
+    """Each knob of a tier, and notes for the user."""
     now = plant.configuration()
     where = f"{plant.name}{'' if plant.pid is None else f' pid {plant.pid}'}"
     yield Finding("", True, f"{where}, {len(now)} knobs")

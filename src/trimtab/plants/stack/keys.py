@@ -14,7 +14,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are raised."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises what was wrong."""
+        """Raises the error."""
         raise UsageError(message)
 
 
@@ -24,7 +24,7 @@ def parsed(add_arguments: Any, given: Mapping[str, Any], where: str, base: Path)
     Args:
         add_arguments: adds the options to a parser.
         given: key to value: true for a switch, a list where an option may be repeated.
-        where: what the table is called in messages.
+        where: the table's name in messages.
         base: the directory from which relative paths start.
 
     Raises:

@@ -23,7 +23,7 @@ class Tiers(Stack):
     """Servers that are tuned as one; their knobs are called by their tiers, such as `web.keep_alive`.
 
     Args:
-        description: what the file says.
+        description: the stack's description.
         parts: the tiers' plants, in their order.
         traffic: clients of our own; None for none.
     """
@@ -41,7 +41,7 @@ class Tiers(Stack):
         """Attaches to every tier's server.
 
         Args:
-            description: what the file says.
+            description: the stack's description.
             base: the directory from which its relative paths start.
             clock: for the waits of the plants.
             seed: source of the clients' randomness.
@@ -70,15 +70,15 @@ class Tiers(Stack):
             raise
 
     def warm_up(self) -> float:
-        """Lets the clients begin; the seconds until what they meet is worth measuring."""
+        """Starts the clients; returns the seconds until measuring begins."""
         return max(super().warm_up(), 0.0 if self._traffic is None else self._traffic.start())
 
 
 def attached(description: Description, tier: str, base: Path, clock: Clock, seed: int, stored: bool = False) -> Plant:
-    """The plant of one tier, which knows what it is called.
+    """The plant of one tier, under the tier's name.
 
     Args:
-        description: what the file says.
+        description: the stack's description.
         tier: the tier's name.
         base: the directory from which relative paths start.
         clock: for the waits of the plant.
@@ -109,7 +109,7 @@ def attached(description: Description, tier: str, base: Path, clock: Clock, seed
 
 @contextlib.contextmanager
 def _in(where: str) -> Iterator[None]:
-    """Says where in the file something is wrong; what cannot be reached counts as that too."""
+    """Adds the place in the file to an error; a server that cannot be reached counts as one."""
     try:
         yield
     except TrimtabError as error:

@@ -1,4 +1,4 @@
-"""Tomcat as a plant: how the command line names one, what the doctor says, and a private one for tests."""
+"""Tomcat as a plant: its options, the doctor's findings, and a private one for tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
+from trimtab.plants import _findings
 from trimtab.plants.tomcat import process
 from trimtab.plants.tomcat.findings import findings
 from trimtab.plants.tomcat.plant import Tomcat
@@ -17,7 +18,7 @@ PLANT = Tomcat
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds what the command line can say of a Tomcat."""
+    """Adds the options for a Tomcat."""
     parser.add_argument("--pid", type=int, help="process id of Tomcat, when several run")
     parser.add_argument(
         "--allow-restart",
@@ -36,13 +37,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 
 
 def probe() -> tuple[Finding, ...]:
-    """What can be done with each Tomcat that runs here."""
-    running = process.running()
-    if not running:
-        return (
-            Finding("tomcat", False, "none runs here that this user may look into", "start Tomcat, or be its user"),
-        )
-    return tuple(finding for one in running for finding in findings(one))
+    """Findings on each Tomcat that runs here."""
+    return _findings.each("tomcat", process.running(), findings, "start Tomcat, or be its user", "that this user may look into")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""One running Tomcat: what it is made of, what is in force, and how one of its values is set."""
+"""One running Tomcat: its parts, the values in force, and how one of them is set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimtab.processes import Listener, listeners
 Spot = tuple[str, str]
 """An MBean and one of its attributes."""
 ACTIVE, IDLE = "MaxActive", "MaxIdle"
-"""Of Tomcat's own pool."""
+"""Attributes of Tomcat's own pool."""
 
 
 class Attached:
@@ -31,9 +31,9 @@ class Attached:
     Attributes:
         process: as given.
         jmx: the conversation with it.
-        layout: what it is made of.
+        layout: its parts.
         dials: its knobs.
-        missing: what is to be said of knobs that cannot be moved.
+        missing: notes on knobs that cannot be moved.
         listeners: addresses and ports on which it serves HTTP.
 
     Raises:
@@ -76,7 +76,7 @@ class Attached:
         return values
 
     def said(self) -> dict[Spot, int]:
-        """What the MBeans say that have a knob.
+        """Present values of the attributes that have a knob.
 
         Raises:
             PlantGone: the server has ended, or does not answer.
@@ -85,7 +85,7 @@ class Attached:
         return {spot: value for spot, value in found.items() if value is not None}
 
     def meant(self, values: Mapping[str, int]) -> dict[Spot, int]:
-        """What the MBeans are to say for values of all knobs.
+        """Values of the attributes for values of all knobs.
 
         A pool of Tomcat's own never says that more of its connections may be idle than there may be in all: it lowers
         the first by itself.
@@ -97,11 +97,11 @@ class Attached:
         return spots
 
     def keep(self, values: Mapping[str, int]) -> None:
-        """Remembers what knobs were set to."""
+        """Remembers the values that knobs were set to."""
         self._meant.update(values)
 
     def _most_active(self, dial: Dial, found: Mapping[Spot, int | None]) -> int | None:
-        """Where a knob is the number of idle connections of a pool: how many there may be in all."""
+        """For a knob that is a pool's number of idle connections, its limit of all connections."""
         return found.get((dial.bean, ACTIVE)) if dial.attribute == IDLE else None
 
     def values(self, spots: Sequence[Spot]) -> dict[Spot, int | None]:
@@ -140,7 +140,7 @@ class Attached:
             raise ApplyFailed(f"{attribute} is {now} after it was set to {value}")
 
     def call(self, bean: str, operation: str) -> None:
-        """Has an MBean do something.
+        """Invokes an operation of an MBean.
 
         Raises:
             ApplyFailed: it did not.

@@ -24,14 +24,14 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be set.
+    """Change of attributes of MBeans.
 
     Args:
         tomcat: the running Tomcat.
-        journal: where it is written down before.
+        journal: journal of the values from before.
         clock: for the waits.
-        now: what MBeans say now.
-        then: what they are to say; what is not here stays.
+        now: present values.
+        then: values to set; the others stay.
     """
 
     tomcat: Attached
@@ -73,7 +73,7 @@ class Change:
         """Sets values, and sees to it that they are in effect.
 
         Args:
-            changes: what is said now, and what is to be said.
+            changes: present value and new value of each attribute.
 
         Raises:
             ApplyFailed: one did not take.
@@ -105,7 +105,7 @@ class Change:
         )
 
     def _lent(self, dial: Dial, most: int) -> list[str]:
-        """Has a pool close what it has too much."""
+        """Has a pool close connections beyond its limit."""
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
         self.tomcat.call(dial.bean, "purge")
@@ -123,7 +123,7 @@ class Change:
 
 
 def settle(tomcat: Attached, journal: Journal) -> None:
-    """Writes down what is in force now.
+    """Journals the values in force.
 
     Raises:
         ApplyFailed: it cannot be written; the journal then says more than is.

@@ -1,4 +1,4 @@
-"""What the doctor says of a running Tomcat; nothing is changed."""
+"""The doctor's findings on a running Tomcat; nothing is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.sensors import resources
 
 
 def findings(process: TomcatProcess) -> tuple[Finding, ...]:
-    """What can be done with one Tomcat."""
+    """Findings on one Tomcat."""
     subject = f"tomcat pid {process.pid}"
 
     def attach() -> Tomcat:
@@ -28,7 +28,7 @@ def findings(process: TomcatProcess) -> tuple[Finding, ...]:
 
 
 def _said(plant: Tomcat) -> Iterable[Finding]:
-    """What can be done with one that was attached to."""
+    """Findings on one that was attached to."""
     ports = ", ".join(f"{address}:{port}" for address, port in plant.listeners)
     yield Finding("", True, f"listens at {ports}")
     try:

@@ -24,7 +24,7 @@ from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.trust import printable, require_trusted
 
 PATIENCE_S = 10.0
-"""For what the operator waits for: a garbage collection or a full CPU share may take a while."""
+"""Patience for questions of the operator: a garbage collection or a full CPU share may take a while."""
 _START_S = 60.0
 _MOST_BYTES = 1 << 20
 _LARGEST = 1 << 62
@@ -43,7 +43,7 @@ Values = list[Mapping[str, int | str | None] | None]
 
 
 class Refused(TrimtabError):
-    """The server did not do what was asked; the message carries its words."""
+    """The server refused an operation; the message carries its words."""
 
 
 def source() -> str:
@@ -65,13 +65,13 @@ def java() -> str:
 
 
 def identity(process: TomcatProcess, files: str | None = None) -> list[str]:
-    """What makes a command run with the rights of a Tomcat, where it sees the same files; nothing where we do.
+    """Command prefix that runs a command with the rights and files of a Tomcat; empty where we have them.
 
     Nothing is run as root once other files are seen: whoever has set those up would have it run what he likes.
 
     Args:
         process: the Tomcat.
-        files: what leads to its mount namespace; None for its place in /proc.
+        files: path of its mount namespace; None for the one in /proc.
 
     Raises:
         UsageError: it has the rights of several users, or is in a container.
@@ -208,7 +208,7 @@ class Jmx:
 
     @staticmethod
     def understood(beans: Mapping[str, Iterable[str]], found: Any) -> Values:
-        """What an answer says of each MBean that was asked for.
+        """Values in an answer, for each MBean that was asked for.
 
         Raises:
             NotMeasured: it is not such an answer.

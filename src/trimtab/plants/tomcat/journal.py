@@ -1,4 +1,4 @@
-"""What has been set in a running Tomcat and what was there before, on disk before it is set.
+"""Journal of what is set in a running Tomcat, with the values from before, on disk before it is set.
 
 What JMX sets is gone when the server ends, so a journal is of one process: its file is named by id and start time,
 and one whose process has ended is taken away. It lasts from the first change to the undo, across runs.
@@ -29,8 +29,8 @@ class Entry:
     Args:
         bean: the MBean.
         attribute: its attribute.
-        before: what it was before the first change.
-        ours: what it may be now by what we did: the last value set, and the one about to be.
+        before: its value before the first change.
+        ours: values that it may have from us: the last one set, and the one about to be.
     """
 
     bean: str
@@ -45,7 +45,7 @@ class Book:
 
     Args:
         boot: the boot of the process; ids mean nothing in another.
-        entries: what was set.
+        entries: the settings made.
     """
 
     boot: str
@@ -80,7 +80,7 @@ class Journal:
             raise UsageError(f"{self._directory}, where what was before is kept: {error.strerror}") from None
 
     def tidy(self) -> None:
-        """Takes away the journals of processes that have ended."""
+        """Removes the journals of processes that have ended."""
         if untrusted(self._directory):
             return
         for path in self._directory.glob("*-*.json"):
@@ -90,7 +90,7 @@ class Journal:
                     path.unlink()
 
     def entries(self) -> tuple[Entry, ...]:
-        """What was set and not undone; none where nothing was.
+        """Settings made and not undone.
 
         Raises:
             UsageError: others can change it, or it is none.
@@ -107,7 +107,7 @@ class Journal:
         return book.entries if book.boot == boot_id() else ()
 
     def about_to(self, changes: Mapping[tuple[str, str], tuple[int, int]]) -> None:
-        """Writes down what is about to be set.
+        """Journals the values about to be set.
 
         Args:
             changes: MBean and attribute to what is in force, and what is to be.
@@ -125,7 +125,7 @@ class Journal:
         self._write(tuple(known.values()))
 
     def settled(self, values: Mapping[tuple[str, str], int | None]) -> None:
-        """Writes down what came of it; what is as it was before is forgotten.
+        """Journals the result; attributes that have their first value again are dropped.
 
         Args:
             values: MBean and attribute to what is in force; None for what is not there any more.
@@ -149,7 +149,7 @@ class Journal:
 
 
 def default_directory() -> Path:
-    """Where this user's journals are, such as /run/trimtab-tomcat for root."""
+    """Directory of this user's journals, such as /run/trimtab-tomcat for root."""
     if os.geteuid() == 0 and Path("/run").is_dir():
         return Path("/run/trimtab-tomcat")
     return Path(tempfile.gettempdir()) / f"trimtab-tomcat-{os.geteuid()}"

@@ -31,20 +31,20 @@ from trimtab.plants.tomcat.layout import Connector, Layout, Pool
 
 @dataclass(frozen=True)
 class Kind:
-    """A knob before it is known of what it is.
+    """A kind of knob, of which each connector, executor or pool has one.
 
     Args:
         name: its name.
-        attribute: the MBean's.
-        written: what it is called where the operator sets it.
-        unit: of its value.
-        default: what Debian's Tomcat has without a word in its configuration.
+        attribute: attribute of the MBean.
+        written: its name where the operator sets it.
+        unit: unit of its value.
+        default: value of Debian's Tomcat where its configuration does not set it.
         step: distance of neighbouring values.
         least: smallest value.
-        description: what it does.
-        role: what it is for.
+        description: its effect.
+        role: its role.
         how: how a change comes into force.
-        cost: what a change costs.
+        cost: cost of a change.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Dial:
         bean: the MBean.
         attribute: its attribute.
         place: where the operator would set it for good, such as "the Connector of port 8080".
-        part: what it belongs to: a connector's endpoint, an executor, a pool.
+        part: MBean of the connector's endpoint, executor or pool that has it.
         kind: the name of its kind.
     """
 
@@ -178,10 +178,10 @@ def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
 def dials(
     layout: Layout, values: Mapping[tuple[str, str], int], descriptors: int, restart: bool
 ) -> tuple[tuple[Dial, ...], tuple[str, ...]]:
-    """The knobs that there are, and what is to be said of those that there are not.
+    """The knobs that exist, and notes on those that do not.
 
     Args:
-        layout: what the server is made of.
+        layout: its parts.
         values: MBean and attribute to the value in force.
         descriptors: files and sockets that the server may have open.
         restart: whether connectors may be restarted.
@@ -238,13 +238,13 @@ def pairs(dials: Sequence[Dial]) -> Iterator[tuple[Dial, Dial]]:
 
 
 def turn(dial: Dial | None, grows: bool) -> int:
-    """When it is a value's turn among several, so that no rule is broken on the way.
+    """Sort key of a value among several to set, so that no rule is broken on the way.
 
-    First what shrinks, from the least to the greatest, then what grows, from the greatest to the least.
+    First those that shrink, from least to greatest, then those that grow, from greatest to least.
 
     Args:
-        dial: its knob; None for what follows a greatest value.
-        grows: whether it becomes greater.
+        dial: its knob; None for a value that follows a maximum.
+        grows: whether the value grows.
     """
     kind = "" if dial is None else dial.kind
     rank = 0 if kind in (MIN_THREADS, MIN_IDLE) else 2 if kind in (MAX_THREADS, MAX_ACTIVE) else 1
@@ -268,7 +268,7 @@ def _most_threads(layout: Layout, values: Mapping[tuple[str, str], int]) -> int:
 
 
 def _most(kind: Kind, value: int, descriptors: int, threads: int) -> tuple[int, str]:
-    """The greatest value of a knob, and what sets it."""
+    """The greatest value of a knob, and what limits it."""
     if kind.role is Role.CONNECTION_LIMIT:
         most, why = descriptors, f"the server may open {descriptors} files and sockets (ulimit -n)"
     elif kind.name == ACCEPT:

@@ -1,4 +1,4 @@
-"""What a running Tomcat is made of, as far as it can be steered: connectors, shared executors, pools of connections.
+"""Parts of a running Tomcat that can be steered: connectors, shared executors, pools of connections.
 
 | part      | MBean                                  | what                                                     |
 |-----------|----------------------------------------|----------------------------------------------------------|
@@ -86,7 +86,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Layout:
-    """All of these, and the servlets.
+    """All parts of a Tomcat, with its servlets and garbage collectors.
 
     Args:
         connectors: in the order of their ports, those of HTTP first.
@@ -110,7 +110,7 @@ def name_of(bean: str) -> str:
 
 
 def look(jmx: Jmx) -> Layout:
-    """What a Tomcat is made of now.
+    """Present parts of a Tomcat.
 
     Raises:
         NotMeasured: no answer came.

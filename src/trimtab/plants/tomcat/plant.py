@@ -79,7 +79,7 @@ class Tomcat(Plant):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this Tomcat, one line each."""
+        """Notes on this Tomcat for the user, one line each."""
         return ("what is set is in force until Tomcat restarts, and then what its files say", *self._tomcat.missing)
 
     def knobs(self) -> tuple[Knob, ...]:
@@ -99,7 +99,7 @@ class Tomcat(Plant):
         return knobs.objection(self._tomcat.dials, configuration)
 
     def configuration(self) -> Configuration:
-        """What is in force now.
+        """The configuration in force.
 
         Raises:
             OperatorEdit: somebody else has set a knob of ours; said once for each.
@@ -114,7 +114,7 @@ class Tomcat(Plant):
         return now
 
     def check_permissions(self) -> None:
-        """Makes sure, before anything is changed, that what was before can be kept.
+        """Makes sure, before anything is changed, that the journal can be written.
 
         Raises:
             UsageError: it cannot; the message says what is needed.
@@ -194,7 +194,7 @@ class Tomcat(Plant):
             raise OperatorEdit(edited[0], self._down[edited[0]])
 
     def leftover(self) -> str:
-        """What an earlier trimtab left behind, in one line; empty when nothing."""
+        """Settings left by an earlier run, in one line; empty for none."""
         try:
             entries = () if self._start else self._journal.entries()
         except UsageError as error:
@@ -203,7 +203,7 @@ class Tomcat(Plant):
         return f"left from an earlier run: {said}" if said else ""
 
     def undo_leftover(self) -> None:
-        """Takes back what earlier runs have set; what somebody else has set since is left as it is.
+        """Undoes earlier runs; values that somebody else has set since stay.
 
         Raises:
             UsageError: what was before cannot be read.
@@ -227,7 +227,7 @@ class Tomcat(Plant):
         self._journal.tidy()
 
     def undo_script(self) -> str:
-        """A POSIX shell script that undoes what `apply`, or an earlier run, has done, for a user without trimtab."""
+        """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
             return undo.script(self._tomcat.process, self._journal.entries())
         except (UsageError, PlantGone) as error:

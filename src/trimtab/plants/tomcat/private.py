@@ -19,7 +19,7 @@ from trimtab.testbed._swapped import SwappedServer
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
 UNIX_SOCKETS = (Path("/usr/share/java/jna.jar"), Path("/usr/share/java/jna-platform.jar"))
-"""What this driver needs to connect to a Unix socket (libjna-java, libjna-platform-java); not for loopback."""
+"""Libraries with which this driver connects to a Unix socket (libjna-java, libjna-platform-java)."""
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
 _WAITS_S = 5.0
@@ -49,7 +49,7 @@ class Jdbc:
 
 @dataclass(frozen=True)
 class TomcatSpec:
-    """A private Tomcat and what it may use. Its connector is the one that Debian ships.
+    """A private Tomcat and its limits. Its connector is the one that Debian ships.
 
     Args:
         webapp: a war, or the directory of one; None for no application.
@@ -143,7 +143,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         return [*_dropping(self.spec.service), *command]
 
     def answers(self) -> bool:
-        """One attempt to have any answer.
+        """Tries once to get any answer.
 
         Raises:
             OSError: nothing listens yet.
@@ -158,13 +158,13 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
             connection.close()
 
     def _owned(self, path: Path) -> None:
-        """A directory for what it writes itself."""
+        """A directory for its own files."""
         path.mkdir(mode=0o750)
         if worker := worker_user():
             shutil.chown(path, *worker)
 
     def _install(self, webapp: Path) -> None:
-        """Puts the application and what describes it in place."""
+        """Puts the application and its descriptor in place."""
         name = self.spec.context.strip("/").replace("/", "#") or "ROOT"
         place = self.directory / ("app" if webapp.is_dir() else "app.war")
         if webapp.is_dir():
@@ -206,10 +206,10 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
 
 
 def _dropping(service: bool) -> list[str]:
-    """What makes a command run as an unprivileged user, and end with whoever has started it.
+    """Command prefix that runs a command as an unprivileged user, and ends it with its parent.
 
     Args:
-        service: whether it keeps what Debian's unit leaves to Tomcat.
+        service: whether it keeps the capabilities that Debian's unit leaves to Tomcat.
     """
     worker = worker_user()
     if worker is None:
@@ -234,7 +234,7 @@ def _dropping(service: bool) -> list[str]:
 
 
 def _resource(jdbc: Jdbc) -> tuple[tuple[str, str], ...]:
-    """What describes the pool in Tomcat's words."""
+    """Attributes of the pool's Resource element."""
     password = jdbc.password_file.read_text(encoding="utf-8").rstrip("\n") if jdbc.password_file else ""
     return (
         ("name", "jdbc/shop"),

@@ -54,7 +54,7 @@ class TomcatProcess(Master):
             raise self.not_permitted() from None
 
     def status(self, field: str) -> str:
-        """A field of what the kernel says of it.
+        """A field of its status in /proc.
 
         Raises:
             PlantGone: it has ended.

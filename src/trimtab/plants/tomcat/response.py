@@ -17,7 +17,7 @@ METRICS = (
     RESPONSE_TIME,
     Metric("thread_wait_s", "s", "mean time that a request waits for a thread on a connection that was accepted"),
 )
-"""What `derived` gives."""
+"""Metrics that `derived` gives."""
 
 
 def derived(readings: Readings) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Sensor: what a Tomcat says of itself through JMX: requests, threads, connections, JDBC pools, heap.
+"""Sensor: a Tomcat's own figures by JMX: requests, threads, connections, JDBC pools, heap.
 
 | reading                | from                                                                                     |
 |------------------------|------------------------------------------------------------------------------------------|
@@ -42,12 +42,12 @@ Said = Mapping[str, Mapping[str, int | str | None] | None]
 
 @dataclass(frozen=True)
 class Sample:
-    """What was said at one moment.
+    """Values at one moment.
 
     Args:
-        at_s: when, on the loop's clock.
+        at_s: time on the loop's clock.
         totals: counters by metric.
-        levels: what goes up and down, by metric.
+        levels: gauges by metric.
         heap_bytes: heap in use.
     """
 
@@ -58,11 +58,11 @@ class Sample:
 
 
 class TomcatStatus(Sensor):
-    """What a Tomcat says of itself.
+    """Figures that a Tomcat gives of itself by JMX.
 
     Args:
         jmx: the conversation with it.
-        layout: what it is made of.
+        layout: its parts.
         clock: the loop's clock.
     """
 
@@ -107,7 +107,7 @@ class TomcatStatus(Sensor):
         self._levels = []
 
     def sample(self) -> None:
-        """Takes what was asked for the last time, and asks again.
+        """Takes the answer to the last question, and asks again.
 
         Raises:
             NotMeasured: the server does not answer.
@@ -158,7 +158,7 @@ class TomcatStatus(Sensor):
         return readings
 
     def _look(self) -> Sample:
-        """What it says now."""
+        """Asks for a sample now."""
         try:
             found = self._jmx.wait(self._jmx.ask_for(self._asked_at_edges), _EDGE_S)
         except TrimtabError as error:
@@ -168,7 +168,7 @@ class TomcatStatus(Sensor):
 
     @staticmethod
     def _said(asked: Questions, found: object) -> Said:
-        """What an answer says, by MBean."""
+        """Values in an answer, by MBean."""
         return dict(zip(asked, Jmx.understood(asked, found), strict=True))
 
 
@@ -203,7 +203,7 @@ def _totals(layout: Layout, said: Said) -> dict[str, float]:
 
 
 def _levels(layout: Layout, said: Said) -> dict[str, float]:
-    """What goes up and down."""
+    """Gauges."""
     threads = busy = 0.0
     for one in layout.connectors:
         if not one.executor and not one.virtual:

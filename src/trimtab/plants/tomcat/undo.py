@@ -1,4 +1,4 @@
-"""A shell script that undoes what was set in a Tomcat, for a user without trimtab: it brings its own Java program."""
+"""A shell script that undoes settings of a Tomcat, for a user without trimtab: it brings its own Java program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry]) -> str:
 
     Args:
         process: the Tomcat.
-        entries: what was set.
+        entries: the settings made.
 
     Raises:
         UsageError: there is no Java, or the Tomcat has the rights of several users.

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def drawn(tracks: Sequence[Track]) -> list[Plot]:
-    """The figures that these runs have what they need for, in their order; none without a run."""
+    """The figures that can be drawn of these runs, in their order; none without a run."""
     if not tracks:
         return []
     found: list[Picture] = [discovery.load(__name__, name).PICTURE for name in discovery.names(__name__)]

@@ -1,4 +1,4 @@
-"""What the figures of classes of clients share."""
+"""Shared parts of the figures of classes of clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shade(axes: Any, track: Track) -> None:
 
 
 def promised(tracks: Sequence[Track]) -> DelayGuarantee:
-    """What all of these runs guarantee."""
+    """The guarantee that all of these runs have in common."""
     guarantee = tracks[0].run.plan.guarantee
     assert guarantee is not None
     return guarantee

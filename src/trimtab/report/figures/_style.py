@@ -1,4 +1,4 @@
-"""How figures look, and what each one declares."""
+"""The style of figures, and the declaration of each."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of stored runs, with what it needs; its module names it in `PICTURE`.
+    """A figure of stored runs, with the readings it needs; its module names it in `PICTURE`.
 
     Args:
         title: its heading.
-        caption: what is to be known to read it.
+        caption: text that explains it.
         draw: draws it, a column for each run.
-        place: where it stands among the others on the page, from 0.
+        place: its place on the page, from 0.
         readings: metrics, or histograms, each of which some window of some run must have.
         any_of: metrics of which some window must have one at least; none when empty.
-        role: what a knob of every run must be for; None for anything.
+        role: role of a knob that every run must have; None for any.
         guarantee: True where it is of runs with one and the same guarantee to classes, False where of all others;
             None for both.
         search: True where every run must be a search by trials.
@@ -68,7 +68,7 @@ class Picture:
     search: bool = False
 
     def drawable(self, tracks: Sequence[Track]) -> bool:
-        """Whether these runs have what it needs."""
+        """Whether these runs have all that the figure needs."""
         seen = {name.partition("@")[0] for t in tracks for w in t.windows for name in w.readings}
         promised = tracks[0].run.plan.guarantee
         one = promised is not None and all(t.run.plan.guarantee == promised for t in tracks)
@@ -82,7 +82,7 @@ class Picture:
 
 
 def svg(draw: Callable[[Figure], None], width_in: float, height_in: float) -> str:
-    """What `draw` draws, as an SVG element that can stand in HTML beside others.
+    """A drawing as an SVG element that can stand in HTML beside others.
 
     The same drawing gives the same text, and different ones share no ids: matplotlib counts axes and lines from 1
     in every figure.

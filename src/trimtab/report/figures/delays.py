@@ -1,4 +1,4 @@
-"""The delay of every class against what it is promised, and the ratios of neighbours: as lu2001, Fig. 7 to 9."""
+"""The delay of every class against its guarantee, and the ratios of neighbours: as lu2001, Fig. 7 to 9."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.report.track import Track
 
 
 def delays(tracks: Sequence[Track]) -> str:
-    """The delay of every class against what it is promised, one column per run; ratios below where they count."""
+    """The delay of every class against its guarantee, one column per run; ratios below where they count."""
     guarantee = promised(tracks)
     rows = (1.0,) if guarantee.kind == ABSOLUTE else (1.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""What idle connections hold over time: as sugiki2005, Fig. 8, below the keep-alive time."""
+"""Workers held by idle connections over time: as sugiki2005, Fig. 8, below the keep-alive time."""
 
 from __future__ import annotations
 

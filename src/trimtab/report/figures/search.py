@@ -55,7 +55,7 @@ def _xy(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
 
 
 def _is(configuration: Configuration, wanted: Configuration) -> bool:
-    """Whether a configuration has what is wanted in force."""
+    """Whether a configuration has all wanted values."""
     return bool(wanted) and all(configuration.get(name) == value for name, value in wanted.items())
 
 

@@ -13,7 +13,7 @@ _SHARES = (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand"))
 
 
 def utilisations(tracks: Sequence[Track]) -> str:
-    """What is used of what may be used, and how many workers are busy, one column per run."""
+    """Utilisation of each resource and busy workers over time, one column per run."""
 
     def draw(figure: Figure) -> None:
         grid = columns(figure, (1, 1), len(tracks))

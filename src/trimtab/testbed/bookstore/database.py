@@ -42,7 +42,7 @@ def fill(
 
 
 def sources() -> list[Path]:
-    """All that a filled database is made from."""
+    """All files that a filled database is made from."""
     names = ("schema.sql", "keys.sql", "countries.txt", "population.py", "words.py", "database.py")
     return [HERE / name for name in names]
 

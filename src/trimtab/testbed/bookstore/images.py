@@ -33,7 +33,7 @@ def write(directory: Path, items: int) -> None:
     """Writes `item/N.png` and `thumb/N.png` for each book N.
 
     Args:
-        directory: where; it exists.
+        directory: target directory, which exists.
         items: how many books.
     """
     rng = np.random.default_rng([_SEED, items])

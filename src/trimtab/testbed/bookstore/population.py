@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Orders:
-    """What the tables orders, order_line and cc_xacts have in common: days back from today, and cents."""
+    """Columns that orders, order_line and cc_xacts have in common: days back from today, and cents."""
 
     lines: Integers
     age_days: Integers
@@ -57,7 +57,7 @@ class Population:
     Args:
         items: books, 50 to 100,000; the specification has 1000, 10,000 and more.
         browsers: emulated browsers it is for, each with 2880 customers; 1 to 1000.
-        seed: of everything that is random.
+        seed: seed of everything that is random.
 
     Raises:
         UsageError: a number is out of its range.

@@ -19,10 +19,10 @@ _RELEASE = "17"
 
 
 def version(files: Iterable[Path], *parts: object) -> str:
-    """What changes when something does that is made from these files and values.
+    """Digest of these files and values, as the version of a thing made from them.
 
     Args:
-        files: in this package.
+        files: files of this package.
         parts: the values.
     """
     digest = hashlib.sha256(repr(parts).encode())
@@ -32,7 +32,7 @@ def version(files: Iterable[Path], *parts: object) -> str:
 
 
 def sources() -> list[Path]:
-    """All that the application is made from."""
+    """All files that the application is made from."""
     files = [path for part in ("java", "web") for path in (HERE / part).rglob("*") if path.is_file()]
     return [*files, HERE / "images.py", HERE / "webapp.py"]
 
@@ -41,7 +41,7 @@ def make(directory: Path, items: int) -> None:
     """Makes the application in an empty directory.
 
     Args:
-        directory: where.
+        directory: target directory.
         items: how many books have images.
 
     Raises:
@@ -59,9 +59,7 @@ def compiler() -> str:
     Raises:
         UsageError: it or Tomcat's servlet API is not installed.
     """
-    found = own.program("javac")
-    if found is None:
-        raise UsageError("javac is not installed; install the package default-jdk-headless")
+    found = own.required("default-jdk-headless", "javac")
     if not SERVLET_API.exists():
         raise UsageError(f"{SERVLET_API} is not there; install the package tomcat10")
     return found

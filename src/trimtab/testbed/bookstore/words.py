@@ -23,7 +23,7 @@ class Words:
     """Draws texts.
 
     Args:
-        rng: where they come from.
+        rng: source of randomness.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
