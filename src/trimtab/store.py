@@ -238,6 +238,11 @@ class Store:
         with self._errors():
             return self._db.execute(statement, values).lastrowid or 0
 
+    def execute_all(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        """Carries out one statement for each of some rows, for the writer of a run."""
+        with self._errors():
+            self._db.executemany(statement, rows)
+
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with self._errors():
             return self._db.execute(query, values).fetchall()
@@ -293,11 +298,11 @@ class RunWriter:
                     *(configuration, w.samples, problems, w.aborted),
                 ),
             )
-            for place, (one, chosen) in enumerate(_placed(w)):
-                self.store.execute(
-                    "INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (stamp.run, w.index, place, one.node, one.source, one.metric, one.value, chosen),
-                )
+            rows = [
+                (stamp.run, w.index, place, one.node, one.source, one.metric, one.value, chosen)
+                for place, (one, chosen) in enumerate(_placed(w))
+            ]
+            self.store.execute_all("INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return stamp
 
     def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> Stamp:
