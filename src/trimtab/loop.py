@@ -142,15 +142,15 @@ class Loop:
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
-            if self._standing.knobs:
-                changed = self._decide(window)
+            changed = bool(self._standing.knobs) and self._decide(window)
+            if settings.mode is not Mode.OBSERVE:
                 end_s = window.start_s + window.duration_s
                 self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
-                if self._finished:
-                    return Status.DONE, self._finished
-                if changed:
-                    settle_s = min(1.0, settings.window_s / 2) if settings.settle_s is None else settings.settle_s
-                    observer.wait(observer.now_s() + settle_s)
+            if self._finished:
+                return Status.DONE, self._finished
+            if changed:
+                settle_s = min(1.0, settings.window_s / 2) if settings.settle_s is None else settings.settle_s
+                observer.wait(observer.now_s() + settle_s)
             if (failed := max(self._failures, self._refusals)) >= settings.failures:
                 return Status.FAILED, f"{failed} changes in a row failed, the last because {self._failure}"
         return Status.DONE, ""

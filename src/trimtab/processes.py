@@ -21,6 +21,7 @@ from trimtab.errors import UsageError
 PROC = Path("/proc")
 TICKS_HZ = os.sysconf("SC_CLK_TCK")
 """Unit of start times."""
+_SMALL_BYTES = 1 << 15
 _LISTENS = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
 
@@ -59,6 +60,19 @@ class Process:
         finally:
             os.close(fd)
         return True
+
+
+def contents(path: str) -> bytes:
+    """What a small file of /proc holds, in one read; a file object would cost several times as much.
+
+    Raises:
+        OSError: there is none, or its process has ended.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _SMALL_BYTES)
+    finally:
+        os.close(fd)
 
 
 def identify(pid: int) -> Process | None:
@@ -263,8 +277,8 @@ def _address(text: str) -> Listener:
 def _stat(pid: int, proc: Path = PROC) -> list[str] | None:
     """The fields of /proc/PID/stat from the third (the state) on; None when there is no such process."""
     try:
-        text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        text = contents(f"{proc}/{pid}/stat")
     except OSError:
         return None
     # The name, in parentheses, may hold spaces and parentheses.
-    return text.rpartition(")")[2].split()
+    return text.rpartition(b")")[2].decode("ascii", "replace").split()

@@ -66,7 +66,9 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
         if isinstance(event, WindowDone):
             window = event.window
             if window.index > windows:
-                raise UsageError(f"only the windows from {window.index} on were kept: what led to them is not known")
+                raise UsageError(
+                    f"only the windows from {window.index} on were kept, and not what the controller knew before them"
+                )
             windows, elapsed_s = window.index + 1, window.start_s + window.duration_s
         elif isinstance(event, Note):
             if event.kind is NoteKind.STAND_DOWN and event.knob:

@@ -2,10 +2,11 @@
 
 An event is a row of `windows`, `moves` or `notes`; `sequence` counts them together in each run, in the order in which
 they came to pass. `readings` holds all that was measured in a window; `chosen` is the place of those that decisions
-went by, and NULL for the others. `states` holds where a run stood after its last decision.
+went by, and NULL for the others. `states` holds where a run stood after its last decision, and `checkpoints`, of a
+run that forgets its first windows, where it stood before those that are left: `idx` is the next window's.
 
 Schema 1 had no sequence, no nodes and no states, kept the readings of a window as one text, and what only some runs
-have in places of other things: a plan's `guarantee`, the host's `workload` and `steady`.
+have in places of other things: a plan's `guarantee`, the host's `workload` and `steady`. Schema 2 had no checkpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trimtab.events import NoteKind, Status
 from trimtab.processes import Process
 from trimtab.records import GUARANTEE, Plan
 
-VERSION = 2
+VERSION = 3
 _TABLES = """
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, started REAL NOT NULL, finished REAL, pid INTEGER NOT NULL,
@@ -49,6 +50,11 @@ CREATE TABLE notes (
 CREATE TABLE states (
     run INTEGER PRIMARY KEY REFERENCES runs (id), sequence INTEGER NOT NULL, past TEXT NOT NULL);
 """
+_CHECKPOINTS = """
+CREATE TABLE checkpoints (
+    run INTEGER NOT NULL REFERENCES runs (id), idx INTEGER NOT NULL, sequence INTEGER NOT NULL, past TEXT NOT NULL,
+    PRIMARY KEY (run, idx)) WITHOUT ROWID
+"""
 _ROLES = {"MaxRequestWorkers": Role.WORKER_LIMIT, "workers": Role.WORKER_LIMIT, "KeepAliveTimeout": Role.KEEP_ALIVE}
 """Native name to role of the knobs in stores that were written before knobs had roles; budgets carry a class."""
 
@@ -72,6 +78,8 @@ def bring_up(db: sqlite3.Connection) -> None:
             _create(db)
         elif version == 1:
             _from_first(db)
+        elif version == 2:
+            db.execute(_CHECKPOINTS)
         db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("COMMIT")
     except BaseException:
@@ -85,7 +93,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _create(db: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";")[:-1]:
+    for statement in (*_TABLES.split(";")[:-1], _CHECKPOINTS):
         db.execute(statement)
 
 

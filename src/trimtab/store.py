@@ -173,6 +173,42 @@ class Store:
             return None
         return _read(rows[0][0], Past, run_id), self.events(run_id, rows[0][1])
 
+    def checkpoint(self, run_id: int) -> tuple[Past, list[Event]] | None:
+        """Where a run stood before the first of the windows that it kept, its states as JSON has them, and the rest.
+
+        None where it kept all, or where an older trimtab forgot the others.
+        """
+        rows = self._rows(
+            "SELECT past, sequence FROM checkpoints WHERE run = ?1"
+            " AND idx <= (SELECT min(idx) FROM windows WHERE run = ?1) ORDER BY idx DESC LIMIT 1",
+            (run_id,),
+        )
+        return (_read(rows[0][0], Past, run_id), self.events(run_id, rows[0][1])) if rows else None
+
+    def forget(self, run_id: int, first: int) -> None:
+        """Forgets what came before a window, as far as it is known where the run stood then.
+
+        Args:
+            run_id: the run's number.
+            first: index of the window; of a run that decides one before it, down to the last known standing.
+        """
+        with self.transaction():
+            for past, sequence in self._rows("SELECT past, sequence FROM states WHERE run = ?", (run_id,)):
+                values = (run_id, _read(past, Past, run_id).windows, sequence, past)
+                self.execute("INSERT OR IGNORE INTO checkpoints VALUES (?, ?, ?, ?)", values)
+            known = self._rows("SELECT idx, sequence FROM checkpoints WHERE run = ? ORDER BY idx", (run_id,))
+            stood = [one for one in known if one[0] <= first]
+            if first < 1 or (known and not stood):
+                return
+            first, last = stood[-1] if stood else (first, None)
+            for table in ("windows", "checkpoints"):
+                self.execute(f"DELETE FROM {table} WHERE run = ? AND idx < ?", (run_id, first))
+            self.execute(
+                "DELETE FROM notes WHERE run = ?1"
+                " AND sequence <= ifnull(?2, (SELECT min(sequence) - 1 FROM windows WHERE run = ?1))",
+                (run_id, last),
+            )
+
     def _windows(self, run_id: int, after: int) -> list[WindowDone]:
         measured: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         query = "SELECT idx, chosen, metric, value, source, node FROM readings WHERE run = ? ORDER BY idx, place"
@@ -201,6 +237,11 @@ class Store:
         """Carries out one statement and returns the number of the row it made, for the writer of a run."""
         with self._errors():
             return self._db.execute(statement, values).lastrowid or 0
+
+    def execute_all(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        """Carries out one statement for each of some rows, for the writer of a run."""
+        with self._errors():
+            self._db.executemany(statement, rows)
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with self._errors():
@@ -246,7 +287,7 @@ class RunWriter:
         """Writes a window with all that was measured in it."""
         w = window
         if self._keep is not None and w.index % max(1, self._keep // _LUMPS) == 0:
-            self._forget(w.index - self._keep)
+            self.store.forget(self.run_id, w.index - self._keep)
         with self.store.transaction():
             stamp = self._next()
             configuration, problems = codec.encode(w.configuration), codec.encode(w.problems)
@@ -257,11 +298,11 @@ class RunWriter:
                     *(configuration, w.samples, problems, w.aborted),
                 ),
             )
-            for place, (one, chosen) in enumerate(_placed(w)):
-                self.store.execute(
-                    "INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (stamp.run, w.index, place, one.node, one.source, one.metric, one.value, chosen),
-                )
+            rows = [
+                (stamp.run, w.index, place, one.node, one.source, one.metric, one.value, chosen)
+                for place, (one, chosen) in enumerate(_placed(w))
+            ]
+            self.store.execute_all("INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return stamp
 
     def move(self, index: int, proposed: Move, move: Move, state: MoveState) -> Stamp:
@@ -300,14 +341,6 @@ class RunWriter:
     def finish(self, outcome: Outcome) -> None:
         """Writes how the run ended."""
         self.store.finish(self.run_id, outcome)
-
-    def _forget(self, first: int) -> None:
-        """Removes the windows before this one, the moves that followed from them, and the notes of their time."""
-        self.store.execute("DELETE FROM windows WHERE run = ? AND idx < ?", (self.run_id, first))
-        self.store.execute(
-            "DELETE FROM notes WHERE run = ?1 AND at_s < (SELECT min(start_s) FROM windows WHERE run = ?1)",
-            (self.run_id,),
-        )
 
     def _next(self) -> Stamp:
         """The place of the next event."""

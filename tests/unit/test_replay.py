@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
-from trimtab.core import Knob, Objective, Subject
+from trimtab.core import Knob, Objective, Subject, Window
 from trimtab.core.trial import MoveState
-from trimtab.decision import Decider, Oversight
+from trimtab.decision import Decider, Oversight, Standing
 from trimtab.errors import OperatorEdit, UsageError
+from trimtab.events import Note, NoteKind, WindowDone
 from trimtab.guard import standard
 from trimtab.loop import Loop
 from trimtab.observer import Stop
@@ -102,3 +103,41 @@ def test_a_run_of_which_only_the_last_windows_were_kept_is_not_replayed() -> Non
     writer.store.execute("DELETE FROM windows WHERE idx < 2", ())
     with pytest.raises(UsageError, match="only the windows from 2 on were kept"):
         again(writer, Climber(OBJECTIVE), (WORKERS,))
+
+
+def test_a_run_that_only_observes_after_its_knobs_stood_down_still_says_where_it_stands() -> None:
+    plant = MemoryPlant()
+    configuration = plant.configuration
+    calls: list[int] = []
+
+    def edited() -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise OperatorEdit("workers", "edited by hand")
+        return configuration()
+
+    plant.configuration = edited  # type: ignore[method-assign]
+    writer = recorded(plant, (WORKERS,))
+    windows = writer.store.windows(writer.run_id)
+    found = writer.store.past(writer.run_id)
+    assert found is not None and len(writer.store.moves(writer.run_id)) < len(windows)
+    assert (found[0].windows, found[0].standing.knobs, found[1]) == (len(windows), (), [])
+
+
+def test_what_a_run_forgets_is_never_what_leads_from_where_it_stood_to_the_windows_that_it_kept() -> None:
+    store = Store(None)
+    writer = store.begin(
+        Plan((), "", (Subject("memory"),), (WORKERS,), "climber", {}, Settings(1.0, 100.0), {}), keep=33
+    )
+    for index in range(100):
+        writer.note(Note(float(index), NoteKind.PLANT, f"before {index}"))
+        writer.window(Window(index, float(index), 1.0, {}, {}))
+        if index % 7:  # a run that was killed between a window and its decision
+            writer.stand(Past(Standing((WORKERS,)), index + 1, index + 1.0))
+        indices = [window.index for window in store.windows(writer.run_id)]
+        assert len(indices) <= 33 + 4
+        if indices[0]:
+            kept = store.checkpoint(writer.run_id)
+            assert kept is not None and kept[0].windows == indices[0]
+            assert isinstance(kept[1][0], Note) and kept[1][0].text == f"before {indices[0]}"
+            assert [event.window.index for event in kept[1] if isinstance(event, WindowDone)] == indices

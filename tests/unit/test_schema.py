@@ -57,6 +57,18 @@ def contents(path: Path) -> list[str]:
         return [*db.iterdump(), str(db.execute("PRAGMA user_version").fetchone())]
 
 
+def test_a_store_of_schema_2_gets_the_table_that_it_lacks_and_keeps_all_else(path: Path) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("DROP TABLE checkpoints; PRAGMA user_version = 2")
+    before = contents(path)
+    with closing(Store(path)) as store:
+        assert store.checkpoint(TUNED) is None
+    after = contents(path)
+    assert [line for line in after[:-1] if "checkpoints" not in line] == before[:-1]
+    assert len(after) == len(before) + 1
+
+
 def test_every_window_move_and_note_is_there_again_as_it_was(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         windows = db.execute("SELECT * FROM windows ORDER BY run, idx").fetchall()

@@ -133,15 +133,28 @@ def past_of(store: Store, run: Run, job: RunRequest) -> Past:
     if stored is None:
         before, events = Past(decider.start(run.plan.knobs)), store.events(run.id)
     else:
-        before, events = stored
-        try:
-            before = replace(before, standing=decider.restored(before.standing))
-        except ValueError as error:
-            raise TrimtabError(f"run {run.id} cannot go on, {job.name} keeps other states now: {error}") from None
+        before, events = restored(decider, stored[0], f"run {run.id} cannot go on, {job.name}"), stored[1]
     past = replayed(decider, before, events)
     if isinstance(past, Difference):
         raise TrimtabError(f"run {run.id} cannot go on: window {past.index} does not lead to the move that is stored")
     return past
+
+
+def restored(decider: Decider, past: Past, who: str) -> Past:
+    """A stored past with the states that its decider knows.
+
+    Args:
+        decider: what decided.
+        past: with its states as JSON has them.
+        who: what cannot be done with which run, and whose states they are, as a message begins.
+
+    Raises:
+        TrimtabError: these are not states of it.
+    """
+    try:
+        return replace(past, standing=decider.restored(past.standing))
+    except ValueError as error:
+        raise TrimtabError(f"{who} keeps other states now: {error}") from None
 
 
 def _shown(

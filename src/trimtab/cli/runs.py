@@ -23,7 +23,7 @@ from types import ModuleType
 from trimtab import cli, codec
 from trimtab.cli._plant import attached, stored_method, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of
-from trimtab.cli._run import tell_end
+from trimtab.cli._run import restored, tell_end
 from trimtab.core import in_words
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
@@ -131,21 +131,30 @@ def _replay(store: Store, run: Run) -> int:
     Raises:
         TrimtabError: they do not.
     """
-    plan = run.plan
-    events = store.events(run.id)
+    plan, kept = run.plan, store.checkpoint(run.id)
+    events = store.events(run.id) if kept is None else kept[1]
     moves = sum(isinstance(event, MoveDone) for event in events)
     if not moves:
-        raise UsageError(f"run {run.id} decided nothing ({plan.settings.mode}): there is nothing to replay")
+        where = plan.settings.mode if kept is None else "in the windows that it kept"
+        raise UsageError(f"run {run.id} decided nothing ({where}): there is nothing to replay")
     _, controller, settings = stored_method(plan)
     decider = Decider(controller, Oversight.of(controller, settings.objective, plan.knobs), settings.seed)
-    result = replayed(decider, Past(decider.start(plan.knobs)), events)
+    if kept is None:
+        past, part = Past(decider.start(plan.knobs)), ""
+    else:
+        past = restored(decider, kept[0], f"run {run.id} cannot be replayed, {plan.controller}")
+        part = f", from window {past.windows} on: those before were not kept"
+    try:
+        result = replayed(decider, past, events)
+    except UsageError as error:
+        raise UsageError(f"run {run.id} cannot be replayed: {error}") from None
     if isinstance(result, Difference):
         was, now = result.stored, result.replayed
         raise TrimtabError(
             f"run {run.id}, window {result.index}: the {result.who} now give {dict(now.changes)} ({now.reason}), "
             f"stored is {dict(was.changes)} ({was.reason})"
         )
-    print(f"run {run.id}: {moves} moves come out as stored")
+    print(f"run {run.id}: {moves} moves come out as stored{part}")
     return 0
 
 

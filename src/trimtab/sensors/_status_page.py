@@ -113,6 +113,7 @@ class Fetch:
                         raise OSError(error, os.strerror(error))
                     self._socket.send(self._request)
                     self._sent = True
+                    self._waiting.modify(self._socket, select.POLLIN)
                     continue
                 data = self._socket.recv(1 << 16)
                 if not data:
@@ -134,12 +135,12 @@ class Fetch:
     def _connect(self) -> socket.socket:
         family, address = self._addresses.pop(0)
         connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        self._waiting = select.poll()
+        self._waiting.register(connection, select.POLLOUT)
         error = connection.connect_ex(address)
         # A Unix socket says at once what a TCP socket says later: nobody listens, or (EAGAIN) its queue is full.
         self._refused = 0 if error == errno.EINPROGRESS else error
         return connection
 
     def _ready(self, patience_s: float) -> bool:
-        waiting = select.poll()
-        waiting.register(self._socket, select.POLLIN if self._sent else select.POLLOUT)
-        return bool(waiting.poll(patience_s * 1000))
+        return bool(self._waiting.poll(patience_s * 1000))

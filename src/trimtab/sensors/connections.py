@@ -38,14 +38,15 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors import _inet_diag
+from trimtab.sensors._edges import fresh_s
 from trimtab.sensors._inet_diag import Address, InetDiag
 from trimtab.sensors._metrics import (
     BUSY_WORKERS,
@@ -59,7 +60,6 @@ from trimtab.sensors._shared_file import SharedFile
 
 _SHARE = 0.005
 """Most CPU time, as a share of one core: the accept queue, the status page and the resources together take as much."""
-_FRESH_S = 0.01
 _INFO = 2
 """INET_DIAG_INFO."""
 _BYTECODE = 1
@@ -86,8 +86,7 @@ class Worker(Enum):
         return Worker.REQUEST if mpm == "event" else Worker.CONNECTION
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(NamedTuple):
     """A connection that the server has accepted and not closed, as the kernel sees it.
 
     Args:
@@ -221,7 +220,7 @@ class Connections(Sensor):
         if self._diag is None:
             self._open()
             self._take()
-        elif self._clock.now_s() - self._last_s > _FRESH_S:
+        elif self._clock.now_s() - self._last_s > fresh_s(self._last_s - self._began_s):
             self._take()
         self._began_s = self._last_s
         self._held_area = self._under_way_area = 0.0

@@ -28,13 +28,12 @@ from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group, groups
 from trimtab.sensors._cpu import Cpu
+from trimtab.sensors._edges import fresh_s
 from trimtab.sensors._kernel_file import KernelFile
 from trimtab.sensors._memory import Demand, GroupMemory, MachineMemory, limited, swap_free_bytes
 from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
-_FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with that reading."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 
@@ -71,7 +70,7 @@ class Resources(Sensor):
         self._sources: _Sources | None = None
         self._began_s = 0.0
         self._marks: dict[str, float] = {}
-        self._last: tuple[float, dict[str, float]] = (-_FRESH_S, {})
+        self._last: tuple[float, float, dict[str, float]] | None = None
         self._worker: tuple[float, float | None] | None = None
 
     def begin(self) -> None:
@@ -82,9 +81,9 @@ class Resources(Sensor):
         """
         if self._sources is None:
             self._sources = _Sources(self._pid, self._root)
-        self._began_s = self._clock.now_s()
-        if self._began_s - self._last[0] < _FRESH_S:
-            self._began_s, self._marks = self._last
+        self._began_s, last = self._clock.now_s(), self._last
+        if last is not None and self._began_s - last[0] < fresh_s(last[1]):
+            self._began_s, _, self._marks = last
         else:
             self._marks, _ = self._totals(self._sources)
 
@@ -99,8 +98,8 @@ class Resources(Sensor):
             raise NotMeasured("the window has not begun")
         totals, demand = self._totals(sources)
         now_s = self._clock.now_s()
-        self._last = now_s, totals
         elapsed_s = now_s - self._began_s
+        self._last = now_s, elapsed_s, totals
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
         readings = {n: (totals[n] - self._marks[n]) / elapsed_s for n in totals if n in self._marks}
@@ -122,8 +121,7 @@ class Resources(Sensor):
         """Closes descriptors; may be called twice."""
         if self._sources is not None:
             self._sources.close()
-            self._sources = None
-            self._last = -_FRESH_S, {}
+            self._sources = self._last = None
 
     def follow(self, pid: int) -> None:
         """Looks at another process from the next window on: the one that a restart has put in the server's place."""

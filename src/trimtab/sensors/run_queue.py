@@ -11,7 +11,8 @@
 The first three numbers are those of /proc/PID/task/TID/schedstat: time on a CPU and time waiting for one, in
 nanoseconds, and the count of times put on one. A thread that was born in the window counts from its birth. One that
 ends counts as far as the last sample saw it, so what it did in its last sampling period is missing. Context switches
-are read at the ends of the window alone, so of a thread that ends in it they are missing.
+are read at the ends of the window alone, so of a thread that ends in it they are missing. A window that begins just
+after the last one begins with what was read at that one's end (`_edges`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from trimtab.core.metric import Metric
 from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, TrimtabError
+from trimtab.processes import contents
+from trimtab.sensors._edges import fresh_s
 
 _ROOT = Path("/proc")
 _SWITCHES = b"nonvoluntary_ctxt_switches:"
@@ -76,10 +79,11 @@ class RunQueue(Sensor):
         self._threads = threads
         self._clock = clock
         self._proc = proc
-        self._began_s = 0.0
+        self._began_s = self._looked_s = 0.0
         self._first: dict[Key, Counts] = {}
         self._latest: dict[Key, Counts] = {}
         self._switches: dict[Key, int] = {}
+        self._end: tuple[float, float, dict[Key, Counts], dict[Key, int]] | None = None
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -87,21 +91,28 @@ class RunQueue(Sensor):
         Raises:
             NotMeasured: the servers are gone, or the kernel does not count.
         """
-        there = self._alive()
-        self._began_s = self._clock.now_s()
-        self._first = self._counts(there)
-        if not self._first:
-            raise NotMeasured("this kernel counts no waits of threads (schedstat)")
-        self._latest = {}
-        self._switches = self._involuntary(there)
+        now_s, end, self._latest, self._end = self._clock.now_s(), self._end, {}, None
+        if end is not None and now_s - end[0] <= fresh_s(end[1]):
+            self._began_s, _, self._first, self._switches = end
+        else:
+            there = self._alive()
+            self._began_s = self._clock.now_s()
+            self._first = self._counts(there)
+            if not self._first:
+                raise NotMeasured("this kernel counts no waits of threads (schedstat)")
+            self._switches = self._involuntary(there)
+        self._looked_s = self._began_s
 
     def sample(self) -> None:
-        """Reads every thread that there is, so that little is lost of those that end.
+        """Reads every thread that there is, so that little is lost of those that end; not just after it was done.
 
         Raises:
             NotMeasured: the servers are gone.
         """
-        self._latest |= self._counts(self._alive())
+        now_s = self._clock.now_s()
+        if now_s - self._looked_s >= self.sampling_period_s / 2:
+            self._looked_s = now_s
+            self._latest |= self._counts(self._alive())
 
     def read(self) -> Readings:
         """The readings since `begin`.
@@ -110,10 +121,12 @@ class RunQueue(Sensor):
             NotMeasured: the servers are gone, or no time has passed.
         """
         there = self._alive()
-        elapsed_s = self._clock.now_s() - self._began_s
+        now_s = self._clock.now_s()
+        elapsed_s = now_s - self._began_s
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
-        self._latest |= self._counts(there)
+        counts = self._counts(there)
+        self._latest |= counts
         ran_ns = waited_ns = slices = 0
         for key, (ran, waited, count) in self._latest.items():
             before = self._first.get(key, (0, 0, 0))
@@ -123,6 +136,7 @@ class RunQueue(Sensor):
                 slices + count - before[2],
             )
         switches = self._involuntary(there)
+        self._end = now_s, elapsed_s, counts, switches
         forced = sum(count - self._switches.get(key, 0) for key, count in switches.items())
         readings = {
             "waiting_threads": waited_ns / 1e9 / elapsed_s,
@@ -162,8 +176,7 @@ class RunQueue(Sensor):
     def _file(self, one: Thread, name: str) -> bytes:
         """A file of a thread; empty when it has ended."""
         try:
-            with open(f"{self._proc}/{one.pid}/task/{one.tid}/{name}", "rb") as file:
-                return file.read()
+            return contents(f"{self._proc}/{one.pid}/task/{one.tid}/{name}")
         except OSError:
             return b""
 

@@ -94,6 +94,43 @@ def test_an_option_that_the_controller_does_not_have_is_said(
     assert "fuzzy has other options now: " in said.err and says in said.err
 
 
+def test_a_run_that_kept_only_its_last_windows_is_replayed_from_what_its_controller_knew_before_them(
+    trimtab: Trimtab, store: Path
+) -> None:
+    assert trimtab(*TUNE, "--window", "2s", "--keep-windows", 8).code == 0
+    first = Store(store).windows(1)[0].index
+    moves = len(Store(store).moves(1))
+    assert first > 4 and moves >= 8
+    said = trimtab("runs", "replay", 1)
+    whole = f"run 1: {moves} moves come out as stored, from window {first} on: those before were not kept\n"
+    assert (said.code, said.out, said.err) == (0, whole, "")
+    planted = "UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = ?"
+    Store(store).execute(planted, (first,))
+    said = trimtab("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert said.err.startswith(f"trimtab: run 1, window {first}: the controller now")
+
+
+def test_replay_says_what_is_missing_of_a_run_whose_first_windows_an_older_trimtab_forgot(
+    trimtab: Trimtab, store: Path
+) -> None:
+    assert trimtab(*TUNE, "--keep-windows", 2).code == 0
+    Store(store).execute("DELETE FROM checkpoints", ())
+    said = trimtab("runs", "replay", 1)
+    first = Store(store).windows(1)[0].index
+    missing = f"only the windows from {first} on were kept, and not what the controller knew before them"
+    assert (said.code, said.out, said.err) == (2, "", f"trimtab: run 1 cannot be replayed: {missing}\n")
+
+
+def test_replay_of_states_that_the_controller_does_not_know_is_said(trimtab: Trimtab, store: Path) -> None:
+    assert trimtab(*TUNE, "--keep-windows", 2).code == 0
+    spoil = "UPDATE checkpoints SET past = json_set(past, '$.standing.state.step_ratio', 'wide')"
+    Store(store).execute(spoil, ())
+    said = trimtab("runs", "replay", 1)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "run 1 cannot be replayed, fuzzy keeps other states now: Expected `float`, got `str`" in said.err
+
+
 def test_replay_of_a_run_without_decisions_is_a_usage_error(trimtab: Trimtab) -> None:
     trimtab(*TUNE, "--mode", "observe")
     said = trimtab("runs", "replay", 1)

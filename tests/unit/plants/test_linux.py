@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,19 @@ from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.linux.putback import Scheduling
 
 pytestmark = pytest.mark.usefixtures("own_journals")
+
+
+class Virtual:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.time_s = 100.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.time_s += duration_s
 
 
 def test_every_thread_of_parent_and_children_gets_it_and_the_kernel_says_so(family: Family) -> None:
@@ -43,6 +57,33 @@ def test_threads_and_children_that_are_born_meanwhile_have_it_and_are_put_back_t
         assert len(there) == 5 and {now.slice_ns for now in there.values()} == {10_000_000}
         plant.restore()
     assert len(seen(family)) == 5 and set(seen(family).values()) == set(before.values())
+
+
+def test_the_threads_are_looked_for_once_at_the_end_of_a_window(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Virtual()
+    plant = Linux(clock, target.find((), (family.pid,), ()), Allowed(sensors=False))
+    walks, walk = [0], putback.threads
+
+    def counted(*words: Any) -> dict[int, putback.Thread]:
+        walks[0] += 1
+        return walk(*words)
+
+    monkeypatch.setattr(putback, "threads", counted)
+    queue = plant.sensors()[0]
+    for _ in range(3):
+        before = walks[0]
+        queue.begin()
+        clock.sleep(1.0)
+        queue.read()
+        plant.configuration()
+        clock.sleep(0.01)
+    assert walks[0] - before == 1
+    clock.sleep(1.0)
+    plant.configuration()
+    assert walks[0] - before == 2
+    plant.close()
 
 
 def test_each_thread_gets_back_what_it_had_and_not_what_most_had(family: Family) -> None:

@@ -36,8 +36,10 @@ class Threads:
     def __init__(self, proc: Path) -> None:
         self.proc = proc
         self.there: dict[int, Thread] = {}
+        self.asked = 0
 
     def __call__(self) -> Mapping[int, Thread]:
+        self.asked += 1
         if not self.there:
             raise PlantGone("pid 7 has ended")
         return self.there
@@ -96,10 +98,36 @@ def test_a_thread_counts_from_its_birth_and_to_the_last_sample_before_its_end(
     threads.put(7, ran_ms=1000, waited_ms=500, slices=100)
     sensor.begin()
     threads.put(8, ran_ms=50, waited_ms=20, slices=2)
+    clock.sleep(1.0)
     sensor.sample()
     threads.end(8)
     clock.sleep(1.0)
-    assert sensor.read()["waiting_threads"] == pytest.approx(0.020)
+    assert sensor.read()["waiting_threads"] == pytest.approx(0.010)
+
+
+def test_a_window_that_begins_just_after_the_last_begins_with_what_was_read_there(
+    threads: Threads, clock: Virtual, sensor: RunQueue
+) -> None:
+    threads.put(7, ran_ms=1000, waited_ms=500, slices=100, forced=10)
+    sensor.begin()
+    clock.sleep(1.0)
+    sensor.read()
+    looked = threads.asked
+    threads.put(7, ran_ms=1010, waited_ms=520, slices=104, forced=12)
+    clock.sleep(0.04)
+    sensor.begin()
+    sensor.sample()
+    assert threads.asked == looked
+    threads.put(7, ran_ms=1500, waited_ms=708, slices=152, forced=14)
+    clock.sleep(1.0)
+    found = sensor.read()
+    assert found["waiting_threads"] == pytest.approx(0.208 / 1.04), "nothing between the two windows is lost"
+    assert found["involuntary_switch_rate_hz"] == pytest.approx(4 / 1.04)
+    clock.sleep(0.06)
+    threads.put(7, ran_ms=2000, waited_ms=800, slices=160)
+    sensor.begin()
+    clock.sleep(1.0)
+    assert sensor.read()["waiting_threads"] == 0.0
 
 
 def test_an_id_that_was_given_to_a_new_thread_is_no_reason_for_less_than_nothing(

@@ -30,6 +30,9 @@ REQUEST_DELAY = Metric(
     "run_queue_request_delay_s", "s", "time that the server's threads wait for a CPU, for each request completed"
 )
 
+_RECENT_S = 0.05
+"""Threads that were born since have inherited what there is to give, and are looked at the next time."""
+
 
 @dataclass(frozen=True)
 class Allowed:
@@ -87,6 +90,7 @@ class Linux(Plant):
         self._told: set[str] = set()
         self._watchdog = watchdog.Watchdog(self._journal)
         self._first: dict[str, int] = {}
+        self._walked: tuple[float, Mapping[int, putback.Thread]] = (0.0, {})
         own = plant_of(self.pid, clock, self.name) if self.pid is not None and self._allowed.sensors else None
         self._server = own
         self.metrics = (*Linux.metrics, *(own.metrics if own is not None else ()))
@@ -138,7 +142,7 @@ class Linux(Plant):
             OperatorEdit: somebody else has set a knob of ours; said once for each.
             PlantGone: a server has ended.
         """
-        there = self._target.threads()
+        there = self._recent()
         self._down |= {**self._scheduled.edited(there), **self._shared.edited()}
         for part in (self._scheduled, self._shared):
             part.forget([name for name in part.given if name in self._down])
@@ -285,6 +289,22 @@ class Linux(Plant):
         return "" if pid is None else f"another trimtab (pid {pid}) moves the same threads or files: end it first"
 
     def _threads(self) -> Mapping[int, putback.Thread]:
+        """The servers' threads, for the run queue."""
+        there = self._target.threads()
+        self._walked = self.clock.now_s(), there
+        return there
+
+    def _recent(self) -> Mapping[int, putback.Thread]:
+        """The servers' threads, those that the run queue has just seen at the window's end where that is so.
+
+        To find them reads the stat of every process of the machine, so it is not done twice for one window.
+
+        Raises:
+            PlantGone: a server has ended.
+        """
+        at_s, there = self._walked
+        if there and self.clock.now_s() - at_s <= _RECENT_S and self._target.alive:
+            return there
         return self._target.threads()
 
     def _others(self) -> tuple[Sensor, ...]:

@@ -39,6 +39,11 @@ class Target:
     roots: tuple[Process, ...]
     groups: tuple[Path, ...] = ()
 
+    @property
+    def alive(self) -> bool:
+        """Whether all their first processes still run."""
+        return all(root.alive() for root in self.roots)
+
     def threads(self) -> dict[int, Thread]:
         """Their threads by id.
 
