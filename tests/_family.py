@@ -44,7 +44,7 @@ def started() -> Iterator[Family]:
         assert process.stdout.readline() == "ready\n"
         yield process
         with contextlib.suppress(BrokenPipeError):
-            process.communicate("", timeout=10)
+            process.communicate("", timeout=60)
 
 
 @contextlib.contextmanager
@@ -125,7 +125,7 @@ def in_a_child(family: Family, end: Callable[[Linux], None]) -> None:
     os.waitpid(child, 0)
 
 
-def until(held: Callable[[], bool], patience_s: float = 30.0) -> None:
+def until(held: Callable[[], bool], patience_s: float = 60.0) -> None:
     clock = SystemClock()
     deadline_s = clock.now_s() + patience_s
     while not held():

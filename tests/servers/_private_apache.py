@@ -17,6 +17,8 @@ from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.apache_config import Mpm
 
 MPMS: tuple[Mpm, ...] = ("prefork", "worker", "event")
+UNDER_WAY = b"GET /file500.html HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+"""A request whose body does not come: Apache's worker waits for it, as it would for a slow program."""
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.php_fpm import fastcgi, process, status
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
 
-PATIENCE_S = 30.0
+__all__ = ["DEBIAN", "PATIENCE_S", "Asked", "Bed", "private", "until"]
+
 DEBIAN = {"max_children": 5, "pm": 1, "start_servers": 2, "min_spare_servers": 1, "max_spare_servers": 3}
 """What Debian ships."""
 WORK = """<?php
@@ -68,9 +69,16 @@ class Bed:
 
     def says(self) -> status.Page:
         """What the status page says now."""
-        page = status.ask(status.Place(self.testbed.listen, "/status", False), SystemClock(), PATIENCE_S)
-        assert page is not None
-        return page
+        found: list[status.Page] = []
+
+        def said() -> bool:
+            """A reply says nothing where a reload or an idle worker's end has cut it short."""
+            page = status.ask(status.Place(self.testbed.listen, "/status", False), SystemClock(), PATIENCE_S)
+            found.extend([] if page is None else [page])
+            return bool(found)
+
+        until(said, "the status page does not come")
+        return found[0]
 
     def ask(self, milliseconds: int, sleeping: bool = False) -> str:
         """One page that works so long, or takes as long and no CPU; what became of it: "done", or the error."""
@@ -122,14 +130,6 @@ class Asked:
 
     def _one(self, milliseconds: int) -> None:
         self.said.append(self.bed.ask(milliseconds))
-
-
-def until(condition: object, why: str) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -6,16 +6,16 @@ import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.nginx.plant import Nginx
-from trimtab.plants.nginx.process import Master, find, serving
+from trimtab.plants.nginx.process import Master, find, masters, serving, workers
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
 
 CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
@@ -29,7 +29,7 @@ server {{
     root {root};
     location = /nginx_status {{ stub_status; allow 127.0.0.1; deny all; }}
     location = /wait {{ default_type text/plain; echo_sleep 0.05; echo waited; }}
-    location = /long {{ default_type text/plain; echo_sleep 6; echo waited; }}
+    location = /long {{ default_type text/plain; echo_read_request_body; echo waited; }}
 }}
 """
 
@@ -58,6 +58,10 @@ class DebianNginx(NginxTestbed):
         temporary = "".join(f"{place}_temp_path {self.directory}/run/{place};\n" for place in places)
         self.config_file.write_text(text.replace("http {", f"http {{\n{temporary}", 1))
         return [self._program, "-p", f"{self.directory}/", "-c", str(self.config_file), "-g", "daemon off;"]
+
+    def answers(self) -> bool:
+        """Whether its processes serve; it listens a moment before it has any, a title and a file with its number."""
+        return any(one.pid == self.pid and len(serving(one)) == CPUS for one in masters())
 
 
 @dataclass(frozen=True)
@@ -135,8 +139,13 @@ def left_as_found(bed: Bed) -> Iterator[None]:
             path.unlink()
         for path, text in before.items():
             path.write_bytes(text)
-        os.kill(bed.pid, signal.SIGHUP)
-        deadline = time.monotonic() + 10
-        time.sleep(0.5)
-        while bed.processes() != CPUS and time.monotonic() < deadline:
-            time.sleep(0.05)
+        with renewed(bed):
+            os.kill(bed.pid, signal.SIGHUP)
+
+
+@contextmanager
+def renewed(bed: Bed) -> Iterator[None]:
+    """Waits at its end until other processes serve than before, as many as Debian's configuration asks for."""
+    before = workers(bed.master)
+    yield
+    until(lambda: len(now := serving(bed.master)) == CPUS and not now & before, "nginx did not reload")

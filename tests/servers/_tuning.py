@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
 from trimtab.store import Store
 
@@ -21,6 +24,25 @@ def command(*arguments: object) -> list[str]:
 def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """What came of a command."""
     return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def interrupted(arguments: list[str], once: Callable[[], object], what: str) -> subprocess.CompletedProcess[str]:
+    """What came of a command that was ended as Ctrl-C does it, once something had happened."""
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def happened() -> bool:
+        assert process.poll() is None, process.communicate()
+        return bool(once())
+
+    try:
+        until(happened, what)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 def applied(path: Path, knob: str) -> list[int]:

@@ -201,11 +201,15 @@ def kill_together(pids: list[int]) -> None:
 
 def gate_processes(bed: UnderGate) -> list[int]:
     """The processes of its gate, guardian first: descendants of `trimtab run` that are not the server."""
-    found: list[int] = []
-    for entry in sorted(int(e) for e in os.listdir("/proc") if e.isdigit()):
+    parents: dict[int, int] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
             parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-            if words[1:2] == [b"gate"] and parent in (bed.process.pid, *found):
-                found.append(entry)
+            if words[1:2] == [b"gate"]:
+                parents[int(entry)] = parent
+    found, above = list[int](), [bed.process.pid]
+    while above:  # a child has a smaller number than its parent where the numbers have begun anew
+        above = [pid for pid, parent in parents.items() if parent in above]
+        found += above
     return found

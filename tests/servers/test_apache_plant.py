@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
-import threading
 import time
-import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.servers._private_apache import MPMS, Bed, private, reload, renewed
+from tests.servers._private_apache import MPMS, UNDER_WAY, Bed, private, reload, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants import _own_file
-from trimtab.plants.apache import Apache, probe, process, snippet, status
+from trimtab.plants.apache import Apache, process, snippet, status
 from trimtab.plants.apache.attached import Attached
+from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.reload import Patience
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
@@ -44,12 +45,13 @@ def bed(shared: Bed) -> Iterator[Bed]:
     apache = shared.attach()
     if left or apache.configuration()["max_request_workers"] != 8 * shared.threads:
         reload(apache.pid)
+        until(lambda: running_limit(shared, 8 * shared.threads), "the limit is not as it was")
     apache.close()
 
 
 def running_limit(bed: Bed, limit: int) -> bool:
     """Whether the server itself shows this limit, apart from what the plant believes."""
-    board = status.scoreboard(bed.testbed.status_url, 2.0)
+    board = status.scoreboard(bed.testbed.status_url, PATIENCE_S)
     assert board is not None
     return status.agrees(board, limit)
 
@@ -111,18 +113,12 @@ def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> No
     for count in (3, 1, 10):
         apache.apply({"max_request_workers": count * bed.threads})
     wanted = 10 * bed.threads
-    # Apache itself adds one process a second in the first ten seconds after a reload.
-    url = bed.testbed.url("/cgi-bin/service.cgi?service_ms=14000")
-    clients = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=30).read()) for _ in range(wanted)]
-    for client in clients:
-        client.start()
-    most, deadline = 0, time.monotonic() + PATIENCE_S
-    while most < wanted and time.monotonic() < deadline:
-        most = max(most, busy(bed))
-        time.sleep(0.02)
-    for client in clients:
-        client.join()
-    assert most >= wanted, f"only {most} of {wanted} places were used"
+    with ExitStack() as clients:
+        for _ in range(wanted):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port)))
+            client.sendall(UNDER_WAY)
+        # Apache itself adds one process a second in the first ten seconds after a reload.
+        until(lambda: busy(bed) >= wanted, f"not all of {wanted} places were used")
     apache.restore()
 
 
@@ -185,7 +181,8 @@ def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(
         with pytest.raises(ApplyFailed, match="did not reload within"):
             apache.apply({"max_request_workers": 12 * bed.threads})
     finally:
-        os.kill(parent.pid, signal.SIGCONT)
+        with renewed(parent.pid):  # or the reload that it was asked for comes within the next test
+            os.kill(parent.pid, signal.SIGCONT)
     assert not bed.snippet.exists()
 
 
@@ -284,9 +281,9 @@ def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     apache.apply({"max_request_workers": 12 * bed.threads})
     with renewed(apache.pid):
         ended = subprocess.run(["sh", "-c", apache.undo_script()], check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+        assert ended.returncode == 0, ended.stderr
     assert not bed.snippet.exists()
-    assert running_limit(bed, 8 * bed.threads)
+    until(lambda: running_limit(bed, 8 * bed.threads), "the limit is not as it was")
 
 
 @pytest.mark.root
@@ -311,8 +308,7 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
         apache.close()
     finally:
         subprocess.run(["umount", "--lazy", directory], check=True)
-    os.kill(bed.testbed.pid, signal.SIGUSR1)
-    time.sleep(0.5)
+    reload(bed.testbed.pid)
 
 
 def test_a_disk_that_is_full_when_a_refused_change_is_put_back_is_said(
@@ -344,7 +340,7 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
 
 def test_the_doctor_names_every_knob_and_the_status_page(bed: Bed) -> None:
     subject = f"apache pid {bed.testbed.pid}"
-    found = [f for f in probe() if f.subject.startswith(subject)]
+    found = findings(process.find(bed.testbed.pid))  # and not of servers that other tests are just ending
     for what in ("", " status page", " max_request_workers", " keep_alive_timeout_ms"):
         about = [f for f in found if f.subject.startswith(subject + what)]
         assert about, f"nothing is said of{what}"

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import Bed, private
+from tests.servers._under_gate import until
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Finding
@@ -33,7 +33,6 @@ pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
 
 STRANGER = 65534
 AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
-PATIENCE_S = 10.0
 MODULE = """
 #include <fcntl.h>
 #include <unistd.h>
@@ -78,11 +77,13 @@ def running(*command: str | Path) -> Iterator[int]:
     """A process that is named as Apache's are; ended with its children when the block ends."""
     before = {parent.pid for parent in apache_process.parents()}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def started() -> bool:
+        assert process.poll() is None, f"{command} has ended"
+        return process.pid in {parent.pid for parent in apache_process.parents()} - before
+
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while process.pid not in {parent.pid for parent in apache_process.parents()} - before:
-            assert process.poll() is None and time.monotonic() < deadline, f"{command} did not start"
-            time.sleep(0.02)
+        until(started, f"{command} did not start")
         yield process.pid
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -103,10 +104,7 @@ def real_apache(
     config = his / "evil.conf"
     config.write_text("\n".join([*own, *modules, *lines, ""]))
     with running(*start, "env", variable, program(), "-f", config, "-DFOREGROUND") as pid:
-        deadline = time.monotonic() + PATIENCE_S
-        while not processes.listeners(pid):
-            assert time.monotonic() < deadline, (his / "log").read_text()
-            time.sleep(0.02)
+        until(lambda: bool(processes.listeners(pid)), "it does not listen")
         yield pid
 
 
@@ -218,11 +216,10 @@ def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marke
     inside = ("unshare", "--pid", "--fork", "--kill-child", tmp_path / "apache2", "-c", f"read wait || : > {marker}")
     process = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (child := [p for p in apache_process.parents() if p.exe == tmp_path / "apache2"]):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert re.search("pid namespace.*run trimtab in there", refusal(child[0].pid, marker))
+        there = tmp_path / "apache2"
+        until(lambda: any(p.exe == there for p in apache_process.parents()), "it did not start")
+        (child,) = (p.pid for p in apache_process.parents() if p.exe == there)
+        assert re.search("pid namespace.*run trimtab in there", refusal(child, marker))
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers._private_nginx import Bed, left_as_found, private
+from tests.servers._under_gate import until
 from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
-from trimtab.plants.nginx import probe
+from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
+from trimtab.plants.nginx.process import masters
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
@@ -56,12 +57,11 @@ def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may
     os.chown(his, 65534, 65534)
     process = subprocess.Popen([*HIS, program])
     try:
-        deadline = time.monotonic() + 10
-        while processes.program_of(process.pid) != program and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: processes.program_of(process.pid) == program, "it did not start")
         with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
             Nginx.attach(SystemClock(), process.pid)
-        said = [f for f in probe() if f.subject == f"nginx pid {process.pid}"]
+        (his_own,) = (one for one in masters() if one.pid == process.pid)
+        said = findings(his_own)
         assert [(f.usable, f.detail.partition(": ")[2]) for f in said] == [(False, "run trimtab as that user")]
         assert not marker.exists()
     finally:
@@ -78,9 +78,7 @@ def test_an_nginx_whose_program_somebody_else_can_change_is_not_run(tmp_path: Pa
     config.write_text(f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n")
     process = subprocess.Popen([program, "-e", f"{tmp_path}/log", "-c", str(config)])
     try:
-        deadline = time.monotonic() + 10
-        while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: process.pid in {one.pid for one in masters()}, "it did not start")
         with pytest.raises(UsageError, match="belongs to uid 65534"):
             Nginx.attach(SystemClock(), process.pid)
     finally:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,16 +18,17 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_fpm import Bed, private
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyRefused, UsageError
-from trimtab.plants.php_fpm import probe, process
+from trimtab.plants.php_fpm import process
+from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
 STRANGER = 65534
 AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
-PATIENCE_S = 10.0
 
 
 @pytest.fixture
@@ -46,11 +46,13 @@ def titled(program: Path, config: Path, marker: Path, *prefix: str) -> Iterator[
     title = f"php-fpm: master process ({config})"
     code = f'exec -a "{title}" "{program}" -c "read wait || : > {marker}"'
     process_ = subprocess.Popen([*prefix, "/bin/bash", "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+
+    def started() -> bool:
+        assert process_.poll() is None, "it has ended"
+        return process_.pid in {one.pid for one in process.running()}
+
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while process_.pid not in {one.pid for one in process.running()}:
-            assert process_.poll() is None and time.monotonic() < deadline, "it did not start"
-            time.sleep(0.02)
+        until(started, "it did not start")
         yield process_.pid
     finally:
         os.killpg(process_.pid, signal.SIGKILL)
@@ -71,7 +73,7 @@ def test_what_another_user_runs_is_left_to_him(open_path: Path) -> None:
     his.mkdir()
     marker = open_path / "marker"
     with titled(his / "php-fpm8.2", his / "fpm.conf", marker, *AS_STRANGER) as pid:
-        (found,) = [one for one in probe() if f"pid {pid}" in one.subject]
+        (found,) = findings(next(one for one in process.running() if one.pid == pid))
         assert not found.usable
         for said in (refusal(pid, marker), found.detail):
             assert f"uid {STRANGER}" in said and "run trimtab as that user" in said, said

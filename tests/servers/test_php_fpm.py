@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -17,8 +18,9 @@ import pytest
 from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants.php_fpm import probe, process
+from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.attached import Attached
+from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.processes import start_of
@@ -140,15 +142,18 @@ def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(
 
 
 class Interrupting(SystemClock):
-    """Time in which something happens once a file is there, when somebody waits."""
+    """Time in which something happens once a file is there, at the next look at the clock.
+
+    A reload may be over before anything had to sleep, but not before its deadline was taken from the clock.
+    """
 
     def __init__(self, happens: BaseException, once: Path) -> None:
         self.happens, self.once = happens, once
 
-    def sleep(self, duration_s: float) -> None:
+    def now_s(self) -> float:
         if self.once.exists():
             raise self.happens
-        super().sleep(duration_s)
+        return super().now_s()
 
 
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
@@ -252,7 +257,7 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
 
 def test_the_doctor_names_every_knob_of_every_pool() -> None:
     with private(pools=("one", "two")) as bed:
-        said = {f.subject: f for f in probe() if f.subject.startswith(f"php-fpm pid {bed.testbed.pid}")}
+        said = {f.subject: f for f in findings(process.find(bed.testbed.pid))}
         for pool in ("one", "two"):
             for knob in DEBIAN:
                 assert said[f"php-fpm pid {bed.testbed.pid} pool {pool} {knob}"].usable
@@ -262,7 +267,7 @@ def test_a_status_page_that_is_off_is_said_with_what_turns_it_on() -> None:
     with private(status=False) as bed:
         with pytest.raises(UsageError, match=r"no status page: add 'pm\.status_path = /status' to \[www\]"):
             bed.attach()
-        (found,) = [f for f in probe() if f.subject == f"php-fpm pid {bed.testbed.pid} pool www"]
+        (found,) = [f for f in findings(process.find(bed.testbed.pid)) if f.subject.endswith(" pool www")]
         assert not found.usable and "pm.status_path" in found.detail
 
 
@@ -312,13 +317,14 @@ def test_without_process_control_timeout_a_reload_loses_requests_so_it_is_refuse
         how = r"add 'process_control_timeout = 30s' to \[global\] in .*php-fpm\.conf .*--accept-lost-requests"
         with pytest.raises(UsageError, match=how):
             fpm.check_permissions()
+        before, looks = bed.says().numbers["accepted conn"], itertools.count(1)  # every look is one itself
         under_way = Asked(bed, (1500, 1500))
-        until(lambda: bed.says().numbers["accepted conn"] > 3, "they were not taken")
+        until(lambda: bed.says().numbers["accepted conn"] >= before + 2 + next(looks), "they were not taken")
         with pytest.raises(ApplyRefused, match="process_control_timeout is 0"):
             fpm.apply({"max_children": 6})
         assert under_way.wait() == ["done", "done"]
-        under_way = Asked(bed, (3000,))
-        time.sleep(0.3)
+        under_way = Asked(bed, (20_000,))
+        until(lambda: bed.says().numbers["active processes"] == 2, "it was not taken")  # one is for the page
         assert bed.attach(accept_lost=True).apply({"max_children": 6}).configuration["max_children"] == 6
         assert under_way.wait() != ["done"], "as PHP-FPM does it, and why it is refused"
 

@@ -254,4 +254,4 @@ input()
         stack.callback(queue.close)
         assert length_now(queue) == 9
     finally:
-        process.communicate("\n", timeout=10)
+        process.communicate("\n", timeout=60)

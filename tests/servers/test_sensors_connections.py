@@ -16,8 +16,9 @@ import pytest
 
 from tests._noise import agree, noisy
 from tests.servers._asking import page
-from tests.servers._private_apache import MPMS, Bed, private
+from tests.servers._private_apache import MPMS, UNDER_WAY, Bed, private
 from tests.servers._under_gate import PAGE, PATIENCE_S, under_gate
+from tests.servers._under_gate import until as eventually
 from trimtab.clock import SystemClock
 from trimtab.core import Readings, Window
 from trimtab.errors import NotMeasured
@@ -34,8 +35,8 @@ from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
-UNDER_WAY = b"GET /file500.html HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
-"""A request whose body does not come: Apache's worker waits for it, as it would for a slow program."""
+BOUND = {"busy_workers": 7.0, "idle_held_workers": 3.0}
+"""What four requests and three idle connections come to where a worker serves one connection to its end."""
 
 
 @pytest.fixture
@@ -156,17 +157,21 @@ def test_apaches_held_and_idle_connections_are_those_of_its_scoreboard(mpm: Mpm,
         sensor = Connections([("", bed.testbed.port)], SystemClock(), bed.testbed.pid, Worker.of(mpm))
         stack.callback(sensor.close)
         until(sensor, open_connections=7.0, requests_under_way=4.0, idle_connections=3.0)
-        seen = window(stack, bed.attach()).readings
-        assert seen["busy_workers"] == now(sensor)["busy_workers"] == (4 if mpm == "event" else 7)
-        if mpm != "event":
-            assert seen["idle_held_workers"] == now(sensor)["idle_held_workers"] == 3
+        plant, expected = bed.attach(), {"busy_workers": 4.0} if mpm == "event" else BOUND
+
+        def agree() -> bool:
+            """A worker that has just sent the page itself may still be on it at its next time."""
+            seen = window(stack, plant, 0.5).readings
+            return expected.items() <= seen.items() and expected.items() <= now(sensor).items()
+
+        eventually(agree, "the scoreboard has others")
 
 
-def window(stack: ExitStack, plant: Apache) -> Window:
-    """A window of 1 s as `observe` would see it."""
+def window(stack: ExitStack, plant: Apache, length_s: float = 1.0) -> Window:
+    """A window as `observe` would see it."""
     for sensor in plant.sensors():
         stack.callback(sensor.close)
-    found = Observer(plant, Stop(), seed=1).window(0, 1.0, plant.configuration(), 0.0, lambda _: "")
+    found = Observer(plant, Stop(), seed=1).window(0, length_s, plant.configuration(), 0.0, lambda _: "")
     assert found is not None
     return found
 

@@ -65,6 +65,13 @@ def _quiet(sensor: MariadbStatus) -> bool:
     return sensor._counted().totals["QUESTIONS"] == before
 
 
+def counted(connection: Any, variable: str) -> int:
+    """What the server says of itself over a connection."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW GLOBAL STATUS LIKE '{variable}'")
+        return int(cursor.fetchone()[1])
+
+
 def test_statements_and_transactions_are_counted_exactly_and_our_own_are_not_among_them(bed: Bed) -> None:
     with bed.shop() as shop, shop.cursor() as cursor, watched(bed) as seen:
         for number in range(1, 31):
@@ -104,7 +111,8 @@ def test_waits_for_locks_are_counted_with_their_length(bed: Bed) -> None:
         first.execute("UPDATE t SET v = 1 WHERE i = 500")
         waiting = threading.Thread(target=second.execute, args=("UPDATE t SET v = 2 WHERE i = 500",))
         waiting.start()
-        time.sleep(0.3)
+        until(lambda: counted(one, "Innodb_row_lock_current_waits") == 1, "it does not wait")
+        time.sleep(0.2)
         first.execute("COMMIT")
         waiting.join()
     assert seen.count("row_lock_wait_rate_hz") == pytest.approx(1, abs=0.01)
@@ -121,9 +129,10 @@ def test_refused_and_broken_connections_are_counted(bed: Bed) -> None:
             except pymysql.err.OperationalError as error:
                 assert "Too many connections" in str(error)
                 refused += 1
+        before = counted(held[3], "Aborted_clients")
         for connection in held[:3]:
             connection._force_close()
-        time.sleep(0.3)
+        until(lambda: counted(held[3], "Aborted_clients") >= before + 3, "they were not noticed")
     for connection in held[3:]:
         connection.close()
     assert refused >= 20
@@ -136,9 +145,13 @@ def test_open_connections_are_those_of_clients(bed: Bed) -> None:
     status = plant.sensors()[0]
     plant.configuration()
     held = [bed.shop() for _ in range(4)]
-    status.begin()
-    time.sleep(0.05)
-    assert status.read()["open_connections"] == 4
+
+    def open_connections() -> float:
+        status.begin()
+        time.sleep(0.05)
+        return status.read()["open_connections"]
+
+    until(lambda: open_connections() == 4, "those of other tests do not end")
     for connection in held:
         connection.close()
     plant.close()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from tests._noise import Noise, agree, noisy
-from tests.servers._private_apache import children, reload
-from tests.servers._under_gate import until
+from tests.servers._private_apache import UNDER_WAY, children, reload
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured
@@ -26,6 +27,8 @@ from trimtab.testbed.apache_config import Mpm
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 SERVICE_S = 0.05
+USUAL_S = 0.02
+"""How long the sensor waits for the page in a run."""
 WINDOWS = "the sensor's window and the test's begin and end a moment apart"
 
 
@@ -41,9 +44,14 @@ def apache(request: pytest.FixtureRequest) -> Iterator[ApacheTestbed]:
 
 @pytest.fixture
 def status(apache: ApacheTestbed) -> Iterator[ServerStatus]:
-    sensor = ServerStatus(apache.status_url.partition("?")[0], SystemClock())
+    sensor = patient(apache)
     yield sensor
     sensor.close()
+
+
+def patient(apache: ApacheTestbed) -> ServerStatus:
+    """A sensor that waits for the page at both ends of a window."""
+    return ServerStatus(apache.status_url.partition("?")[0], SystemClock(), PATIENCE_S)
 
 
 def get(apache: ApacheTestbed, count: int, path: str = "/cgi-bin/service.cgi?service_ms=50") -> float:
@@ -51,7 +59,7 @@ def get(apache: ApacheTestbed, count: int, path: str = "/cgi-bin/service.cgi?ser
 
     def one(_: int) -> float:
         began_s = time.monotonic()
-        urllib.request.urlopen(apache.url(path), timeout=10).read()
+        urllib.request.urlopen(apache.url(path), timeout=PATIENCE_S).read()
         return time.monotonic() - began_s
 
     with ThreadPoolExecutor(3) as clients:
@@ -101,26 +109,29 @@ def test_bytes_are_those_of_the_replies(apache: ApacheTestbed, status: ServerSta
 
 
 def test_workers_that_serve_are_busy_and_the_rest_idle(apache: ApacheTestbed, status: ServerStatus) -> None:
-    with ThreadPoolExecutor(2) as clients:
-        url = apache.url("/cgi-bin/service.cgi?service_ms=600")
-        done = [clients.submit(lambda: urllib.request.urlopen(url, timeout=10).read()) for _ in range(2)]
-        time.sleep(0.2)
+    def busy() -> float:
         status.begin()
-        time.sleep(0.1)
-        readings = status.read()
-        for each in done:
-            each.result()
-    time.sleep(0.1)
-    assert readings["busy_workers"] == 2
+        time.sleep(0.05)
+        return status.read()["busy_workers"]
+
+    with ExitStack() as clients:
+        for _ in range(2):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", apache.port)))
+            client.sendall(UNDER_WAY)
+        until(lambda: busy() == 2, "they are not busy")
+    until(lambda: busy() == 0, "they are not idle")
 
 
 @noisy(WINDOWS)
 def test_a_saturated_server_never_makes_the_loop_wait(apache: ApacheTestbed, status: ServerStatus) -> None:
     """While all workers are held for 2.5 s the page says nothing; afterwards the counters are exact again."""
     status.begin()
+    status._patience_s = USUAL_S
     began_s = time.monotonic()
     url = apache.url("/cgi-bin/service.cgi?service_ms=2500")
-    holders = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=10).read()) for _ in range(4)]
+    holders = [
+        threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=PATIENCE_S).read()) for _ in range(4)
+    ]
     for holder in holders:
         holder.start()
     time.sleep(0.3)
@@ -133,6 +144,7 @@ def test_a_saturated_server_never_makes_the_loop_wait(apache: ApacheTestbed, sta
     for holder in holders:
         holder.join()
     time.sleep(0.1)
+    status._patience_s = PATIENCE_S
     status.sample()
     readings = status.read()
     elapsed_s = time.monotonic() - began_s
@@ -153,7 +165,7 @@ def test_a_page_that_is_off_says_how_to_turn_it_on(apache: ApacheTestbed) -> Non
 @noisy(WINDOWS)
 @pytest.mark.parametrize("mpm", ["prefork", "worker", "event"])
 def test_a_graceful_restart_keeps_the_counters(mpm: Mpm) -> None:
-    with private(mpm) as apache, closing(ServerStatus(apache.status_url.partition("?")[0], SystemClock())) as status:
+    with private(mpm) as apache, closing(patient(apache)) as status:
         status.begin()
         began_s = time.monotonic()
         get(apache, 8)
@@ -171,10 +183,7 @@ def test_a_graceful_restart_keeps_the_counters(mpm: Mpm) -> None:
 
 @noisy(WINDOWS)
 def test_a_full_restart_is_not_taken_for_negative_work() -> None:
-    with (
-        private("prefork") as apache,
-        closing(ServerStatus(apache.status_url.partition("?")[0], SystemClock())) as status,
-    ):
+    with private("prefork") as apache, closing(patient(apache)) as status:
         status.begin()
         get(apache, 4)
         before = children(apache.pid)

@@ -7,19 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.servers._tuning import command, finished
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.load import LoadRun
-from trimtab.records import StoredMove
 from trimtab.store import Store
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.content import WEBSTONE
@@ -30,7 +29,8 @@ pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 START = 6
 PAGE = WEBSTONE[0].path
-PATIENCE_S = 60.0
+KNOB = "max_request_workers"
+INTERRUPTED = 128 + signal.SIGINT
 
 
 @pytest.fixture
@@ -58,19 +58,13 @@ def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
 def started(arguments: list[str], path: Path) -> subprocess.Popen[str]:
     """A tuning that has applied its first change."""
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + PATIENCE_S
-    while not applied(path):
+
+    def changed() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "no change was applied"
-        time.sleep(0.1)
+        return bool(applied(path, KNOB))
+
+    until(changed, "no change was applied")
     return process
-
-
-def applied(path: Path) -> list[StoredMove]:
-    store = Store(path, create=False)
-    moves = [move for run in store.runs() for move in store.moves(run.id) if move.state is MoveState.APPLIED]
-    store.close()
-    return moves
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -96,16 +90,15 @@ def workers(bed: ApacheTestbed, path: Path) -> int:
         )
     )
     assert said.returncode == 0, said.stderr
-    return int(json.loads(said.stdout.splitlines()[0])["configuration"]["max_request_workers"])
+    return int(json.loads(said.stdout.splitlines()[0])["configuration"][KNOB])
 
 
 def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: Path) -> None:
-    said = finished(tune(bed, path, "--duration", "8s"))
-    assert (said.returncode, said.stderr) == (0, "")
-    limits = [move.configuration["max_request_workers"] for move in applied(path) if move.configuration is not None]
-    assert any(limit != START for limit in limits)
+    arguments = tune(bed, path, "--duration", "10m")
+    said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {START}, "the limit was not moved")
+    assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     # The last one may be where it began: this controller goes up and down.
-    assert workers(bed, path) == limits[-1]
+    assert workers(bed, path) == applied(path, KNOB)[-1]
     require_serving(bed)
     assert list(bed.snippet_directory.iterdir())
 
@@ -117,9 +110,9 @@ def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: P
 
 
 def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
-    said = finished(tune(bed, path, "--duration", "5s", "--on-exit", "restore"))
-    assert (said.returncode, said.stderr) == (0, "")
-    assert applied(path)
+    arguments = tune(bed, path, "--duration", "10m", "--on-exit", "restore")
+    said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied")
+    assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert list(bed.snippet_directory.iterdir()) == []
     assert workers(bed, path) == START
     require_serving(bed)
@@ -173,14 +166,14 @@ def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> No
 
 
 def test_the_undo_script_works_without_trimtab(bed: ApacheTestbed, path: Path) -> None:
-    assert finished(tune(bed, path, "--duration", "5s")).returncode == 0
+    arguments = tune(bed, path, "--duration", "10m")
+    said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {START}, "the limit was not moved")
+    assert said.returncode == INTERRUPTED
     script = finished(command("runs", "undo", 1, "--script", "--store", path)).stdout
     done = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert list(bed.snippet_directory.iterdir()) == []
-    deadline = time.monotonic() + PATIENCE_S
-    while workers(bed, path) != START:
-        assert time.monotonic() < deadline
+    until(lambda: workers(bed, path) == START, "the limit is not as it was")
     require_serving(bed)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_nginx import Bed, private
-from tests.servers._tuning import PATIENCE_S, applied, command, finished
-from tests.servers._under_gate import a_name, trimtab_run
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted
+from tests.servers._under_gate import a_name, trimtab_run, until
 from trimtab.clock import SystemClock
 from trimtab.gate import run_directory
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
-from trimtab.plants.nginx.process import find, serving
+from trimtab.plants.nginx.process import masters, serving
 from trimtab.testbed import nginx_config
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.nginx_config import NginxSpec
@@ -27,11 +27,15 @@ from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = [pytest.mark.server]
 
+KNOB = "worker_processes"
+INTERRUPTED = 128 + signal.SIGINT
+CLIENTS = 8
+
 
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Bed]:
     """nginx under a light load of pages that wait 50 ms."""
-    traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url("/wait"),), connection=Connection.PER_PAGE)
+    traffic = ClosedLoop(connections=CLIENTS, think_s=0.05, urls=(Url("/wait"),), connection=Connection.PER_PAGE)
     with private() as running:
         target = f"127.0.0.1:{running.testbed.port}"
         with LoadRun(target, traffic.populations(), 600.0, SystemClock()):
@@ -52,12 +56,11 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
 
 def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
-    said = finished(tune(bed, path, "--duration", "8s"))
-    assert (said.returncode, said.stderr) == (0, "")
+    arguments = tune(bed, path, "--duration", "10m")
+    said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {start}, "the processes were not moved")
+    assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert "a reload closes idle kept connections" in said.stdout
-    limits = applied(path, "worker_processes")
-    assert any(limit != start for limit in limits)
-    assert bed.processes() == limits[-1]
+    assert bed.processes() == applied(path, KNOB)[-1]
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert bed.files() == before
@@ -66,22 +69,21 @@ def test_a_run_moves_the_processes_and_undo_puts_the_file_back_to_the_byte(bed: 
 
 def test_restore_on_exit_leaves_nothing(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
-    said = finished(tune(bed, path, "--duration", "5s", "--on-exit", "restore"))
-    assert (said.returncode, said.stderr) == (0, "")
-    assert applied(path, "worker_processes")
+    arguments = tune(bed, path, "--duration", "10m", "--on-exit", "restore")
+    said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied")
+    assert (said.returncode, said.stderr) == (INTERRUPTED, "")
     assert (bed.files(), bed.processes()) == (before, start)
 
 
 def test_sigkill_leaves_a_valid_configuration_that_undo_takes_back(bed: Bed, path: Path) -> None:
     before, start = bed.files(), bed.processes()
     process = subprocess.Popen(tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (path.exists() and applied(path, "worker_processes")):
-        assert process.poll() is None and time.monotonic() < deadline, "no change was applied"
-        time.sleep(0.1)
-    process.kill()
-    process.wait()
-    urllib.request.urlopen(bed.testbed.url("/nginx_status"), timeout=10).read()
+    try:
+        until(lambda: bool(applied(path, KNOB)), "no change was applied")
+    finally:
+        process.kill()
+        process.wait()
+    urllib.request.urlopen(bed.testbed.url("/nginx_status"), timeout=PATIENCE_S).read()
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert (bed.files(), bed.processes()) == (before, start)
@@ -91,7 +93,9 @@ def test_the_objective_of_nginx_is_the_time_per_request(bed: Bed, path: Path) ->
     said = finished(command("observe", "nginx", "--pid", bed.pid, "--json", "--window", "2s", "--duration", "2s"))
     assert said.returncode == 0, said.stderr
     found = json.loads(said.stdout.splitlines()[0])["readings"]
-    assert 0.02 < found["request_time_s"] < 0.5, "pages that wait 0.05 s"
+    assert found["request_time_s"] > 0.02, "pages that wait 0.05 s"
+    # By Little's law, since no more than these requests can be there; the terms are of windows that differ a little.
+    assert found["request_time_s"] < 1.5 * CLIENTS / found["request_rate_hz"]
     assert found["requests_under_way"] > 0
 
 
@@ -136,20 +140,25 @@ def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_
     log = ("-e", tmp_path / "logs" / "error.log")
     process = trimtab_run("--name", name, "--ports", port, "--", "nginx", "-p", tmp_path, *log, "-c", config)
     try:
-        place, deadline = run_directory.place(name), time.monotonic() + PATIENCE_S
-        while not (found := processes_of(place)) or not serving(find(found[0].pid)):
-            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-            time.sleep(0.1)
-        pid, before = found[0].pid, config.read_bytes()
+        place = run_directory.place(name)
+
+        def served() -> list[int]:
+            """Its master, once it has the title of one, and workers."""
+            assert process.poll() is None, process.communicate()
+            there = {one.pid for one in processes_of(place)}
+            return [one.pid for one in masters() if one.pid in there and serving(one)]
+
+        until(lambda: bool(served()), "nginx does not serve")
+        (pid,), before = served(), config.read_bytes()
         traffic = ClosedLoop(connections=2, think_s=0.01, urls=(Url("/page.html"),), connection=Connection.PER_PAGE)
         store = tmp_path / "runs.sqlite"
         with LoadRun(f"127.0.0.1:{port}", traffic.populations(), 300.0, SystemClock()):
-            run = ("--pid", pid, "--store", store, "--controller", "fuzzy", "--window", "1s", "--duration", "5s")
-            said = finished(command("tune", "nginx", "--edit-in-place", *run, "--on-exit", "restore", "--json"))
-        assert said.returncode == 0, said.stderr
+            run = ("--pid", pid, "--store", store, "--controller", "fuzzy", "--window", "1s", "--duration", "10m")
+            arguments = command("tune", "nginx", "--edit-in-place", *run, "--on-exit", "restore", "--json")
+            said = interrupted(arguments, lambda: applied(store, KNOB), "no change was applied")
+        assert said.returncode == INTERRUPTED, said.stderr
         windows = [line for line in map(json.loads, said.stdout.splitlines()) if "readings" in line]
         assert any(line["readings"].get("request_time_s", 0) > 0 for line in windows), "no page of stub_status"
-        assert applied(store, "worker_processes")
         assert config.read_bytes() == before
     finally:
         process.terminate()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_fpm import DEBIAN, Bed, private, until
-from tests.servers._tuning import PATIENCE_S, applied, command, finished
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -26,6 +26,7 @@ from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.server
+KNOB = "max_children"
 
 
 @pytest.fixture
@@ -59,31 +60,26 @@ def limit(bed: Bed, path: Path) -> int:
         )
     )
     assert said.returncode == 0, said.stderr
-    return int(json.loads(said.stdout.splitlines()[0])["configuration"]["max_children"])
+    return int(json.loads(said.stdout.splitlines()[0])["configuration"][KNOB])
 
 
 def test_a_run_moves_max_children_and_undo_puts_it_back(bed: Bed, path: Path) -> None:
-    said = finished(tune(bed, path, "--duration", "10s"))
-    assert (said.returncode, said.stderr) == (0, "")
-    moved = applied(path, "max_children")
-    assert any(value != DEBIAN["max_children"] for value in moved)
-    assert limit(bed, path) == moved[-1]
+    arguments = tune(bed, path, "--duration", "10m")
+    said = interrupted(arguments, lambda: {*applied(path, KNOB)} - {DEBIAN[KNOB]}, "the limit was not moved")
+    assert (said.returncode, said.stderr) == (128 + signal.SIGINT, "")
+    assert limit(bed, path) == applied(path, KNOB)[-1]
     assert bed.snippet.exists()
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert not bed.snippet.exists()
-    assert limit(bed, path) == DEBIAN["max_children"]
+    assert limit(bed, path) == DEBIAN[KNOB]
 
 
 @pytest.mark.parametrize("on_exit", ["keep", "restore"])
 def test_a_signal_ends_the_run_cleanly(bed: Bed, path: Path, on_exit: str) -> None:
-    process_ = subprocess.Popen(
-        tune(bed, path, "--duration", "10m", "--on-exit", on_exit), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    until(lambda: path.exists() and applied(path, "max_children"), "no change was applied")
-    process_.send_signal(signal.SIGINT)
-    _, err = process_.communicate(timeout=PATIENCE_S)
-    assert (process_.returncode, err) == (128 + signal.SIGINT, b"")
+    arguments = tune(bed, path, "--duration", "10m", "--on-exit", on_exit)
+    said = interrupted(arguments, lambda: applied(path, KNOB), "no change was applied")
+    assert (said.returncode, said.stderr) == (128 + signal.SIGINT, "")
     assert bed.snippet.exists() == (on_exit == "keep")
 
 
@@ -91,14 +87,16 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
     process_ = subprocess.Popen(
         tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until(lambda: path.exists() and applied(path, "max_children"), "no change was applied")
-    process_.kill()
-    process_.wait()
+    try:
+        until(lambda: bool(applied(path, KNOB)), "no change was applied")
+    finally:
+        process_.kill()
+        process_.wait()
     assert Store(path).run(1).unfinished
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert not bed.snippet.exists()
-    assert limit(bed, path) == DEBIAN["max_children"]
+    assert limit(bed, path) == DEBIAN[KNOB]
 
 
 def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: Path) -> None:
@@ -107,7 +105,7 @@ def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: P
         process_ = subprocess.Popen(
             tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        until(lambda: path.exists() and Store(path).runs() and Store(path).windows(1), "no window was measured")
+        until(lambda: bool(Store(path, create=False).windows(1)), "no window was measured")
         workers = [one for one in map(processes.identify, processes.children(bed.testbed.pid)) if one is not None]
         os.kill(bed.testbed.pid, signal.SIGKILL)
         _, err = process_.communicate(timeout=PATIENCE_S)
@@ -149,11 +147,15 @@ def test_it_is_tuned_under_trimtab_run_too(tmp_path: Path) -> None:
         command_ = Path(f"/proc/{bed.testbed.pid}/exe").resolve(), "-n", "-F", "-y", bed.testbed.config_file
         os.kill(bed.testbed.pid, signal.SIGTERM)
         until(lambda: not os.path.exists(f"/proc/{bed.testbed.pid}/exe"), "it did not end")
-        before = {one.pid for one in process.running()}
+
+        def running() -> list[int]:
+            """It, and no FPM of another test."""
+            return [one.pid for one in process.running() if str(bed.testbed.config_file) in " ".join(one.argv)]
+
         under = trimtab_run("--name", a_name(), "--", *command_)
         try:
-            until(lambda: {one.pid for one in process.running()} - before, "it did not start under trimtab run")
-            (pid,) = {one.pid for one in process.running()} - before
+            until(lambda: bool(running()), "it did not start under trimtab run")
+            (pid,) = running()
             until(lambda: bed.ask(1) == "done", "it does not serve")
             arguments = tune(bed, path, "--duration", "8s", "--on-exit", "restore")
             arguments[arguments.index("--pid") + 1] = str(pid)

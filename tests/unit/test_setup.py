@@ -42,7 +42,7 @@ class Machine:
         environment = {"PATH": f"{self.place / 'bin'}:{os.environ['PATH']}", "LOCK": HELD}
         script = self.place / "tools" / "setup.sh"
         return subprocess.run(
-            ["sh", str(script), *arguments], env=environment, capture_output=True, text=True, timeout=30, check=False
+            ["sh", str(script), *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     def log(self) -> list[str]:

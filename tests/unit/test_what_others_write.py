@@ -26,7 +26,7 @@ from trimtab.sensors.gate import differences
 from trimtab.sensors.keep_alive import KeepAlive
 from trimtab.sensors.shim import Shim
 
-AGAIN = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+AGAIN = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 WORD = st.integers(0, 2**64 - 1)
 TEXT = st.text(max_size=60) | st.text(alphabet=' "\\#\n<>=!~./0123456789[(*+', max_size=30)
 SHORTENED = """

@@ -101,7 +101,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly_and_it_is_stored_as_stoppe
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(30) == 141
+    assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stderr.close()
     assert Store(path).run(1).status is Status.STOPPED

@@ -118,7 +118,7 @@ def test_what_another_run_left_is_found_and_undone(gate: FakeGate) -> None:
     gate.values[LIMIT] = 7
     plant = Gate(FakeClock(), gate.place)
     assert plant.leftover() == "the gate was moved since its start: max_request_workers is 7, not 100"
-    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, gate.values) == ("undone\n", START)
     gate.values[LIMIT] = 7
     plant.undo_leftover()
@@ -132,7 +132,7 @@ def test_the_undo_script_works_without_trimtab(gate: FakeGate, plant: Gate) -> N
     plant.apply({LIMIT: 50, PREMIUM: 3})
 
     def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=20)
+        return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=False, timeout=60)
 
     done = run()
     assert (done.returncode, done.stdout) == (0, "undone\n"), done.stderr

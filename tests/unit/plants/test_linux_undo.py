@@ -115,7 +115,7 @@ def test_a_file_that_a_killed_run_has_set_can_be_undone_when_the_server_is_gone(
         os._exit(9)
 
     in_a_child(family, applied_and_killed)
-    family.communicate("", timeout=10)
+    family.communicate("", timeout=60)
     assert shared.read_text() == "10\n"
     with pytest.raises(UsageError, match="no such process; what an earlier run set: python3 -I") as refused:
         from_arguments(named(pid=[family.pid]), SystemClock())
@@ -126,7 +126,7 @@ def test_a_file_that_a_killed_run_has_set_can_be_undone_when_the_server_is_gone(
 
 def test_a_journal_of_threads_that_have_all_ended_is_no_leftover(family: Family, tmp_path: Path) -> None:
     in_a_child(family, lambda plant: os._exit(9))
-    family.communicate("", timeout=10)
+    family.communicate("", timeout=60)
     assert left() == ()
     assert list((tmp_path / "run" / "trimtab-kernel").iterdir()) == []
 
