@@ -222,7 +222,7 @@ def _reason(
     missed: tuple[bool, ...],
     total: int,
 ) -> str:
-    """Reason for the operator: ratios, delays and budgets; for a guarantee that cannot be met, what would allow it."""
+    """Reason for the operator: ratios, delays and budgets; for a guarantee that cannot be met, a way to meet it."""
     waits = ", ".join(f"{name} {shown(d)}" for name, d in zip(group.classes, delays, strict=True))
     said = []
     for k, v in enumerate(outputs, 1):

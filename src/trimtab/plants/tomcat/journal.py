@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trimtab import codec
+from trimtab import codec, own
 from trimtab.errors import UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -61,7 +60,7 @@ class Journal:
     """
 
     def __init__(self, process: TomcatProcess, directory: Path | None = None) -> None:
-        self._directory = directory or default_directory()
+        self._directory = directory or own.transient("tomcat")
         self._path = self._directory / f"{process.pid}-{process.started}.json"
 
     def check(self) -> None:
@@ -146,10 +145,3 @@ class Journal:
                     remove(self._path)
         except OSError as error:
             raise UsageError(f"cannot write {self._path}: {error.strerror}") from None
-
-
-def default_directory() -> Path:
-    """Directory of this user's journals, such as /run/trimtab-tomcat for root."""
-    if os.geteuid() == 0 and Path("/run").is_dir():
-        return Path("/run/trimtab-tomcat")
-    return Path(tempfile.gettempdir()) / f"trimtab-tomcat-{os.geteuid()}"
