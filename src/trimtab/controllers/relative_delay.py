@@ -121,7 +121,7 @@ class RelativeDelay(ClassControl):
         state = replace(state, loops=kept, asked=budgets)
         return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if any(missed) else "relative")
 
-    # What Eq. (1) works on, for a method that takes its ratios otherwise.
+    # Input and output of Eq. (1); a method on other ratios overrides these.
 
     def error(self, reference: float, output: float) -> float:
         """E_k(m) from VS_k and V_k(m)."""

@@ -117,7 +117,7 @@ class Journal:
         self.check()
         known = {(one.bean, one.attribute): one for one in self.entries()}
         for (bean, attribute), (now, then) in changes.items():
-            # A value of the operator's in between is what an undo goes back to.
+            # An undo goes back to the operator's value in between.
             old = known.get((bean, attribute))
             before = old.before if old is not None and now in old.ours else now
             known[bean, attribute] = Entry(bean, attribute, before, (now, then))
