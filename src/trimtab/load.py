@@ -212,7 +212,7 @@ class LoadRun:
             self._changed.notify_all()
 
     def _ask_to_stop(self) -> None:
-        # A generator that has ended cannot be told; what it had to say, the reader has or will have.
+        # A generator that has ended cannot be told; the reader has its messages, or will have.
         if self._reader.is_alive() and not self._over:
             with contextlib.suppress(NativeError):
                 self._native.send({"type": "stop"})

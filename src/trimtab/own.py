@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -65,3 +66,10 @@ def state() -> Path:
     """Directory of this user's own records between runs: `trimtab` in the XDG state directory."""
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else home() / ".local" / "state") / "trimtab"
+
+
+def transient(name: str) -> Path:
+    """Directory of this user's own records of one kind, emptied by a reboot, such as /run/trimtab-NAME for root."""
+    if os.geteuid() == 0 and Path("/run").is_dir():
+        return Path(f"/run/trimtab-{name}")
+    return Path(tempfile.gettempdir()) / f"trimtab-{name}-{os.geteuid()}"

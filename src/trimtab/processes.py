@@ -52,7 +52,7 @@ class Process:
         except ProcessLookupError:
             return False
         try:
-            if not self.alive():  # asked with the descriptor open, which stays with who has the id now
+            if not self.alive():  # asked with the descriptor open, which stays with the present owner of the id
                 return False
             signal.pidfd_send_signal(fd, number)
         except ProcessLookupError:

@@ -53,9 +53,21 @@ def add_plant(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="source of all randomness (default 0)")
     parser.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
+    add_store(parser)
+
+
+def add_store(parser: argparse._ActionsContainer) -> None:
+    """Adds the argument of the run store."""
     parser.add_argument(
         "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
     )
+
+
+def add_report(parser: argparse._ActionsContainer) -> None:
+    """Adds the arguments of a run's report, and of the place of the run in a comparison."""
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report of the run")
+    parser.add_argument("--label", default="", help="what this run is in its group, such as baseline")
+    parser.add_argument("--group", default="", help="the comparison it belongs to")
 
 
 def refine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

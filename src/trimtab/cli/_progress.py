@@ -212,7 +212,7 @@ class Lines:
         drawing: Drawing | None = None,
         objective: Objective | None = None,
     ) -> None:
-        # Beyond that many a line would hold little else; what and why name each that is changed.
+        # With more a line would hold little else; the move and its reason name each that is changed.
         many = decides and sum(row.knob for row in rows) > MOST_CHANGES
         self._rows = tuple(row for row in rows if not (many and row.knob))
         self._decides, self._knobs, self._drawing = decides, knobs, drawing

@@ -29,7 +29,17 @@ from trimtab.cli._gains import (
     specification,
     tell_gains,
 )
-from trimtab.cli._plant import CONTROLLERS, PLANTS, attached, refine, stored_controller, stored_method, writable
+from trimtab.cli._plant import (
+    CONTROLLERS,
+    PLANTS,
+    add_report,
+    add_store,
+    attached,
+    refine,
+    stored_controller,
+    stored_method,
+    writable,
+)
 from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
@@ -73,12 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="source of all randomness (default 0)")
     parser.add_argument("--json", action="store_true", help="one line of JSON per window, move and note")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report of the run")
-    parser.add_argument(
-        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
-    )
-    parser.add_argument("--label", default="", help="what this run is in its group, such as open-loop")
-    parser.add_argument("--group", default="", help="the comparison it belongs to")
+    add_store(parser)
+    add_report(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab import discovery
-from trimtab.cli._plant import PLANTS, attached, refine, writable
+from trimtab.cli._plant import PLANTS, add_store, attached, refine, writable
 from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core.plant import Plant
@@ -74,9 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model-file", type=Path, metavar="FILE", help="write the model there, as JSON")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the figures there, as HTML")
     parser.add_argument("--json", action="store_true", help="one line of JSON per window and move, then the model")
-    parser.add_argument(
-        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
-    )
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:

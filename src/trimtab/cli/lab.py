@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli import _up
-from trimtab.cli._plant import writable
+from trimtab.cli._plant import add_store, writable
 from trimtab.cli._progress import Lines, json_lines, quietly, rows_of
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.core import Objective
@@ -63,9 +63,7 @@ def _add_common(runner: argparse.ArgumentParser) -> None:
     runner.add_argument("experiment", metavar="NAME", help="its name, from 'trimtab lab list'")
     runner.add_argument("--results", type=Path, metavar="FOLDER", help="write raw data, figures and a summary there")
     runner.add_argument("--report", type=Path, metavar="FILE", help="write a report, where the experiment has one")
-    runner.add_argument(
-        "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
-    )
+    add_store(runner)
 
 
 def run(args: argparse.Namespace) -> int:

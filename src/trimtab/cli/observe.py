@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             facts(),
             extras=plant.extras,
         )
-        # What is kept in memory alone is read by nobody.
+        # A store in memory alone is read by nobody.
         writer = store.begin(plan, None if args.store else 1)
         with _shown(args, plan, plant, stop) as tell:
             outcome = Loop(plant, (), Static(objective), Oversight(()), writer, settings, stop, tell).run()

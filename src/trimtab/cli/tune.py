@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 
 from trimtab import discovery
 from trimtab.cli._plant import (
     CONTROLLERS,
     add_objective,
     add_plant,
+    add_report,
     attached,
     chosen_controller,
     chosen_knobs,
@@ -86,9 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of a long run store only about the last N windows (default all)",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report of the run")
-    parser.add_argument("--label", default="", help="what this run is in its group, such as baseline")
-    parser.add_argument("--group", default="", help="the comparison it belongs to")
+    add_report(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -236,7 +236,7 @@ class KeepAliveCost:
         wait_s, held = window.readings.get("accept_queue_delay_s"), idle_share(window.readings)
         if wait_s is None:
             return state
-        # Per idle period: what its client waits for a worker now, and what cutting bursts would cost it.
+        # Per idle period: its client's wait for a worker now, and the cost to it of cutting bursts.
         waits_s = wait_s * (1 - curve.asked(end_s))
         costs_s = self.round_trip_s * (curve.asked(end_s) - curve.asked(self.shortest_s))
         gives = not state.free and held is not None and held >= GIVE

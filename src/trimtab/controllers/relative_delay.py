@@ -121,7 +121,7 @@ class RelativeDelay(ClassControl):
         state = replace(state, loops=kept, asked=budgets)
         return state, Move(group.changes(budgets, now), reason, evidence, "saturated" if any(missed) else "relative")
 
-    # What Eq. (1) works on, for a method that takes its ratios otherwise.
+    # Input and output of Eq. (1); a method on other ratios overrides these.
 
     def error(self, reference: float, output: float) -> float:
         """E_k(m) from VS_k and V_k(m)."""
@@ -222,7 +222,7 @@ def _reason(
     missed: tuple[bool, ...],
     total: int,
 ) -> str:
-    """Reason for the operator: ratios, delays and budgets; for a guarantee that cannot be met, what would allow it."""
+    """Reason for the operator: ratios, delays and budgets; for a guarantee that cannot be met, a way to meet it."""
     waits = ", ".join(f"{name} {shown(d)}" for name, d in zip(group.classes, delays, strict=True))
     said = []
     for k, v in enumerate(outputs, 1):

@@ -73,7 +73,7 @@ def _require_loadable(path: Path, depth: int) -> None:
             if head.startswith(b"\x7fELF"):
                 _require_dynamic(path, head, file.fileno())
     except PermissionError:
-        return  # It may be run and not read, so what it is cannot be told.
+        return  # It may be run but not read, so its kind is not known.
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     user = status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid()

@@ -36,7 +36,7 @@ def too_short(pair: Pair, windows: Sequence[Window], in_all: int, period_s: floa
     share = min(0.99, (least_equations(widest) / in_all) ** (1 / needed(pair.kind, widest)))
     if used >= LOOK * share - 2 * math.sqrt(LOOK * share * (1 - share)):
         return ""
-    # Half a window where none had its delays: what was not seen in twelve may come in the thirteenth.
+    # Half a window where none had its delays: the thirteenth may have them though twelve had not.
     found = max(used, 0.5) / LOOK
     longer_s = period_s * math.log(1 - share) / math.log(1 - found)
     return (

@@ -147,7 +147,7 @@ def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, R
     try:
         _shared_file.create(place.shared)
         with contextlib.closing(KeepAliveTime(place.shared)) as time:
-            # As `trimtab run --keep-alive` does: so what is set later reaches every connection.
+            # As `trimtab run --keep-alive` does, so that a later setting reaches every connection.
             time.write(Setting(InCharge.FIXED, None))
         with _testbed(spec, environment) as bed, contextlib.closing(KeepAlive(SystemClock(), place)) as plant:
             yield bed, plant, place

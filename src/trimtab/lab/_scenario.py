@@ -2,7 +2,7 @@
 
 The simulated battery and the real one run the same draws. A draw is a pure function of its seed. Each field has a
 random stream of its own, so that a field added later changes no other, and the simulated battery can ignore what only
-a real server has (mpm, application, php). Times are those of the real world; whoever runs a scenario faster divides them all.
+a real server has (mpm, application, php). Times are those of the real world; a faster run divides them all.
 """
 
 from __future__ import annotations

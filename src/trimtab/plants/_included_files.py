@@ -7,7 +7,7 @@ be taken away, can be imagined: what would then be in force is known before it i
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,19 +17,63 @@ from trimtab.files import Stamp, read_text, stamp
 from trimtab.trust import open_trusted, printable, require_trusted
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One line that sets something.
+
+    Args:
+        name: such as "cache_mem".
+        value: its value, without quotes or a comment.
+        file: where it stands.
+        line: its number there, from 1.
+        section: the section in which it stands; empty where there are none.
+    """
+
+    name: str
+    value: str
+    file: Path
+    line: int
+    section: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its place, for a message."""
+        return f"{self.file} line {self.line}"
+
+
 @dataclass
 class Files:
-    """The files of a configuration.
+    """The files of a configuration, with their settings.
 
     Attributes:
+        settings: every setting, in the order in which the server reads them.
         files: the files, in the order in which they are read.
         patterns: their includes, in that order.
         stamps: of the files and of the directories in which included ones are looked for.
     """
 
+    settings: list[Setting] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     patterns: list[Path] = field(default_factory=list)
     stamps: dict[Path, Stamp] = field(default_factory=dict)
+
+    def all(self, name: str, section: str = "") -> list[Setting]:
+        """Every setting of a name, in order; the last one counts where there is one value."""
+        return [one for one in self.settings if one.name == name and one.section == section]
+
+    def others(self, name: str, section: str, ours: Path | None) -> list[tuple[Path, str]]:
+        """File and value of every such setting outside of our file; line numbers may shift and say nothing."""
+        return [(one.file, one.value) for one in self.all(name, section) if one.file != ours]
+
+    def overridden(self, ours: Path, names: Iterable[str], section: str = "") -> str:
+        """Reason for which settings of our file do not take effect; empty for none."""
+        if ours not in self.files:
+            return "it would not be read"
+        for name in names:
+            last = self.all(name, section)[-1]
+            if last.file != ours:
+                return f"{name} in {last.where} would have the last word"
+        return ""
 
     def changed(self) -> list[Path]:
         """The files and directories that are not as they were when they were read."""

@@ -186,7 +186,7 @@ def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tu
             continue
         user = kind.user_of(pid)
         if user != os.geteuid():
-            # Its command line is not read: whoever runs it can have that wait for ever (a FUSE file in its memory).
+            # Its command line is not read: its user can make that wait for ever (a FUSE file in its memory).
             running.append(kind(pid, started, program, (), user))
             continue
         try:

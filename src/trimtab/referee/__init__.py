@@ -17,7 +17,7 @@ __all__ = ["Afterwards", "Course", "Judge", "Referee", "Tried", "of_run"]
 
 
 class Judge(Protocol):
-    """Judge that the loop asks between observation and decision, and again before a change; a pure step, like a guard.
+    """Judge, asked by the loop between observation and decision, and again before a change; pure, like a guard.
 
     `judges_changes` is True where each change is an experiment with a verdict. Its state has `judgement` and
     `closed`, which the controller is told in its trial.

@@ -183,7 +183,7 @@ class Referee:
         stayed = found is not None and found.size - found.error <= 0
         if stayed and state.judgement is not None and state.judgement.verdict is Verdict.WORSE:
             refuted -= _directions(state.incumbent or {}, experiment.configuration)
-        # What came before the change is of another load where the cost has stayed high after its return.
+        # Where the cost has stayed high after the return, the windows before the change are of another load.
         reference = (*(() if stayed else experiment.reference), *after)[-MOST_REFERENCE:]
         return replace(state, experiment=None, refuted=refuted, reference=reference)
 

@@ -81,7 +81,7 @@ class RefereeState:
         drains = now.drains(self.last)
         if now.behind(self.last):
             calm = self.calm if self.behind or self.last is None else self.last.inside or 0.0
-            # Under overload it is capacity that counts, and what was tried for the cost says nothing of that.
+            # Under overload capacity counts, of which trials for the cost say nothing.
             refuted = frozenset() if self.behind == 1 and self.experiment is None else self.refuted
             return replace(self, behind=self.behind + 1, calm=calm, last=now, drains=drains, refuted=refuted)
         if not self.overloaded:

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
     for path in groups[1::2]:
         with open(path, "w", encoding="ascii") as procs:
             procs.write(str(os.getpid()))
-    os.chdir("/")  # nothing is taken from where trimtab happens to be
+    os.chdir("/")  # nothing is read from trimtab's own working directory
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != owner_pid:
         sys.exit("the owner ended before the server was started")

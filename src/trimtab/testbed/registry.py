@@ -9,12 +9,11 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trimtab import own
 from trimtab.files import write_whole
 from trimtab.processes import Process
 from trimtab.trust import require_trusted
@@ -79,7 +78,7 @@ class Registry:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or default_directory()
+        self.directory = directory or own.transient("testbed")
         self.directory.mkdir(mode=0o700, exist_ok=True)
         require_trusted(self.directory)
 
@@ -112,13 +111,6 @@ class Registry:
 
     def _path(self, record: Record) -> Path:
         return self.directory / f"{Path(record.directory).name}.json"
-
-
-def default_directory() -> Path:
-    """Directory of this user's records, such as /run/trimtab-testbed for root."""
-    if os.geteuid() == 0 and Path("/run").is_dir():
-        return Path("/run/trimtab-testbed")
-    return Path(tempfile.gettempdir()) / f"trimtab-testbed-{os.geteuid()}"
 
 
 def boot_id() -> str:

@@ -57,13 +57,13 @@ SPEC = ApacheSpec(
     max_request_workers=150,
     server_limit=700,
     keep_alive_timeout_ms=round(PAPER_KEEP_ALIVE_TIMEOUT_S / TIME_SCALE * 1000),
-    # A setting that thrashes is to cost seconds, not minutes: what waits when it ends is bounded by this.
+    # Bounds the requests that wait at the end, so that a setting that thrashes costs seconds, not minutes.
     listen_backlog=64,
     php=True,
     memory_limit_bytes=256 * 2**20,
     swap=True,
     cpus=server_cpus(),
-    # What else runs on the machine is not to take the server's CPU from it.
+    # Other programs on the machine are not to take the server's CPU from it.
     cpu_weight=100,
 )
 

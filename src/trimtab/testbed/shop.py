@@ -248,7 +248,7 @@ def _populate(place: Path, population: Population, say: Callable[[str], None], r
         with connection:
             database.fill(connection, population, Path(scratch), say)
             with connection.cursor() as cursor:
-                # All pages stand in their files when the server has ended: what is copied needs no recovery.
+                # All pages stand in their files when the server has ended: the copy needs no recovery.
                 cursor.execute("SET GLOBAL innodb_fast_shutdown = 0")
 
 

@@ -19,6 +19,8 @@ from trimtab.workloads._graph import Graph, wire
 Wire = dict[str, Any]
 """One message as JSON knows it."""
 
+ENDLESS = Constant(1e9)
+"""Pages of a session that is longer than any run, and exact in every integer type on the way."""
 _ONE = Constant(1.0)
 _NONE = Constant(0.0)
 

@@ -113,7 +113,7 @@ def _by_popularity(rising: list[int]) -> tuple[int, ...]:
     chosen = [0] * files
     given = 0.0
     for size, next_size in zip(rising, [*rising[1:], math.inf], strict=True):
-        # Half way to the next size, as sizes are spaced, is as far as this one has to stand for the target.
+        # This size stands for the target up to half way to the next one, as sizes are spaced.
         missing = request_probability(math.sqrt(size * next_size)) - given
         at = min(bisect_left(shares, -missing), len(shares) - 1)
         if at > 0 and abs(-shares[at - 1] - missing) < abs(-shares[at] - missing):

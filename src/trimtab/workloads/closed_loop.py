@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.workloads._distribution import Constant
-from trimtab.workloads._population import Closed, Population
+from trimtab.workloads._population import ENDLESS, Closed, Population
 from trimtab.workloads._traffic import Traffic
-
-# A user is one endless session on one connection; longer than any run, and exact in every integer type on the way.
-_ENDLESS_PAGES = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +34,7 @@ class ClosedLoop(Traffic):
         return (
             Population(
                 arrivals=Closed(self.connections),
-                session_pages=Constant(_ENDLESS_PAGES),
+                session_pages=ENDLESS,
                 think_s=Constant(self.think_s),
                 **self.shared(),
             ),

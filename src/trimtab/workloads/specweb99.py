@@ -37,14 +37,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trimtab.workloads._distribution import BoundedPareto, Constant, Gaussian, Lognormal
-from trimtab.workloads._population import Closed, Population, Url, required
+from trimtab.workloads._distribution import BoundedPareto, Gaussian, Lognormal
+from trimtab.workloads._population import ENDLESS, ROOT, Closed, Population, required
 from trimtab.workloads._specweb99_files import Mix, SpecFileSet
 from trimtab.workloads._traffic import Traffic
-
-# A user is one endless session; longer than any run, and exact in every integer type on the way.
-_ENDLESS_PAGES = 1e9
-_NOT_GIVEN = (Url("/"),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +82,12 @@ class SpecWeb99(Traffic):
     def populations(self) -> tuple[Population, ...]:
         """One population, of the users."""
         shared = self.shared()
-        if self.urls == _NOT_GIVEN:
+        if self.urls == ROOT:
             shared["pages"] = SpecFileSet(self.directories, self.mix).urls
         return (
             Population(
                 arrivals=Closed(self.users),
-                session_pages=Constant(_ENDLESS_PAGES),
+                session_pages=ENDLESS,
                 burst_requests=Gaussian(self.objects_mean, self.objects_sigma),
                 object_gap_s=Lognormal(self.gap_mean_s, self.gap_sigma_s),
                 think_s=BoundedPareto(self.think_least_s, self.think_shape, self.think_most_s),

@@ -31,15 +31,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trimtab.workloads._distribution import BoundedPareto, BoundedWeibull, Constant
-from trimtab.workloads._population import Closed, Connection, Population, Url, required
+from trimtab.workloads._distribution import BoundedPareto, BoundedWeibull
+from trimtab.workloads._population import ENDLESS, ROOT, Closed, Connection, Population, required
 from trimtab.workloads._surge_files import FileSet
 from trimtab.workloads._traffic import Traffic
 
-# A user is one endless session; longer than any run, and exact in every integer type on the way.
-_ENDLESS_PAGES = 1e9
 _MOST_EMBEDDED = 100.0
-_NOT_GIVEN = (Url("/"),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +82,12 @@ class Surge(Traffic):
     def populations(self) -> tuple[Population, ...]:
         """One population, of the user equivalents."""
         scale, shared = self.time_scale, self.shared()
-        if self.urls == _NOT_GIVEN:
+        if self.urls == ROOT:
             shared["pages"] = FileSet(self.files).urls
         return (
             Population(
                 arrivals=Closed(self.users),
-                session_pages=Constant(_ENDLESS_PAGES),
+                session_pages=ENDLESS,
                 # One more than the embedded files: the page's first one.
                 burst_requests=BoundedPareto(self.embedded_least, self.embedded_shape, _MOST_EMBEDDED, 1.0),
                 object_gap_s=BoundedWeibull(

@@ -126,7 +126,7 @@ class Linux(Plant):
         return None if self._server is None else self._server.decisive(metric, sensors)
 
     def derive(self, readings: Readings) -> Readings:
-        """Readings that the first server's own plant derives, and the wait of a request for a CPU, by Little's law."""
+        """Readings of the first server's own plant, and the wait of a request for a CPU, by Little's law."""
         found = dict(self._server.derive(readings)) if self._server is not None else {}
         # Of several servers the requests of only the first are known.
         alone = len(self._target.roots) == 1 and not self._target.groups

@@ -203,7 +203,7 @@ class Scheduled:
             policy = _NUMBERS[values[knobs.POLICY]]
             wanted = wanted._replace(policy=policy, priority=0)
         if wanted.policy == RR:
-            # What a thread in real time starts begins without it: nothing that leaves the server takes it along.
+            # Children of a real-time thread begin without it: no program that leaves the server takes it along.
             wanted = wanted._replace(priority=1, flags=putback.RESET_ON_FORK)
         if knobs.NICE in values:
             wanted = wanted._replace(nice=values[knobs.NICE])

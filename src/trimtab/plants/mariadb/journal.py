@@ -86,7 +86,7 @@ class Journal:
         for knob, value in values.items():
             found = entries.get(knob, Entry(now[knob]))
             if found.ours and now[knob] not in (*found.ours, found.before):
-                found = Entry(now[knob])  # the operator has set it since: this is what it goes back to
+                found = Entry(now[knob])  # the operator has set it since: an undo goes back to that
             entries[knob] = replace(found, ours=(*(one for one in found.ours if one != value), value))
         return replace(self, entries=entries)
 

@@ -245,7 +245,7 @@ def _as_its_user() -> list[str]:
     if os.geteuid() != 0:
         return []
     setpriv = own.required("util-linux", "setpriv")
-    # Changing the user would clear what the launcher has asked the kernel for: to end with its owner.
+    # A change of user clears the launcher's request to the kernel that it end with its owner.
     return [setpriv, f"--reuid={_ACCOUNT}", f"--regid={_ACCOUNT}", "--init-groups", "--pdeathsig=TERM", "--"]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
-from trimtab.plants._program import Verdict
-from trimtab.plants._vetted import same_files, vet
+from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._vetted import vet
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
@@ -19,7 +19,7 @@ CLEAN = "process_control_timeout"
 """The setting that lets requests in progress finish in a reload."""
 
 
-class Attached:
+class Attached(IncludedServer[Configuration]):
     """A running FPM, looked at as one of its pools.
 
     Args:
@@ -42,6 +42,9 @@ class Attached:
         PlantGone: it has ended.
     """
 
+    master: FpmMaster
+    program: Program
+
     def __init__(self, master: FpmMaster, clock: Clock, pool: str | None = None, options: Sequence[str] = ()) -> None:
         vet(master)
         self.master = master
@@ -49,9 +52,9 @@ class Attached:
         self.program = Program(master.exe, master.config_file, tuple(options))
         vet(master)
         self.loaded = self.read()
-        self.pool = _chosen(self.loaded, pool)
+        self.pool = self.section = _chosen(self.loaded, pool)
         self.place = status.place(self.loaded, self.pool)
-        self.in_force: Mapping[str, int] = knobs.values(self.loaded, self.pool)
+        self.in_force = self.values(self.loaded)
         self.pending = self._changed_since_load()
         self._generation = master.generation()
 
@@ -65,26 +68,13 @@ class Attached:
         """Address at which the pool listens."""
         return self.loaded.text(self.pool, "listen")
 
-    def read(self) -> Configuration:
-        """The configuration as it is on disk.
+    def parsed(self) -> Configuration:
+        """Parses the files on disk."""
+        return read(self.program.config_file, self.program.prefix)
 
-        Raises:
-            UsageError: it cannot be read, or somebody else could change it.
-        """
-        found = read(self.program.config_file, self.program.prefix)
-        same_files(self.master, found.stamps)
-        return found
-
-    def test(self) -> Verdict:
-        """Has FPM check its configuration, once it is known that nobody else can have changed it.
-
-        Raises:
-            UsageError: somebody else could, or the program cannot be run.
-            PlantGone: it has ended.
-        """
-        vet(self.master)
-        self.read()
-        return self.program.test()
+    def values(self, configuration: Configuration) -> dict[str, int]:
+        """Values of the pool's knobs in a configuration."""
+        return knobs.values(configuration, self.pool)
 
     def refresh(self) -> None:
         """Notices that somebody else has reloaded FPM.
@@ -100,7 +90,7 @@ class Attached:
     def reloaded(self) -> None:
         """Called once FPM has loaded the configuration on disk."""
         self.loaded = self.read()
-        self.in_force = knobs.values(self.loaded, self.pool)
+        self.in_force = self.values(self.loaded)
         self.place = status.place(self.loaded, self.pool)
         self.pending = None
         self._generation = self.master.generation()

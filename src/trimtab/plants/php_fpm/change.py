@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured
-from trimtab.plants import _change
+from trimtab.errors import ApplyFailed, NotMeasured
+from trimtab.plants._included_server import IncludedChange
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.reload import Patience, reload
 
 
 @dataclass(frozen=True)
-class Change(_change.Change[Attached]):
+class Change(IncludedChange[Attached]):
     """A new text for our file.
 
     Args:
@@ -21,20 +21,6 @@ class Change(_change.Change[Attached]):
     """
 
     patience: Patience
-
-    def test(self, expected: Mapping[str, int]) -> None:
-        """Makes sure that FPM would accept the files on disk, and that they set the intended values.
-
-        Raises:
-            ApplyRefused: it would not, or it is not.
-            UsageError: it cannot be asked.
-            PlantGone: it has ended.
-        """
-        super().test(expected)
-        found = knobs.values(self.server.read(), self.server.pool)
-        for name, value in expected.items():
-            if found[name] != value:
-                raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
 
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads, and makes sure that the intended values are in force.
@@ -44,7 +30,7 @@ class Change(_change.Change[Attached]):
             PlantGone: it has ended.
         """
         fpm = self.server
-        values = knobs.values(fpm.read(), fpm.pool)
+        values = fpm.values(fpm.read())
         running = reload(fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience)
         fpm.reloaded()
         self.require(expected)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._included_files import Files
+from trimtab.plants._included_files import Files, Setting
 from trimtab.trust import printable
 
 GLOBAL = "global"
@@ -25,47 +24,12 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST_FILES = 1000
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One line that sets something.
-
-    Args:
-        section: the pool's name, or "global".
-        key: such as "pm.max_children".
-        value: its value without quotes.
-        file: where it stands.
-        line: its number there, from 1.
-    """
-
-    section: str
-    key: str
-    value: str
-    file: Path
-    line: int
-
-    @property
-    def where(self) -> str:
-        """Its place, for a message."""
-        return f"{self.file} line {self.line}"
-
-
-@dataclass
 class Configuration(Files):
-    """The settings in all files.
-
-    Attributes:
-        settings: every setting, in the order in which FPM reads them.
-    """
-
-    settings: list[Setting] = field(default_factory=list)
-
-    def all(self, section: str, key: str) -> list[Setting]:
-        """Every setting of a key, in order; the last one counts."""
-        return [one for one in self.settings if one.section == section and one.key == key]
+    """FPM's configuration."""
 
     def text(self, section: str, key: str) -> str:
         """Value of a key; empty where it is not set."""
-        found = self.all(section, key)
+        found = self.all(key, section)
         return found[-1].value.replace("$pool", section) if found else ""
 
     def number(self, section: str, key: str) -> int:
@@ -76,7 +40,7 @@ class Configuration(Files):
         """
         text = self.text(section, key) or "0"
         if not text.isdecimal() or len(text) > 9:
-            raise UsageError(f"{key} = {printable(text)} in {self.all(section, key)[-1].where} is not a number")
+            raise UsageError(f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is not a number")
         return int(text)
 
     def seconds(self, section: str, key: str) -> int:
@@ -88,7 +52,7 @@ class Configuration(Files):
         text = self.text(section, key) or "0"
         found = _TIME.match(text)
         if found is None:
-            raise UsageError(f"{key} = {printable(text)} in {self.all(section, key)[-1].where} is not a time")
+            raise UsageError(f"{key} = {printable(text)} in {self.all(key, section)[-1].where} is not a time")
         return int(found[1]) * _SECONDS[found[2]]
 
     def pools(self) -> list[str]:
@@ -141,4 +105,4 @@ class _Reader:
             for name in self.out.included(self._prefix / value, self._overlay):
                 self.file(name, depth + 1)
             return
-        self.out.settings.append(Setting(self._section, found[1], value, path, number))
+        self.out.settings.append(Setting(found[1], value, path, number, self._section))

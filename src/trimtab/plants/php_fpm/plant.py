@@ -13,8 +13,7 @@ from pathlib import Path
 
 from trimtab.core import Clock, Configuration, Readings
 from trimtab.plants._change import Texts
-from trimtab.plants._own_file import put_back
-from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants._included_server import IncludedPlant
 from trimtab.plants.php_fpm import knobs, process, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
@@ -25,7 +24,7 @@ from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
 
 
-class PhpFpm(OwnFilePlant):
+class PhpFpm(IncludedPlant):
     """One pool of a running FPM.
 
     Args:
@@ -45,6 +44,8 @@ class PhpFpm(OwnFilePlant):
 
     name = "php-fpm"
     metrics = response.METRICS
+    settings = knobs.KEYS
+    reloaded_by = "USR2"
     own_sensors = (PoolStatus,)
 
     def __init__(
@@ -64,7 +65,6 @@ class PhpFpm(OwnFilePlant):
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
-        self._first = attached.loaded
         status = PoolStatus(attached.place, clock, lambda: queue.length())
         queue = _queue_of(attached, clock, status)
         self._sensors = (queue, Resources(self.pid, clock), status)
@@ -144,16 +144,6 @@ class PhpFpm(OwnFilePlant):
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
         return Change(self._fpm, self.clock, texts, self._patience)
-
-    def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set outside of our file."""
-        if self._fpm.loaded is self._first and not self._fpm.loaded.changed():
-            return {}
-        return snippet.edits(self._first, self._fpm.read(), self.pool, knobs, self._file)
-
-    def script(self, path: Path, before: str | None) -> str:
-        """A shell script that puts a text back in our file's place."""
-        return self._fpm.master.undo_script([put_back(path, before)], self._fpm.program.argv, "USR2")
 
 
 def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | AcceptQueue:

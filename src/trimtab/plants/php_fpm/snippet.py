@@ -7,15 +7,15 @@ file that is included last needs nothing of the operator's to be touched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
-from trimtab.plants._included_files import directories
-from trimtab.plants._own_file_plant import edited, first_place
+from trimtab.plants._included_files import Setting, directories
+from trimtab.plants._own_file_plant import first_place
 from trimtab.plants.php_fpm import knobs
-from trimtab.plants.php_fpm.configuration import Configuration, Setting, read
+from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.program import Program
 from trimtab.trust import printable
 
@@ -66,44 +66,19 @@ def place(
 
     def hindrance(path: Path) -> str:
         imagined = read(main, program.prefix, {path: compose(pool, values, None)})
-        return _overridden(imagined, configuration, path, pool, values)
+        return _hindrance(imagined, configuration, path, pool, values)
 
     include = f"include={chosen or main.parent / 'pool.d'}/*.conf"
     mend = f"make sure that '{include}' is the last line of {main} and reload PHP-FPM"
     return first_place(directories(configuration.patterns, name(pool)), chosen, name(pool), hindrance, mend)
 
 
-def edits(
-    before: Configuration, now: Configuration, pool: str, wanted: Iterable[str], ours: Path | None
-) -> dict[str, str]:
-    """The knobs that somebody else has set since, each with a message.
-
-    Args:
-        before: the configuration when trimtab attached.
-        now: as it is on disk.
-        pool: the pool.
-        wanted: the knobs to look at.
-        ours: our own file.
-    """
-    pairs = {knob: [_others(one, pool, knob, ours) for one in (before, now)] for knob in wanted}
-    return {knob: said for knob, pair in pairs.items() if (said := edited(knob, *pair))}
-
-
-def _others(configuration: Configuration, pool: str, knob: str, ours: Path | None) -> list[tuple[Path, str]]:
-    """The settings of a knob outside of our file. Line numbers may shift and say nothing."""
-    return [(one.file, one.value) for one in configuration.all(pool, knobs.KEYS[knob]) if one.file != ours]
-
-
-def _overridden(
+def _hindrance(
     imagined: Configuration, real: Configuration, path: Path, pool: str, values: Mapping[str, int]
 ) -> str:
     """Why our file would not take effect, or would change more than it says; empty when neither is so."""
-    if path not in imagined.files:
-        return "it would not be read"
-    for knob in values:
-        last = imagined.all(pool, knobs.KEYS[knob])[-1]
-        if last.file != path:
-            return f"{last.key} in {last.where} would have the last word"
+    if reason := imagined.overridden(path, [knobs.KEYS[knob] for knob in values], pool):
+        return reason
     if _without(imagined, path) != _without(real, path):
         return "what follows it without a section of its own would become part of it"
     return ""

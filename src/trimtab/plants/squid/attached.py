@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import UsageError
-from trimtab.plants._program import Verdict
-from trimtab.plants._vetted import same_files, vet
+from trimtab.plants._included_server import IncludedServer
+from trimtab.plants._vetted import vet
 from trimtab.plants.squid import knobs, manager
 from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.held import hindrances
@@ -20,7 +19,7 @@ from trimtab.plants.squid.program import Program
 _RELOAD_PATIENCE_S = 5.0
 
 
-class Attached:
+class Attached(IncludedServer[Configuration]):
     """A running Squid.
 
     Args:
@@ -42,6 +41,9 @@ class Attached:
         PlantGone: it has ended.
     """
 
+    master: SquidMaster
+    program: Program
+
     def __init__(self, master: SquidMaster, clock: Clock, manager_url: str | None = None) -> None:
         vet(master)
         self.master = master
@@ -49,7 +51,7 @@ class Attached:
         self.program = Program(master.exe, master.config_file, master.service)
         vet(master)
         self.loaded = self.read()
-        self.in_force: Mapping[str, int] = knobs.values(self.loaded)
+        self.in_force = self.values(self.loaded)
         self._worker = master.worker()
         # Somebody's reload may be under way, in which it listens nowhere for a moment.
         self._sockets = master.awaited(clock, _RELOAD_PATIENCE_S, master.ports)
@@ -57,26 +59,13 @@ class Attached:
         self.manager_url, memory = manager.find(self.listeners, clock, manager_url)
         self.pending = self._changed_since_start() or self._disagreeing(memory)
 
-    def read(self) -> Configuration:
-        """The configuration as it is on disk.
+    def parsed(self) -> Configuration:
+        """Parses the files on disk."""
+        return read(self.program.config_file, self.program.service)
 
-        Raises:
-            UsageError: it cannot be read, or somebody else could change it.
-        """
-        found = read(self.program.config_file, self.program.service)
-        same_files(self.master, found.stamps)
-        return found
-
-    def test(self) -> Verdict:
-        """Has Squid check its configuration, once it is known that nobody else can have changed it.
-
-        Raises:
-            UsageError: somebody else could, or the program cannot be run.
-            PlantGone: it has ended.
-        """
-        vet(self.master)
-        self.read()
-        return self.program.test()
+    def values(self, configuration: Configuration) -> dict[str, int]:
+        """Values of all knobs in a configuration."""
+        return knobs.values(configuration)
 
     def refresh(self) -> None:
         """Notices that somebody else has reloaded Squid.
@@ -95,7 +84,7 @@ class Attached:
     def reloaded(self) -> None:
         """Called once Squid has read the configuration on disk; the same worker keeps what only a start reads."""
         self.loaded = self.read()
-        values, worker = knobs.values(self.loaded), self.master.worker()
+        values, worker = self.values(self.loaded), self.master.worker()
         if worker == self._worker:
             values |= {name: self.in_force[name] for name in knobs.AT_START}
         self.in_force, self._worker = values, worker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured
-from trimtab.plants import _change
+from trimtab.errors import ApplyFailed, NotMeasured
+from trimtab.plants._included_server import IncludedChange
 from trimtab.plants.squid import knobs
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.manager import CacheMemory
@@ -15,7 +15,7 @@ from trimtab.sensors._polled_page import ask
 
 
 @dataclass(frozen=True)
-class Change(_change.Change[Attached]):
+class Change(IncludedChange[Attached]):
     """A new text for our file.
 
     Args:
@@ -26,20 +26,6 @@ class Change(_change.Change[Attached]):
     patience: Patience
     may_restart: bool = False
 
-    def test(self, expected: Mapping[str, int]) -> None:
-        """Makes sure that Squid would accept the files on disk, and that they set the intended values.
-
-        Raises:
-            ApplyRefused: it would not, or it is not.
-            UsageError: it cannot be asked.
-            PlantGone: it has ended.
-        """
-        super().test(expected)
-        found = knobs.values(self.server.read())
-        for name, value in expected.items():
-            if found[name] != value:
-                raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
-
     def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
         """Reloads, and makes sure that the intended values are in force.
 
@@ -49,7 +35,7 @@ class Change(_change.Change[Attached]):
         """
         notes = reload(self.server.master, self.clock, self.patience)
         self.server.reloaded()
-        wanted = knobs.values(self.server.loaded)
+        wanted = self.server.values(self.server.loaded)
         stale = [name for name in knobs.AT_START if self.server.in_force[name] != wanted[name]]
         if stale and self.may_restart:
             notes += restart(self.server.master, self.clock, self.patience)

@@ -9,52 +9,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._included_files import Files
+from trimtab.plants._included_files import Files, Setting
 from trimtab.trust import printable
 
 _DEEPEST = 16
 _EQUATION = re.compile(r"\s*([+-]?\d+)\s*=\s*([+-]?\d+)\s*")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One line that sets something.
-
-    Args:
-        name: such as "cache_mem".
-        value: the rest of the line, without a comment.
-        file: where it stands.
-        line: its number there, from 1.
-    """
-
-    name: str
-    value: str
-    file: Path
-    line: int
-
-    @property
-    def where(self) -> str:
-        """Its place, for a message."""
-        return f"{self.file} line {self.line}"
-
-
-@dataclass
 class Configuration(Files):
-    """The settings in all files.
-
-    Attributes:
-        settings: every setting, in the order in which Squid reads them.
-    """
-
-    settings: list[Setting] = field(default_factory=list)
-
-    def all(self, name: str) -> list[Setting]:
-        """Every setting of a name, in order; the last one counts where there is one value."""
-        return [one for one in self.settings if one.name == name]
+    """Squid's configuration."""
 
     def text(self, name: str, default: str = "") -> str:
         """Value of a name that has one."""

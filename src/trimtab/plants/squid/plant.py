@@ -9,14 +9,13 @@ and where it cannot nothing is changed unless the lost connections are accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.core import Clock, Readings
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
-from trimtab.plants._own_file import put_back
-from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants._included_server import IncludedPlant
 from trimtab.plants.squid import knobs, manager, process, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.change import Change
@@ -28,7 +27,7 @@ from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 
 
-class Squid(OwnFilePlant):
+class Squid(IncludedPlant):
     """A running Squid.
 
     Args:
@@ -51,6 +50,7 @@ class Squid(OwnFilePlant):
 
     name = "squid"
     metrics = _eq1.METRICS
+    reloaded_by = "HUP"
     own_sensors = manager.SENSORS
 
     def __init__(
@@ -81,7 +81,6 @@ class Squid(OwnFilePlant):
             snippet_directory,
         )
         memory.close()
-        self._first = attached.loaded
         pages = manager.sensors(attached.manager_url, clock)
         self._sensors = (
             AcceptQueue(attached.listeners, clock, self.pid, manager.Visitor(pages)),
@@ -156,13 +155,3 @@ class Squid(OwnFilePlant):
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
         return Change(self._squid, self.clock, texts, self._patience, self._may_restart)
-
-    def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
-        """The knobs that somebody else has set outside of our file."""
-        if self._squid.loaded is self._first and not self._squid.loaded.changed():
-            return {}
-        return snippet.edits(self._first, self._squid.read(), knobs, self._file)
-
-    def script(self, path: Path, before: str | None) -> str:
-        """A shell script that puts a text back in our file's place."""
-        return self._squid.master.undo_script([put_back(path, before)], self._squid.program.argv, "HUP")

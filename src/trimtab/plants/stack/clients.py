@@ -68,7 +68,7 @@ def traffic(given: Mapping[str, Any], base: Path, seed: int) -> Traffic:
         parser.add_argument("--warm-up", default="10s")
         parser.add_argument("--allow-remote", action="store_true")
         for option in options:
-            if option.flag == "--url":  # which is the server's here, so its pages have a name of their own
+            if option.flag == "--url":  # here it is the server's; the pages have an option of their own
                 parser.add_argument("--page", action="append")
             else:
                 option.add_to(parser)

@@ -32,7 +32,7 @@ def parsed(add_arguments: Any, given: Mapping[str, Any], where: str, base: Path)
     """
     parser = _Parser(prog=where, add_help=False, allow_abbrev=False)
     add_arguments(parser)
-    # argparse has no public list of what it was told.
+    # argparse has no public list of its options.
     actions = {flag.removeprefix("--"): one for one in parser._actions for flag in one.option_strings}
     words: list[str] = []
     for key, value in given.items():

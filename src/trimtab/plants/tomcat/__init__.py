@@ -38,7 +38,8 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each Tomcat that runs here."""
-    return _findings.each("tomcat", process.running(), findings, "start Tomcat, or be its user", "that this user may look into")
+    whose = "that this user may look into"
+    return _findings.each("tomcat", process.running(), findings, "start Tomcat, or be its user", whose)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ class Attached:
             if value is None:
                 raise PlantGone(f"{self.process}: {dial.place} has gone, or was stopped")
             most = self._most_active(dial, found)
-            # What it was set to counts while the pool lets no more be idle than there may be in all.
+            # The value set counts while the pool's limit of all connections caps its idle ones.
             values[dial.knob.name] = max(value, self._meant.get(dial.knob.name, 0)) if value == most else value
         return values
 

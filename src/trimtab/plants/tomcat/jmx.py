@@ -151,7 +151,7 @@ class Jmx:
         found = self.wait(self._send("names", *patterns))
         if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
             raise NotMeasured("the server's list of MBeans is none")
-        # What could not be said in a line of ours, or shown to anybody, nobody has named in earnest.
+        # Names that do not fit into a line, or cannot be shown, are nobody's in earnest.
         return [name for name in found if name.isprintable()]
 
     def set(self, bean: str, attribute: str, value: int) -> None:

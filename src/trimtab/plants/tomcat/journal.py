@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trimtab import codec
+from trimtab import codec, own
 from trimtab.errors import UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -61,7 +60,7 @@ class Journal:
     """
 
     def __init__(self, process: TomcatProcess, directory: Path | None = None) -> None:
-        self._directory = directory or default_directory()
+        self._directory = directory or own.transient("tomcat")
         self._path = self._directory / f"{process.pid}-{process.started}.json"
 
     def check(self) -> None:
@@ -118,7 +117,7 @@ class Journal:
         self.check()
         known = {(one.bean, one.attribute): one for one in self.entries()}
         for (bean, attribute), (now, then) in changes.items():
-            # A value of the operator's in between is what an undo goes back to.
+            # An undo goes back to the operator's value in between.
             old = known.get((bean, attribute))
             before = old.before if old is not None and now in old.ours else now
             known[bean, attribute] = Entry(bean, attribute, before, (now, then))
@@ -146,10 +145,3 @@ class Journal:
                     remove(self._path)
         except OSError as error:
             raise UsageError(f"cannot write {self._path}: {error.strerror}") from None
-
-
-def default_directory() -> Path:
-    """Directory of this user's journals, such as /run/trimtab-tomcat for root."""
-    if os.geteuid() == 0 and Path("/run").is_dir():
-        return Path("/run/trimtab-tomcat")
-    return Path(tempfile.gettempdir()) / f"trimtab-tomcat-{os.geteuid()}"

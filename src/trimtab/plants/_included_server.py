@@ -1,0 +1,142 @@
+"""Base of plants whose server reads files that include others, as trimtab then does too (`_included_files`).
+
+Such a server is steered by one file of trimtab's own that is read after the operator's, and by reloads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trimtab.core import Knob
+from trimtab.errors import ApplyRefused
+from trimtab.plants import _change
+from trimtab.plants._included_files import Files
+from trimtab.plants._master import Master
+from trimtab.plants._own_file import put_back
+from trimtab.plants._own_file_plant import OwnFilePlant, edited
+from trimtab.plants._program import Verdict
+from trimtab.plants._vetted import same_files, vet
+
+C = TypeVar("C", bound=Files)
+
+
+class IncludedServer(ABC, Generic[C]):
+    """Such a server as it runs.
+
+    Attributes:
+        master: its first process.
+        program: its program, with `test` and the `argv` of that.
+        loaded: the configuration as the server has loaded it, as far as that is known.
+        in_force: knob to value.
+        section: the section that sets its knobs; empty where there are none.
+    """
+
+    master: Master
+    program: Any
+    loaded: C
+    in_force: Mapping[str, int]
+    section = ""
+
+    @abstractmethod
+    def parsed(self) -> C:
+        """Parses the files on disk.
+
+        Raises:
+            UsageError: one cannot be read, or somebody else could change it.
+        """
+
+    @abstractmethod
+    def values(self, configuration: C) -> dict[str, int]:
+        """Values of all knobs in a configuration.
+
+        Raises:
+            UsageError: a value cannot be understood.
+        """
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Notices that somebody else has reloaded the server.
+
+        Raises:
+            PlantGone: it has ended.
+        """
+
+    def read(self) -> C:
+        """The configuration as it is on disk.
+
+        Raises:
+            UsageError: it cannot be read, or somebody else could change it.
+        """
+        found = self.parsed()
+        same_files(self.master, found.stamps)
+        return found
+
+    def test(self) -> Verdict:
+        """Has the server check its configuration, once it is known that nobody else can have changed it.
+
+        Raises:
+            UsageError: somebody else could, or the program cannot be run.
+            PlantGone: it has ended.
+        """
+        vet(self.master)
+        self.read()
+        verdict: Verdict = self.program.test()
+        return verdict
+
+
+S = TypeVar("S", bound=IncludedServer[Any])
+
+
+@dataclass(frozen=True)
+class IncludedChange(_change.Change[S]):
+    """A new text for our file."""
+
+    def test(self, expected: Mapping[str, int]) -> None:
+        """Makes sure that the server would accept the files on disk, and that they set the intended values.
+
+        Raises:
+            ApplyRefused: it would not, or they do not.
+            UsageError: it cannot be asked.
+            PlantGone: it has ended.
+        """
+        super().test(expected)
+        found = self.server.values(self.server.read())
+        for name, value in expected.items():
+            if found[name] != value:
+                raise ApplyRefused(f"{name} would be {found[name]}, not {value}")
+
+
+class IncludedPlant(OwnFilePlant):
+    """The base of such plants; its arguments are those of `OwnFilePlant`."""
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    """Knob to the name of its setting, where that is another."""
+    reloaded_by: ClassVar[str]
+    """The signal that makes the server reload, such as "HUP"."""
+
+    def __init__(self, server: IncludedServer[Any], knobs: Iterable[Knob], directory: Path | None) -> None:
+        super().__init__(server, knobs, directory)
+        self._included = server
+        self._first: Files = server.loaded
+
+    def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        """The knobs that somebody else has set outside of our file."""
+        server = self._included
+        if server.loaded is self._first and not server.loaded.changed():
+            return {}
+        now = server.read()
+
+        def pair(knob: str) -> list[list[tuple[Path, str]]]:
+            name = self.settings.get(knob, knob)
+            return [one.others(name, server.section, self._file) for one in (self._first, now)]
+
+        return {knob: said for knob in knobs if (said := edited(knob, *pair(knob)))}
+
+    def script(self, path: Path, before: str | None) -> str:
+        """A shell script that puts a text back in our file's place."""
+        server = self._included
+        return server.master.undo_script([put_back(path, before)], server.program.argv, self.reloaded_by)
