@@ -113,6 +113,7 @@ class Native:
         if not line:
             raise self._broken()
         try:
+            # Not by the codec: the simulator answers so often that to look at every value again would take longer.
             message = json.loads(line)
         except json.JSONDecodeError as error:
             raise NativeError(f"{PROGRAM} {self._verb} sent what is not JSON: {error}") from None

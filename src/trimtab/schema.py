@@ -98,7 +98,7 @@ def _create(db: sqlite3.Connection) -> None:
 
 
 def _from_first(db: sqlite3.Connection) -> None:
-    """Moves all that is in a store of schema 1."""
+    """Moves all that is in a store of schema 1; no type of today fits its texts, so they are read as plain JSON."""
     for run, pid, started in db.execute("SELECT id, pid, pid_started FROM runs WHERE status = ?", (Status.RUNNING,)):
         if Process(pid, started).alive():
             raise StoreError(f"run {run} of an older trimtab (process {pid}) still writes into it: end that first")

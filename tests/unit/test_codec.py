@@ -7,7 +7,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -99,6 +101,7 @@ def test_what_a_run_is_told_comes_back_as_it_was() -> None:
         ("[]", "Expected `object`, got `array`"),
         ("nonsense", "Expecting value"),
         ("[" * 100_000, "too deeply"),
+        ('{"leaves": ' + "[" * 480 + "]" * 480 + "}", "Expected `object`, got `array`"),
     ],
 )
 def test_anything_else_is_refused_with_its_place(text: str, says: str) -> None:
@@ -122,3 +125,65 @@ def test_an_array_comes_back_with_every_number(rows: list[list[float]]) -> None:
 def test_what_cannot_be_stored_is_refused() -> None:
     with pytest.raises(TypeError, match="a Random cannot be stored"):
         codec.encode({"generator": random.Random(1)})
+
+
+def test_a_text_that_is_nested_deeply_where_anything_may_be_is_refused_and_no_more() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        codec.decode("[" * 900 + "]" * 900, Any)  # type: ignore[arg-type]
+
+
+class Sort(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    name: Annotated[str, msgspec.Meta(max_length=5, description="a name of at most 5 letters")]
+    colour: Colour = Colour.RED
+    least_count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    sizes: tuple[Annotated[int, msgspec.Meta(ge=1, le=9)], ...] = ()
+    dry: bool = False
+    weight: float | None = None
+
+
+class Shelf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sorts: tuple[Sort, ...]
+    best: Sort | None = None
+
+
+@pytest.mark.parametrize(
+    ("sort", "says"),
+    [
+        ({}, "name is missing"),
+        ({"name": "pear", "colours": 1}, "unknown key 'colours'; did you mean colour?"),
+        ({"name": "pear", "q\n": 1}, "unknown key 'q\\n': there are name, colour, least-count, sizes, dry, weight"),
+        ({"name": "quince"}, "name 'quince' is not a name of at most 5 letters"),
+        ({"name": "pear", "colour": "blue"}, "colour 'blue' is not one of red"),
+        ({"name": "pear", "least-count": 0}, "least-count 0 is not a whole number of at least 1"),
+        ({"name": "pear", "sizes": [3, 10]}, "sizes has 10, which is not a whole number of 1 to 9"),
+        ({"name": "pear", "sizes": 3}, "sizes 3 is not a list"),
+        ({"name": "pear", "dry": 1}, "dry 1 is not true or false"),
+        ({"name": "pear", "weight": "1"}, "weight '1' is not a number"),
+    ],
+)
+def test_what_a_user_wrote_is_refused_with_its_name_its_value_and_what_is_allowed(
+    sort: dict[str, object], says: str
+) -> None:
+    with pytest.raises(ValueError) as in_a_list:
+        codec.table({"sorts": [{"name": "plum"}, sort]}, Shelf)
+    assert str(in_a_list.value) == f"sorts 2: {says}"
+    with pytest.raises(ValueError) as alone:
+        codec.table(sort, Sort)
+    assert str(alone.value) == says
+    with pytest.raises(ValueError) as below:
+        codec.table({"sorts": [], "best": sort}, Shelf)
+    assert str(below.value).replace("best.", "") == says
+
+
+@pytest.mark.parametrize(
+    "key", ["x - at `$.sorts", "x - at `$.sorts[0].name", "x - at `$.sorts[7]", "x` - at `$.none\n"]
+)
+def test_a_key_that_looks_like_a_place_is_said_in_one_line(key: str) -> None:
+    with pytest.raises(ValueError, match="x") as error:
+        codec.table({"sorts": [{"name": "plum"}], key: 1}, Shelf)
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_is_what_its_keys_say() -> None:
+    wanted = Shelf((Sort("plum", least_count=3, sizes=(1, 2), weight=2.0),))
+    assert codec.table({"sorts": [{"name": "plum", "least-count": 3, "sizes": [1, 2], "weight": 2}]}, Shelf) == wanted

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab import codec
 from trimtab.cli._progress import say
 from trimtab.cli.identify import shown
 from trimtab.core.plant import Plant
@@ -180,7 +180,7 @@ def tell_gains(gains: Mapping[Kind, Gains], as_json: bool) -> None:
     for kind, one in gains.items():
         if as_json:
             body = {"type": "gains", "kind": kind, "gain": one.gain, "zero": one.zero, "source": one.source}
-            print(json.dumps(body), flush=True)
+            print(codec.encode(body), flush=True)
         else:
             print(f"{kind} controller: gain {one.gain:g}, zero {one.zero:g}, {one.source}", flush=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from trimtab import codec
 from trimtab.cli._search_view import search_line
 from trimtab.core import Knob, Objective, Role, of_class
 from trimtab.core.trial import MoveState
@@ -121,7 +121,7 @@ def quietly(tell: Callable[[Event], None], stop: Stop) -> Callable[[Event], None
 
 def json_lines(event: Event) -> None:
     """Prints one event as one line of JSON."""
-    print(json.dumps(to_json(event)), flush=True)
+    print(codec.encode(to_json(event)), flush=True)
 
 
 def say(line: str, out: TextIO | None = None, indent: int = 0) -> None:

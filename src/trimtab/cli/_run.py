@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -165,7 +164,7 @@ def _shown(
     with reader_may_go(stop):
         if args.json:
             start = {"type": "run", "run": run_id, "plant": plant.name, "controller": job.name}
-            print(json.dumps(start), flush=True)
+            print(codec.encode(start), flush=True)
         else:
             kind = f"{job.guarantee.kind} delay guarantee" if job.guarantee else settings.objective
             say(f"run {run_id}: {job.name} on {plant.name}, {kind}, {settings.mode}")
@@ -192,7 +191,7 @@ def finish(args: argparse.Namespace, ended: RunResult, stop: Stop) -> int:
         write_whole(report, page.render(store, [run_id]))
     if args.json:
         how = {"status": outcome.status, "detail": outcome.detail, "restored": outcome.restored}
-        print(json.dumps({"type": "end", "run": run_id, **how}), flush=True)
+        print(codec.encode({"type": "end", "run": run_id, **how}), flush=True)
     else:
         tell_end(store, run_id)
         if ended.undoable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import signal
 import time
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from trimtab import codec
 from trimtab.cli._plant import writable
 from trimtab.cli._stop import SIGNALS, exit_code, stopping
 from trimtab.errors import TrimtabError, UsageError
@@ -79,7 +79,7 @@ def _announcement(running: Shop, file: Path, as_json: bool) -> str:
             name: {"plant": plant, "pid": bed.pid, "port": bed.port, "limits": bed.confinement}
             for name, bed, plant in running.tiers
         }
-        return json.dumps({"url": running.url, "stack": os.fspath(file), "tiers": tiers})
+        return codec.encode({"url": running.url, "stack": os.fspath(file), "tiers": tiers})
     rows = [
         f"  {name:<12} {plant:<8} process {bed.pid}, port {bed.port}, {bed.confinement}"
         for name, bed, plant in running.tiers
@@ -94,7 +94,7 @@ def _sayer(as_json: bool) -> Callable[[str], None]:
     def say(text: str) -> None:
         seconds = time.monotonic() - started
         print(
-            json.dumps({"step": text, "seconds": round(seconds, 1)}) if as_json else f"{seconds:6.1f} s  {text}",
+            codec.encode({"step": text, "seconds": round(seconds, 1)}) if as_json else f"{seconds:6.1f} s  {text}",
             flush=True,
         )
 

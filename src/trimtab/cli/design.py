@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import re
 from pathlib import Path
 
+from trimtab import codec
 from trimtab.cli._plant import writable
 from trimtab.design.pi import Design, designed, failing, judged
 from trimtab.design.specification import BAND_RATIO, Specification
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         picture = report.picture(design, specification)
         write_whole(plot, picture if plot.suffix == ".svg" else report.page(design, picture, told))
     if args.json:
-        print(json.dumps({**design.body(), "meets": not failing(design, specification)}))
+        print(codec.encode({**design.body(), "meets": not failing(design, specification)}))
     else:
         print("\n".join(f"{name:<12}{text}" for name, text in told))
         if plot is not None:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
-from dataclasses import asdict
 from pathlib import Path
 
-from trimtab import discovery, installation
+from trimtab import codec, discovery, installation
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 from trimtab.plants import stack
@@ -42,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         found += [(ROOMS[0], "stack", finding) for finding in stack.examined(args.file)]
     for room, name, finding in found:
         if args.json:
-            print(json.dumps({"room": room.rpartition(".")[2], "member": name, **asdict(finding)}))
+            print(codec.encode({"room": room.rpartition(".")[2], "member": name, **codec.builtins(finding)}))
         else:
             _show(finding)
     return 0

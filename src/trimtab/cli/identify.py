@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab import discovery
+from trimtab import codec, discovery
 from trimtab.cli._plant import PLANTS, add_store, attached, refine, writable
 from trimtab.cli._progress import rows_of, say, showing
 from trimtab.cli._stop import exit_code, stopping
@@ -169,7 +168,7 @@ def shown(
 def _tell(args: argparse.Namespace, found: Identified) -> None:
     """Prints the result."""
     if args.json:
-        print(json.dumps({"type": "model", **found.file().body()}))
+        print(codec.encode({"type": "model", **found.file().body()}))
         return
     for one in found.candidates:
         chosen = "  <- chosen" if one is found.chosen else ""

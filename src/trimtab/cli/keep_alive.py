@@ -16,9 +16,8 @@ example: trimtab keep-alive show --json
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import asdict
 
+from trimtab import codec
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate.keep_alive import TRIAL_EVERY, InCharge, KeepAliveTime, Setting, parse_setting, trial_ms
 from trimtab.gate.run_directory import RunDirectory
@@ -87,7 +86,7 @@ def _show(place: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
     setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
     if as_json:
         body = {"name": place.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}
-        print(json.dumps({**body, **asdict(seen), "server_ms": own_ms}))
+        print(codec.encode({**body, **codec.builtins(seen), "server_ms": own_ms}))
         return
     print(f"{place.name}: {setting}")
     if setting.time_ms is not None:

@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
         require_active(environment)
         if wanted is not None:
-            line = wanted.start(place.directory) | ({"user": whom} if whom else {})
+            line = wanted.start(place.directory, whom)
             place.write_start_line(line)
             pair = Pair(place, line, SystemClock(), _say)
         auto = Auto(place, SystemClock(), _say)

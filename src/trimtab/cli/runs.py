@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -97,7 +96,7 @@ def _list(runs: Sequence[Run], as_json: bool) -> int:
         plan, status = one.plan, "killed" if one.unfinished else one.status.value
         if as_json:
             line = {"run": one.id, "started": one.started, "plant": plan.plant, "controller": plan.controller}
-            print(json.dumps({**line, "status": status, "label": plan.label, "group": plan.group}))
+            print(codec.encode({**line, "status": status, "label": plan.label, "group": plan.group}))
             continue
         when = datetime.datetime.fromtimestamp(one.started).strftime("%Y-%m-%d %H:%M:%S")
         names = " ".join(text for text in (plan.group, plan.label) if text)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from trimtab.core.metric import of_class
 from trimtab.errors import UsageError
 from trimtab.gate import _rules
 from trimtab.gate._rules import Rule
-from trimtab.gate._table import Table
+from trimtab.gate.start import StartClass
 from trimtab.plants._names import PROCESS_BUDGET
+from trimtab.sensors._metrics import OF_CLASSES
+from trimtab.units import parse_duration_s
 
 MOST_CLASSES = 64
+_LONGEST_S = 86_400.0
+_PERCENTILE = re.compile(r"connection_delay_p(\d+)_s")
+_DURATION = 'a duration in quotes of more than 0 and at most a day, such as "10s" or "400ms"'
+_NAME = "a name of 1 to 64 letters, digits, - and _, of which the first is a letter or digit"
+_WEIGHT = 'a weight above 0 such as 3, or a duration in quotes such as "10s"'
+_TABLES = 'a list of tables such as { source = "127.0.1.0/24" }'
+Duration = Annotated[str, msgspec.Meta(description=_DURATION)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Weight = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
 
 
 class Guarantee(StrEnum):
@@ -30,6 +46,19 @@ class Full(StrEnum):
 
     REFUSE_NEWEST = "refuse-newest"
     REFUSE_OLDEST = "refuse-oldest"
+
+
+class GivenClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class as a SPEC has it; the fields are those of `ClientClass`, which says what they mean."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z", description=_NAME)]
+    match: Annotated[tuple[Rule, ...], msgspec.Meta(description=_TABLES)] | None = None
+    desired: Annotated[_Weight | str | None, msgspec.Meta(description=_WEIGHT)] = None
+    percentile: int | None = None
+    budget: _Positive | None = None
+    minimum: _Positive = 1
+    queue: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+    full: Full = Full.REFUSE_NEWEST
 
 
 @dataclass(frozen=True)
@@ -67,33 +96,38 @@ class ClientClass:
         """The knob of its budget."""
         return of_class(PROCESS_BUDGET, self.name)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> StartClass:
         """The class as the gate reads it."""
-        return {
-            "name": self.name,
-            "rules": [rule.to_wire() for rule in self.rules],
-            "budget": self.budget,
-            "minimum": self.minimum,
-            "queue_limit": self.queue,
-            "full": self.full.replace("-", "_"),
-        }
+        rules = tuple(rule.to_wire() for rule in self.rules)
+        full = self.full.replace("-", "_")
+        return StartClass(self.name, rules, self.budget, self.minimum, self.queue, full)
 
 
-def read(tables: list[Table], guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> tuple[ClientClass, ...]:
-    """The classes, checked against one another."""
-    if not 0 < len(tables) <= MOST_CLASSES:
-        there = f"there are {len(tables)} classes" if tables else "there is no class"
+def read(
+    given: Sequence[GivenClass], guarantee: Guarantee, ports: tuple[int, ...], workers: int
+) -> tuple[ClientClass, ...]:
+    """The classes, with what only all of them together can be checked for.
+
+    Args:
+        given: as the SPEC has them.
+        guarantee: what is guaranteed to them.
+        ports: the ports that are gated.
+        workers: M.
+
+    Raises:
+        UsageError: something in them is wrong.
+    """
+    if not 0 < len(given) <= MOST_CLASSES:
+        there = f"there are {len(given)} classes" if given else "there is no class"
         raise UsageError(f"{there}: write [[class]] 1 to {MOST_CLASSES} times")
     found: list[ClientClass] = []
-    for number, table in enumerate(tables, 1):
-        name = table.name("name", f"class {number}")
-        if name in (one.name for one in found):
-            raise UsageError(f"two classes have the name {name!r}")
+    for one in given:
+        if one.name in (earlier.name for earlier in found):
+            raise UsageError(f"two classes have the name {one.name!r}")
         try:
-            found.append(_class(name, table, guarantee, ports, workers))
-            table.finish()
+            found.append(_class(one, guarantee, ports, workers))
         except UsageError as error:
-            raise UsageError(f"class {name!r}: {error}") from None
+            raise UsageError(f"class {one.name!r}: {error}") from None
     rest = [one.name for one in found if not one.rules]
     if not rest:
         raise UsageError("every class has a match, so some connections belong to none: leave match out of one class")
@@ -105,34 +139,76 @@ def read(tables: list[Table], guarantee: Guarantee, ports: tuple[int, ...], work
     return _budgeted(found, guarantee, workers)
 
 
-def _class(name: str, table: Table, guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> ClientClass:
+def seconds(key: str, text: str) -> float:
+    """The seconds of a duration of the SPEC.
+
+    Args:
+        key: the key it stands under.
+        text: such as "10s".
+
+    Raises:
+        UsageError: it is none, or out of bounds.
+    """
+    try:
+        duration_s = parse_duration_s(text)
+    except UsageError:
+        duration_s = 0.0
+    if not 0 < duration_s <= _LONGEST_S:
+        raise UsageError(f"{key} {text!r} is not {_DURATION}")
+    return duration_s
+
+
+def _class(given: GivenClass, guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> ClientClass:
     """One class; its budget is 0 where it gives none."""
-    match = table.array("match")
-    rules = tuple(_rules.parse(one, ports) for one in match or ())
-    if match is not None and not rules:
+    if given.match == ():
         raise UsageError("match is empty, so no connection would belong to it: leave it out to take the rest")
-    minimum = table.whole("minimum", 1, workers, 1)
-    budget = table.whole("budget", 1, workers, 0)
-    if budget and budget < minimum:
-        raise UsageError(f"budget {budget} is below its minimum of {minimum}")
-    desired = 1.0
-    if guarantee is Guarantee.NONE:
-        table.refuse("desired", "with a guarantee")
-        table.refuse("percentile", "with a guarantee")
-    elif guarantee is Guarantee.RELATIVE:
-        desired = table.weight("desired")
-    else:
-        desired = table.duration_s("desired")
+    for key, value in (("minimum", given.minimum), ("budget", given.budget or 1)):
+        if value > workers:
+            raise UsageError(f"{key} {value} is more than the {workers} workers there are")
+    if given.budget is not None and given.budget < given.minimum:
+        raise UsageError(f"budget {given.budget} is below its minimum of {given.minimum}")
     return ClientClass(
-        name,
-        rules,
-        desired,
-        percentile=table.percentile("percentile"),
-        budget=budget,
-        minimum=minimum,
-        queue=table.whole("queue", 1, 1_000_000, 10_000),
-        full=table.member("full", Full, Full.REFUSE_NEWEST),
+        given.name,
+        tuple(_rules.checked(one, ports) for one in given.match or ()),
+        _desired(given, guarantee),
+        _percentile(given, guarantee),
+        given.budget or 0,
+        given.minimum,
+        given.queue,
+        given.full,
     )
+
+
+def _desired(given: GivenClass, guarantee: Guarantee) -> float:
+    """W_k, of which the guarantee says whether it is a weight or a duration."""
+    value = given.desired
+    if guarantee is Guarantee.NONE:
+        if value is not None:
+            raise UsageError("desired has a meaning only with a guarantee")
+        return 1.0
+    if value is None:
+        raise UsageError("desired is missing")
+    if isinstance(value, str):
+        if guarantee is Guarantee.RELATIVE:
+            raise UsageError(f"desired {value!r} is not a number: the relative guarantee takes a weight such as 3")
+        return seconds("desired", value)
+    if guarantee is not Guarantee.RELATIVE:
+        raise UsageError(f"desired {value:g} is not {_DURATION}")
+    return value
+
+
+def _percentile(given: GivenClass, guarantee: Guarantee) -> int | None:
+    """The percentile, which must be one that is measured."""
+    if given.percentile is None:
+        return None
+    if guarantee is Guarantee.NONE:
+        raise UsageError("percentile has a meaning only with a guarantee")
+    measured = [found[1] for one in OF_CLASSES if (found := _PERCENTILE.fullmatch(one.name))]
+    if str(given.percentile) not in measured:
+        raise UsageError(
+            f"percentile {given.percentile} is not measured: write {', '.join(measured)}, or leave it out"
+        )
+    return given.percentile
 
 
 def _require_apart(classes: list[ClientClass]) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
 
 from trimtab.errors import UsageError
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HOST = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?|\[[0-9a-fA-F:.]+\]")
-_LONGEST = 1024
+_TEXT = "a printable text of 1 to 1024 characters"
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024, description=_TEXT)]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """Conditions that must all hold; one that is None is not asked.
 
     Args:
@@ -29,19 +30,19 @@ class Rule:
         server_name: server name of the TLS handshake, in lower case.
     """
 
-    source: str | None = None
-    local: str | None = None
-    host: str | None = None
-    path: str | None = None
-    cookie: str | None = None
-    header: str | None = None
-    server_name: str | None = None
+    source: Text | None = None
+    local: Text | None = None
+    host: Text | None = None
+    path: Text | None = None
+    cookie: Text | None = None
+    header: Text | None = None
+    server_name: Text | None = None
 
     @property
     def parts(self) -> dict[str, str]:
         """The conditions that are asked, by the key that a SPEC gives them."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+        values = zip(self.__struct_encode_fields__, msgspec.structs.astuple(self), strict=True)
+        return {key: value for key, value in values if value is not None}
 
     def covers(self, other: Rule) -> bool:
         """Whether every connection that fits `other` fits this rule too, as far as the two texts tell."""
@@ -56,24 +57,22 @@ class Rule:
         return "{ " + ", ".join(f'{key} = "{value}"' for key, value in self.parts.items()) + " }"
 
 
-def parse(table: Any, ports: tuple[int, ...]) -> Rule:
-    """The rule in one table of `match`.
+def checked(given: Rule, ports: tuple[int, ...]) -> Rule:
+    """A rule of `match` as the gate needs it.
 
     Args:
-        table: the rule's table in the SPEC.
+        given: the rule as the SPEC has it.
         ports: the ports that are gated.
 
     Raises:
-        UsageError: a key is unknown, or a value is not one of its kind.
+        UsageError: it asks for nothing, or a value is not one of its kind.
     """
-    if not isinstance(table, Mapping) or not table:
-        raise UsageError(f'match has {table!r}: write tables such as {{ source = "127.0.1.0/24" }}')
+    if not given.parts:
+        raise UsageError('match has {}: write tables such as { source = "127.0.1.0/24" }')
     values: dict[str, str] = {}
-    for key, value in table.items():
-        if key not in _CHECKS:
-            raise UsageError(f"unknown key {key!r} in match: there are {', '.join(_CHECKS)}")
-        if not isinstance(value, str) or not value or len(value) > _LONGEST or not value.isprintable():
-            raise UsageError(f"{key} {value!r} is not a printable text of 1 to {_LONGEST} characters")
+    for key, value in given.parts.items():
+        if not value.isprintable():
+            raise UsageError(f"{key} {value!r} is not {_TEXT}")
         values[key.replace("-", "_")] = _CHECKS[key](value)
     rule = Rule(**values)
     if rule.local is not None and int(rule.local.rpartition(":")[2]) not in ports:

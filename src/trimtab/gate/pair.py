@@ -8,20 +8,19 @@ bounded: a gate that dies each time it starts must not keep the server from serv
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
-from trimtab import native
+from trimtab import codec, native
 from trimtab.core.plant import Clock
 from trimtab.errors import PlantError, PlantGone, TrimtabError
 from trimtab.gate.link import Link
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spawn import ended, spawn
+from trimtab.gate.start import Start
 
 START_PATIENCE_S = 10.0
 END_PATIENCE_S = 7.0
@@ -46,7 +45,7 @@ class Pair:
         TrimtabError: the gate did not start.
     """
 
-    def __init__(self, place: RunDirectory, line: dict[str, Any], clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, place: RunDirectory, line: Start, clock: Clock, say: Callable[[str], None]) -> None:
         self._place, self._line, self._clock, self._say = place, line, clock, say
         self._program = os.fspath(native.program())
         self._pid = 0
@@ -122,7 +121,7 @@ class Pair:
         self._listener = threading.Thread(target=self._listen, args=(errors,), name="trimtab-gate", daemon=True)
         self._listener.start()
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._stdin, json.dumps(self._line).encode() + b"\n")
+            os.write(self._stdin, codec.encode(self._line).encode() + b"\n")
         deadline = self._clock.now_s() + START_PATIENCE_S
         while not self._answers():
             code = ended(self._pid)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -29,10 +28,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from trimtab import codec
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import write_whole
+from trimtab.gate.start import Start
 from trimtab.processes import Process, identify
 from trimtab.trust import require_trusted, untrusted
 
@@ -82,7 +82,7 @@ class RunDirectory:
         """File with the id of the process that runs it."""
         return self.directory / "pid"
 
-    def start_line(self) -> dict[str, Any] | None:
+    def start_line(self) -> Start | None:
         """The start line of its gate; None when it runs without one.
 
         Raises:
@@ -91,20 +91,17 @@ class RunDirectory:
         """
         path = self.directory / "gate.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            return codec.decode(path.read_text(encoding="utf-8"), Start)
         except FileNotFoundError:
             return None
         except PermissionError:
             raise UsageError(f"no permission to read {path}: run as its owner or as root") from None
         except ValueError as error:
             raise TrimtabError(f"{path} is not a start line: {error}") from None
-        if not isinstance(found, dict):
-            raise TrimtabError(f"{path} is not a start line")
-        return found
 
-    def write_start_line(self, line: dict[str, Any]) -> None:
+    def write_start_line(self, line: Start) -> None:
         """Keeps the start line of its gate."""
-        write_whole(self.directory / "gate.json", json.dumps(line), 0o600)
+        write_whole(self.directory / "gate.json", codec.encode(line), 0o600)
 
     def owner(self) -> Process | None:
         """The `trimtab run` that it belongs to, if that still runs."""

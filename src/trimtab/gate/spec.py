@@ -22,18 +22,22 @@ import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import msgspec
+
+from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.gate import _classes, _rules
-from trimtab.gate._classes import ClientClass, Full, Guarantee
+from trimtab.gate._classes import ClientClass, Duration, Full, GivenClass, Guarantee
 from trimtab.gate._rules import Rule
-from trimtab.gate._table import Table
+from trimtab.gate.start import Start, User
 
 __all__ = ["ClientClass", "Full", "Guarantee", "Policy", "Rule", "Spec", "load", "parse"]
 
 MOST_WORKERS = 65_536
 """Slots of the mapped file: connections that workers can hold at once."""
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535, description="a port of 1 to 65535")]
 PEEK_BYTES = 8_192
 PEEK_TIMEOUT_S = 5.0
 """How much of a request is looked at to classify it, and how long the gate waits for it."""
@@ -44,6 +48,23 @@ class Policy(StrEnum):
 
     NON_PREEMPTIVE = "non-preemptive"
     PREEMPTIVE = "preemptive"
+
+
+class _Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"classes": "class"}):
+    """The file as it stands; the fields are those of `Spec`, which says what they mean."""
+
+    listen: Annotated[tuple[_Port, ...], msgspec.Meta(min_length=1, description="a list of ports, such as [8080]")]
+    workers: Annotated[int, msgspec.Meta(ge=1, le=MOST_WORKERS)]
+    guarantee: Annotated[Guarantee, msgspec.Meta(description="one of relative, absolute, hybrid")] | None = None
+    classes: Annotated[
+        tuple[GivenClass, ...], msgspec.Meta(description="a list of tables: write [[class]] before each")
+    ] = ()
+    period: Duration | None = None
+    policy: Policy = Policy.NON_PREEMPTIVE
+    borrow: bool = False
+    metrics: str | None = None
+    controller_timeout: Duration = "90s"
+    hysteresis: Duration | None = None
 
 
 @dataclass(frozen=True)
@@ -74,23 +95,25 @@ class Spec:
     controller_timeout_s: float
     hysteresis_s: float
 
-    def start(self, directory: Path) -> dict[str, Any]:
+    def start(self, directory: Path, user: User | None = None) -> Start:
         """The gate's start line.
 
         Args:
             directory: the run directory.
+            user: whom the gate becomes; None: it stays who it is.
         """
-        return {
-            "directory": str(directory),
-            "limit": self.workers,
-            "classes": [one.to_wire() for one in self.classes],
-            "policy": self.policy.replace("-", "_"),
-            "borrow": self.borrow,
-            "peek_bytes": PEEK_BYTES,
-            "peek_timeout_s": PEEK_TIMEOUT_S,
-            "metrics": self.metrics,
-            "controller_timeout_s": self.controller_timeout_s,
-        }
+        return Start(
+            directory=str(directory),
+            limit=self.workers,
+            classes=tuple(one.to_wire() for one in self.classes),
+            policy=self.policy.replace("-", "_"),
+            borrow=self.borrow,
+            peek_bytes=PEEK_BYTES,
+            peek_timeout_s=PEEK_TIMEOUT_S,
+            metrics=self.metrics,
+            controller_timeout_s=self.controller_timeout_s,
+            user=user,
+        )
 
 
 def load(path: Path) -> Spec:
@@ -117,41 +140,46 @@ def parse(text: str) -> Spec:
         UsageError: something in it is wrong.
     """
     try:
-        table = Table(tomllib.loads(text))
+        given = codec.table(tomllib.loads(text), _Given)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"it is not TOML: {error}") from None
-    guarantee = table.member("guarantee", Guarantee, Guarantee.NONE)
-    if guarantee is Guarantee.NONE and "guarantee" in table:
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if given.guarantee is Guarantee.NONE:
         raise UsageError("guarantee 'none' is not allowed: write relative, absolute or hybrid, or leave it out")
-    listen = table.ports("listen")
-    workers = table.whole("workers", 1, MOST_WORKERS)
-    classes = _classes.read(table.tables("class"), guarantee, listen, workers)
-    metrics = table.text("metrics", None)
-    promised = guarantee is not Guarantee.NONE
-    if not promised:
-        table.refuse("period", "with a guarantee")
-    if guarantee is not Guarantee.HYBRID:
-        table.refuse("hysteresis", "with the hybrid guarantee")
+    guarantee = given.guarantee or Guarantee.NONE
+    classes = _classes.read(given.classes, guarantee, given.listen, given.workers)
+    if guarantee is Guarantee.NONE and given.period is not None:
+        raise UsageError("period has a meaning only with a guarantee")
+    if guarantee is not Guarantee.HYBRID and given.hysteresis is not None:
+        raise UsageError("hysteresis has a meaning only with the hybrid guarantee")
+    first = classes[0].desired
     spec = Spec(
-        listen,
-        workers,
+        _ports(given.listen),
+        given.workers,
         guarantee,
         classes,
-        period_s=table.duration_s("period", 30.0),
-        policy=table.member("policy", Policy, Policy.NON_PREEMPTIVE),
-        borrow=table.switch("borrow", False),
-        metrics=None if metrics is None else _loopback(metrics),
-        controller_timeout_s=table.duration_s("controller_timeout", 90.0),
-        hysteresis_s=table.duration_s("hysteresis", classes[0].desired / 10),
+        period_s=_classes.seconds("period", given.period or "30s"),
+        policy=given.policy,
+        borrow=given.borrow,
+        metrics=None if given.metrics is None else _loopback(given.metrics),
+        controller_timeout_s=_classes.seconds("controller_timeout", given.controller_timeout),
+        hysteresis_s=first / 10 if given.hysteresis is None else _classes.seconds("hysteresis", given.hysteresis),
     )
-    table.finish()
-    if guarantee is Guarantee.HYBRID and spec.hysteresis_s >= classes[0].desired:
-        desired_s = classes[0].desired
-        raise UsageError(f"hysteresis {spec.hysteresis_s:g} s is not below the first class's desired {desired_s:g} s")
-    if promised and spec.controller_timeout_s <= spec.period_s:
+    if guarantee is Guarantee.HYBRID and spec.hysteresis_s >= first:
+        raise UsageError(f"hysteresis {spec.hysteresis_s:g} s is not below the first class's desired {first:g} s")
+    if guarantee is not Guarantee.NONE and spec.controller_timeout_s <= spec.period_s:
         text = f"{spec.controller_timeout_s:g} s is not longer than the period of {spec.period_s:g} s"
         raise UsageError(f"controller_timeout {text}, so it would run out between two samples")
     return spec
+
+
+def _ports(given: tuple[int, ...]) -> tuple[int, ...]:
+    """The ports, each of which is there once."""
+    for port in given:
+        if given.count(port) > 1:
+            raise UsageError(f"listen has the port {port} twice")
+    return given
 
 
 def _loopback(text: str) -> str:

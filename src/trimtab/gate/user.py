@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.gate.start import User
 
 USUAL = "trimtab"
 UNUSED = range(61_184, 65_520)
 """Ids that are given to services while they run (systemd's DynamicUser), not to people or packages."""
 
 
-def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> dict[str, int] | None:
+def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> User | None:
     """The user of a gate, as its start line says it.
 
     Args:
@@ -28,7 +29,7 @@ def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> dict[str, 
         proc: where /proc is.
 
     Returns:
-        Ids of user and group; None when this process is not root's, or root's of a namespace without other users: it
+        The user; None when this process is not root's, or root's of a namespace without other users: it
         stays who it is.
 
     Raises:
@@ -41,15 +42,15 @@ def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> dict[str, 
     if name is None:
         known = _known(USUAL)
         if known is not None and known.pw_uid != 0:
-            return {"uid": known.pw_uid, "gid": known.pw_gid}
+            return User(known.pw_uid, known.pw_gid)
         free = _unused(run, proc)
-        return None if free is None else {"uid": free, "gid": free}
+        return None if free is None else User(free, free)
     found = _known(name)
     if found is None:
         raise UsageError(f"--gate-user {name!r}: there is no such user")
     if found.pw_uid == 0:
         raise UsageError(f"--gate-user {name!r} is root: the gate does not stay root, name another user")
-    return {"uid": found.pw_uid, "gid": found.pw_gid}
+    return User(found.pw_uid, found.pw_gid)
 
 
 def _known(name: str) -> pwd.struct_passwd | None:

@@ -8,12 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.files import write_whole
 from trimtab.identification.model import Model
 from trimtab.identification.signals import DELAY, Kind, Pair
 
 FORMAT = "trimtab-model-1"
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What stands in the file; the rest of the fields are those of `Model`, `Pair` and `ModelFile`.
+
+    Args:
+        format: tells this file from those of other times.
+        classes: the pair's upper and lower class.
+    """
+
+    format: str
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+    kind: Kind
+    classes: tuple[str, str]
+    delay: str = DELAY
+    period_s: float
+    facts: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -33,17 +54,20 @@ class ModelFile:
     facts: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """Content of the file."""
-        return {
-            "format": FORMAT,
-            "a": list(self.model.a),
-            "b": list(self.model.b),
-            "kind": self.pair.kind.value,
-            "classes": [self.pair.upper, self.pair.lower],
-            "delay": self.pair.delay,
-            "period_s": self.period_s,
-            "facts": dict(self.facts),
-        }
+        """What stands in the file."""
+        found: dict[str, Any] = codec.builtins(
+            _Body(
+                format=FORMAT,
+                a=self.model.a,
+                b=self.model.b,
+                kind=self.pair.kind,
+                classes=(self.pair.upper, self.pair.lower),
+                delay=self.pair.delay,
+                period_s=self.period_s,
+                facts=dict(self.facts),
+            )
+        )
+        return found
 
     def write(self, path: Path) -> None:
         """Writes the file.
@@ -62,17 +86,14 @@ def read_model(path: Path) -> ModelFile:
         UsageError: there is no such file, or it is no model of ours.
     """
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        if body["format"] != FORMAT:
-            raise UsageError(f"--model-file {path}: its format is {body['format']!r}, known is {FORMAT!r}")
-        upper, lower = body["classes"]
-        pair = Pair(Kind(body["kind"]), str(upper), str(lower), str(body.get("delay", DELAY)))
-        model = Model(tuple(map(float, body["a"])), tuple(map(float, body["b"])))
-        period_s = float(body["period_s"])
+        body = codec.decode(path.read_text(encoding="utf-8"), _Body)
     except OSError as error:
         raise UsageError(f"--model-file {path}: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"--model-file {path} is no model file: {type(error).__name__} {error}") from None
-    if not period_s > 0:
-        raise UsageError(f"--model-file {path}: period_s is {period_s:g}, allowed is more than 0")
-    return ModelFile(model, pair, period_s, body.get("facts", {}))
+    except ValueError as error:
+        raise UsageError(f"--model-file {path} is no model file: {error}") from None
+    if body.format != FORMAT:
+        raise UsageError(f"--model-file {path}: its format is {body.format!r}, known is {FORMAT!r}")
+    if not body.period_s > 0:
+        raise UsageError(f"--model-file {path}: period_s is {body.period_s:g}, allowed is more than 0")
+    pair = Pair(body.kind, *body.classes, body.delay)
+    return ModelFile(Model(body.a, body.b), pair, body.period_s, body.facts)

@@ -13,12 +13,27 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.trust import require_trusted
 
 _HEAD = "Written by trimtab, which takes it away when it restores. Edit it, and trimtab leaves it to you."
 _STATE = "trimtab-state: "
+
+
+class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file carries as a comment.
+
+    Args:
+        before: what was there before it; None for nothing.
+        sha256: checksum of that and of its settings.
+    """
+
+    before: str | None
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ def compose(body: str, before: str | None, comment: str = "#") -> str:
         before: the text before; None for no file.
         comment: start of a comment of this server.
     """
-    state = json.dumps({"before": before, "sha256": _checksum(before, body)}, sort_keys=True)
+    state = codec.encode(_State(before, _checksum(before, body)))
     return f"{comment} {_HEAD}\n{comment} {_STATE}{state}\n{body}"
 
 
@@ -53,15 +68,10 @@ def leftover(text: str) -> Leftover | None:
     if len(parts) < 3 or parts[0] != f"{comment} {_HEAD}" or not parts[1].startswith(f"{comment} {_STATE}"):
         return None
     try:
-        state = json.loads(parts[1].removeprefix(f"{comment} {_STATE}"))
-    except (json.JSONDecodeError, RecursionError):
+        state = codec.decode(parts[1].removeprefix(f"{comment} {_STATE}"), _State)
+    except ValueError:
         return None
-    if not isinstance(state, dict) or set(state) != {"before", "sha256"}:
-        return None
-    before = state["before"]
-    if not (before is None or isinstance(before, str)) or state["sha256"] != _checksum(before, parts[2]):
-        return None
-    return Leftover(text, before)
+    return Leftover(text, state.before) if state.sha256 == _checksum(state.before, parts[2]) else None
 
 
 def taken_over(path: Path, text: str | None) -> str:

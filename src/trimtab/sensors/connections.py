@@ -29,8 +29,8 @@ TLS handshake as a request. N has none of these doubts. A gate holds connections
 the server's, so nothing is measured under one.
 
 What it costs: the kernel walks its whole table of connections (1.6 ms for 262,144 slots, however few are used), once
-for each address family in which the server listens. Between the ends of a window, samples are as far apart as keeps
-that below `_SHARE` of a core.
+for each address family in which the server listens. Samples, that at the end of a window with them, are as far apart
+as keeps that below `_SHARE` of a core; a window has one at least.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Connections(Sensor):
         self._shared = shared
         self._diag: InetDiag | None = None
         self._questions: list[bytearray] = []
-        self._began_s = self._last_s = 0.0
+        self._began_s = self._last_s = self._window_s = 0.0
         self._held = self._under_way = 0
         self._held_area = self._under_way_area = 0.0
         self._costs_s = (0.0, 0.0)
@@ -232,7 +232,9 @@ class Connections(Sensor):
             NotMeasured: the kernel refuses to say.
         """
         # The smaller of two: a sample during which something else ran is no measure of its cost.
-        if self._clock.now_s() - self._last_s >= min(self._costs_s) / _SHARE:
+        now_s, apart_s = self._clock.now_s(), min(self._costs_s) / _SHARE
+        # The reading at the window's end is a sample too; the window is likely to be as long as the last one.
+        if now_s - self._last_s >= apart_s and not 0 < self._began_s + self._window_s - now_s < apart_s:
             self._take()
 
     def read(self) -> Readings:
@@ -245,6 +247,7 @@ class Connections(Sensor):
         elapsed_s = self._last_s - self._began_s
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
+        self._window_s = elapsed_s
         held, under_way = self._held_area / elapsed_s, self._under_way_area / elapsed_s
         readings = {"open_connections": held, "requests_under_way": under_way, "idle_connections": held - under_way}
         if self._worker is Worker.CONNECTION:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab import own
+from trimtab import codec, own
 from trimtab.files import write_whole
 from trimtab.processes import Process
 from trimtab.trust import require_trusted
@@ -44,28 +43,6 @@ class Record:
         """Prefix of the names of its server's shared memory, where it needs any; letters and digits."""
         return f"trimtab{hashlib.sha256(self.directory.encode()).hexdigest()[:16]}"
 
-    def to_json(self) -> str:
-        """The record as a file's text."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> Record:
-        """The record in a file's text.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is not one.
-        """
-        raw = json.loads(text)
-        server = raw["server"]
-        return Record(
-            boot_id=str(raw["boot_id"]),
-            owner=Process(**raw["owner"]),
-            directory=str(raw["directory"]),
-            server=None if server is None else Process(**server),
-            cgroups=tuple(raw["cgroups"]),
-            swap=bool(raw["swap"]),
-        )
-
 
 class Registry:
     """The records of this user's testbeds.
@@ -91,7 +68,7 @@ class Registry:
 
     def write(self, record: Record) -> None:
         """Adds or replaces a record, whole or not at all."""
-        write_whole(self._path(record), record.to_json())
+        write_whole(self._path(record), codec.encode(record))
 
     def remove(self, record: Record) -> None:
         """Forgets a record; may be called twice."""
@@ -102,10 +79,10 @@ class Registry:
         found = []
         for path in sorted(self.directory.glob("*.json")):
             try:
-                found.append(Record.from_json(path.read_text(encoding="utf-8")))
+                found.append(codec.decode(path.read_text(encoding="utf-8"), Record))
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError):
+            except ValueError:
                 path.unlink(missing_ok=True)
         return found
 

@@ -7,14 +7,13 @@ liu2003. Every function here is called with the registry's lock held.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab import own
+from trimtab import codec, own
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
 from trimtab.testbed.registry import Registry
@@ -54,7 +53,7 @@ def acquire(registry: Registry) -> str:
         return device.path
     device = _free_device()
     # Written first: a crash between here and swapon leaves a state that the next release clears.
-    state.write_text(json.dumps(asdict(device)), encoding="utf-8")
+    state.write_text(codec.encode(device), encoding="utf-8")
     try:
         _set_up(device)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -97,8 +96,8 @@ def probe() -> tuple[Finding, ...]:
 
 def _read(state: Path) -> Device | None:
     try:
-        return Device(**json.loads(state.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return codec.decode(state.read_text(encoding="utf-8"), Device)
+    except (OSError, ValueError):
         return None
 
 

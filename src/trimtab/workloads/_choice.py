@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from trimtab import codec
 from trimtab.discovery import load
 from trimtab.errors import UsageError
 from trimtab.load_reports import Summary
@@ -15,6 +15,8 @@ from trimtab.workloads._phases import Judged, Phases
 from trimtab.workloads._population import Population, required
 
 ROOM = "trimtab.workloads"
+Value = bool | int | float | str | tuple[int | float | str, ...]
+"""Of an option, as a file has it."""
 
 
 class Workload(Protocol):
@@ -59,20 +61,20 @@ def populations_in(path: Path) -> tuple[Population, ...]:
         UsageError: the file cannot be read or says something else.
     """
     try:
-        entries = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"populations file {path}: {error}") from None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError(f"populations file {path}: it must be a JSON list of objects")
+        entries = codec.decode(path.read_text(), tuple[dict[str, Value], ...])
+    except OSError as error:
+        raise UsageError(f"populations file {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"populations file {path}: it must be a JSON list of objects: {error}") from None
     found = tuple(one for entry in entries for one in _entry(path, entry))
     required(bool(found), f"populations file {path}:", "[]", "a list of at least one object")
     return found
 
 
-def _entry(path: Path, entry: dict[str, Any]) -> tuple[Population, ...]:
+def _entry(path: Path, entry: Mapping[str, Value]) -> tuple[Population, ...]:
     name = entry.get("workload")
     if not isinstance(name, str):
-        raise UsageError(f"populations file {path}: an entry names no workload: {json.dumps(entry)[:80]}")
+        raise UsageError(f"populations file {path}: an entry names no workload: {codec.encode(entry)[:80]}")
     by_flag = {option.flag.removeprefix("--"): option for option in options_of(load(ROOM, name).WORKLOAD)}
     given: dict[str, str | bool | list[str]] = {}
     for key, value in entry.items():
@@ -81,10 +83,13 @@ def _entry(path: Path, entry: dict[str, Any]) -> tuple[Population, ...]:
         if key not in by_flag:
             raise UsageError(f"populations file {path}: {name} has no {key!r}: it has {', '.join(by_flag)}")
         option = by_flag[key]
-        if isinstance(value, bool) != option.switch or isinstance(value, list) != option.repeated:
+        if isinstance(value, bool) != option.switch or isinstance(value, tuple) != option.repeated:
             wanted = "true or false" if option.switch else "a list" if option.repeated else "text or a number"
             raise UsageError(
-                f"populations file {path}: {key} {json.dumps(value)} is not allowed: it must be {wanted}"
+                f"populations file {path}: {key} {codec.encode(value)} is not allowed: it must be {wanted}"
             )
-        given[option.name] = value if option.switch else [str(v) for v in value] if option.repeated else str(value)
+        if isinstance(value, bool):
+            given[option.name] = value
+        else:
+            given[option.name] = [str(one) for one in value] if isinstance(value, tuple) else str(value)
     return workload(name, given).populations()

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests._fake_gate import FakeGate
+from tests._fake_gate import SPEC, FakeGate
 from tests._stranger import STRANGER, needs_root
-from trimtab.errors import UsageError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
+from trimtab.gate.spec import parse
+from trimtab.gate.start import User
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +36,9 @@ def test_a_claimed_place_can_be_entered_by_workers_and_says_whose_it_is(base: Pa
     assert (mine.directory, mode(mine.directory), mode(base)) == (base / "web", 0o711, 0o711)
     owner = mine.owner()
     assert owner is not None and owner.pid == os.getpid()
-    mine.write_start_line({"limit": 3})
-    assert mine.start_line() == {"limit": 3}
+    line = parse(SPEC).start(mine.directory, User(3, 4))
+    mine.write_start_line(line)
+    assert mine.start_line() == line
     assert mode(mine.directory / "gate.json") == 0o600
     mine.release()
     mine.release()
@@ -108,9 +111,12 @@ def test_runs_in_a_directory_that_somebody_else_has_made_are_not_known(base: Pat
 def test_a_start_line_that_is_none_is_said(base: Path) -> None:
     mine = run_directory.claim("web")
     assert mine.start_line() is None
-    (mine.directory / "gate.json").write_text("[")
-    with pytest.raises(Exception, match=r"gate\.json is not a start line"):
-        mine.start_line()
+    mine.write_start_line(parse(SPEC).start(mine.directory))
+    whole = (mine.directory / "gate.json").read_text()
+    for text, said in (("[", "Expecting value"), ("{}", "`directory`"), (whole[:-1] + ', "more": 1}', "`more`")):
+        (mine.directory / "gate.json").write_text(text)
+        with pytest.raises(TrimtabError, match=rf"gate\.json is not a start line: .*{said}"):
+            mine.start_line()
 
 
 def test_root_runs_under_run_and_others_in_their_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

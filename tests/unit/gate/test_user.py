@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.gate import user
+from trimtab.gate.start import User
 
 
 @pytest.fixture
@@ -31,17 +32,17 @@ def runs(proc: Path, pid: int, uid: int) -> None:
 
 def test_without_a_name_it_is_an_id_that_no_user_and_no_process_has(proc: Path) -> None:
     first = user.chosen(None, "web", proc)
-    assert first is not None and first["uid"] == first["gid"] in user.UNUSED
+    assert first is not None and first.uid == first.gid in user.UNUSED
     assert user.chosen(None, "web", proc) == first
     assert user.chosen(None, "shop", proc) != first
-    runs(proc, 2, first["uid"])
+    runs(proc, 2, first.uid)
     assert user.chosen(None, "web", proc) not in (first, None)
 
 
 def test_the_system_user_of_trimtab_is_taken_where_there_is_one(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user, "USUAL", "daemon")
     daemon = pwd.getpwnam("daemon")
-    assert user.chosen(None, "web", proc) == {"uid": daemon.pw_uid, "gid": daemon.pw_gid}
+    assert user.chosen(None, "web", proc) == User(daemon.pw_uid, daemon.pw_gid)
 
 
 def test_where_no_other_user_is_mapped_it_stays_who_it_is(proc: Path) -> None:

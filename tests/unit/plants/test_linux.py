@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests._family import CHANGE, Family, attached, more, named, refuse, seen, started
+from tests._family import CHANGE, Family, asleep, attached, more, named, refuse, seen, started
+from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.core import Domain
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.linux import from_arguments, knobs, putback, target
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.linux.putback import Scheduling
@@ -70,20 +71,41 @@ def test_the_threads_are_looked_for_once_at_the_end_of_a_window(
         walks[0] += 1
         return walk(*words)
 
+    born = [1]
     monkeypatch.setattr(putback, "threads", counted)
+    monkeypatch.setattr(processes, "last_born", lambda: born[0])
     queue = plant.sensors()[0]
-    for _ in range(3):
+
+    def window() -> int:
         before = walks[0]
         queue.begin()
         clock.sleep(1.0)
         queue.read()
         plant.configuration()
         clock.sleep(0.01)
-    assert walks[0] - before == 1
+        return walks[0] - before
+
+    assert window() == 1
+    assert [window(), window()] == [0, 0], "while nothing is born on the machine"
+    born[0] += 1
+    assert window() == 1
     clock.sleep(1.0)
+    before = walks[0]
     plant.configuration()
-    assert walks[0] - before == 2
+    assert walks[0] == before + 1, "what the run queue saw long ago"
+    family.communicate("", timeout=10)
+    with pytest.raises(NotMeasured, match=f"pid {family.pid} has ended"):
+        window()
     plant.close()
+
+
+def test_no_birth_on_this_machine_goes_unseen() -> None:
+    before = processes.last_born()
+    with asleep() as pid:
+        assert processes.last_born() != before
+        assert processes.last_born() >= pid or processes.last_born() < before, (
+            "ids are given in turn, round and round"
+        )
 
 
 def test_each_thread_gets_back_what_it_had_and_not_what_most_had(family: Family) -> None:

@@ -183,6 +183,23 @@ def test_samples_that_cost_much_are_rare(clock: FakeClock, kernel: Kernel) -> No
     assert 0.004 * 100 <= spent_s <= 0.006 * 100
 
 
+def test_where_a_sample_costs_much_a_short_window_has_only_that_at_its_end(clock: FakeClock, kernel: Kernel) -> None:
+    kernel.takes_s = 0.0035
+    one = sensor(clock)
+    taken = []
+    for _ in range(10):
+        before = kernel.asked
+        one.begin()
+        for _ in range(3):
+            clock.sleep(0.25)
+            one.sample()
+        clock.sleep(0.25)
+        one.read()
+        clock.sleep(0.02)
+        taken.append(kernel.asked - before)
+    assert taken == [3] + 9 * [1], "the first has one at its beginning too, and does not know how long it will be"
+
+
 def test_the_time_that_a_connection_is_held_follows_from_littles_law() -> None:
     assert eq1({"open_connections": 12.0, "accept_rate_hz": 4.0})["residence_s"] == 3.0
     assert "residence_s" not in eq1({"open_connections": 12.0, "accept_rate_hz": 0.0})

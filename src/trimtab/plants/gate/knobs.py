@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.core.metric import of_class
+from trimtab.gate.start import Start
 from trimtab.plants._names import PROCESS_BUDGET
 
 LIMIT = "max_request_workers"
 
 
-def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
+def knobs(line: Start) -> tuple[Knob, ...]:
     """The knobs of a gate: M, then the budget of each class in order of priority.
 
     Args:
         line: its start line.
     """
-    limit, classes = int(line["limit"]), line["classes"]
-    least = sum(int(one["minimum"]) for one in classes)
+    limit, classes = line.limit, line.classes
+    least = sum(one.minimum for one in classes)
     more = f"the SPEC's workers = {limit} is what the server can hold; more needs a larger one and a restart"
     cost = "nothing: connections in service stay"
     workers = Knob(
@@ -35,16 +33,16 @@ def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
     )
     budgets = [
         Knob(
-            of_class(PROCESS_BUDGET, str(one["name"])),
+            of_class(PROCESS_BUDGET, one.name),
             "budget",
             "connections",
-            Domain(int(one["minimum"]), limit, 1, more),
-            int(one["budget"]),
+            Domain(one.minimum, limit, 1, more),
+            one.budget,
             How.LIVE,
             cost,
-            f"Connections of the class {one['name']} that the server may hold at once.",
+            f"Connections of the class {one.name} that the server may hold at once.",
             Role.PROCESS_BUDGET,
-            str(one["name"]),
+            one.name,
             LIMIT,
         )
         for one in classes
@@ -52,11 +50,10 @@ def knobs(line: Mapping[str, Any]) -> tuple[Knob, ...]:
     return (workers, *budgets)
 
 
-def at_start(line: Mapping[str, Any]) -> dict[str, int]:
+def at_start(line: Start) -> dict[str, int]:
     """Knob name to the value that a gate was started with.
 
     Args:
         line: its start line.
     """
-    budgets = {of_class(PROCESS_BUDGET, str(one["name"])): int(one["budget"]) for one in line["classes"]}
-    return {LIMIT: int(line["limit"]), **budgets}
+    return {LIMIT: line.limit, **{of_class(PROCESS_BUDGET, one.name): one.budget for one in line.classes}}

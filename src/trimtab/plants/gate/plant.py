@@ -60,7 +60,7 @@ class Gate(Plant):
         if line is None:
             raise UsageError(f"the run {place.name!r} has no gate: start it with 'trimtab run --gate SPEC'")
         self.link = Link(place, clock)
-        self.classes = tuple(str(one["name"]) for one in line["classes"])
+        self.classes = tuple(one.name for one in line.classes)
         self._knobs = {knob.name: knob for knob in knobs(line)}
         self._at_start = at_start(line)
         self._set: dict[str, int] = {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+
+from trimtab import codec
 
 
 def script(control: Path, configuration: Mapping[str, int]) -> str:
@@ -16,7 +17,7 @@ def script(control: Path, configuration: Mapping[str, int]) -> str:
         control: its control socket.
         configuration: knob name to value.
     """
-    order = json.dumps({"type": "apply", "changes": dict(configuration)})
+    order = codec.encode({"type": "apply", "changes": dict(configuration)})
     socket = shlex.quote(os.fspath(control))
     return f"""#!/bin/sh
 # Gives the gate back what was in force before trimtab moved it. A gate that has ended took its settings with it.

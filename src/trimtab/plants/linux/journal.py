@@ -6,13 +6,15 @@ trimtab that sets any.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from trimtab import codec
 from trimtab.errors import ApplyFailed, TrimtabError, UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.gate import run_directory
@@ -23,6 +25,18 @@ from trimtab.processes import Process, identify
 from trimtab.trust import require_trusted
 
 FIELDS = ("policy", "nice", "slice")
+
+
+class Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A journal on disk; `putback`, which reads it without trimtab, says what each key means."""
+
+    owner: tuple[int, int]
+    kept: bool
+    roots: tuple[tuple[int, int], ...]
+    groups: tuple[str, ...]
+    threads: tuple[tuple[int, int, int, int, int, int, int, int], ...]
+    ours: dict[str, tuple[int, ...]]
+    files: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 class Journal:
@@ -88,7 +102,7 @@ class Journal:
         """
         try:
             place()
-            write_whole(self.path, json.dumps(self.data(), separators=(",", ":")), 0o600)
+            write_whole(self.path, codec.encode(self.data()), 0o600)
         except (OSError, UsageError) as error:
             raise ApplyFailed(f"{self.path} cannot be written, so nothing was changed: {error}") from None
 
@@ -120,18 +134,21 @@ class Left:
 
     Args:
         path: where it is.
-        data: its content.
-        owner: the process of that trimtab.
+        data: what it holds.
     """
 
     path: Path
-    data: Mapping[str, Any]
-    owner: Process
+    data: Written
+
+    @property
+    def owner(self) -> Process:
+        """The trimtab that wrote it."""
+        return Process(*self.data.owner)
 
     @property
     def kept(self) -> bool:
         """Whether it was left in order, and not by a trimtab that was killed."""
-        return bool(self.data["kept"])
+        return self.data.kept
 
     def undo(self) -> None:
         """Puts its values back, and removes it.
@@ -139,7 +156,7 @@ class Left:
         Raises:
             ApplyFailed: something could not be put back.
         """
-        if left := putback.undo(self.data):
+        if left := putback.undo(codec.builtins(self.data)):
             raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
         remove(self.path)
 
@@ -202,8 +219,8 @@ def rival(there: Mapping[int, Thread], files: Iterable[str]) -> int | None:
     mine = set(files)
     for one in _all():
         if one.owner.pid != os.getpid() and one.owner.alive():
-            moved = {tid for _, tid, start, *_ in one.data["threads"] if tid in there and there[tid].start == start}
-            if moved or mine & {path for path, _, _ in one.data["files"]}:
+            moved = {tid for _, tid, start, *_ in one.data.threads if tid in there and there[tid].start == start}
+            if moved or mine & {path for path, _, _ in one.data.files}:
                 return one.owner.pid
     return None
 
@@ -225,15 +242,14 @@ def _all() -> Sequence[Left]:
         if text is None:
             continue
         try:
-            data = json.loads(text)
-            found.append(Left(path, data, Process(*data["owner"])))
-        except (ValueError, KeyError, TypeError):
-            raise TrimtabError(f"{path} is not a journal of trimtab's") from None
+            found.append(Left(path, codec.decode(text, Written)))
+        except ValueError as error:
+            raise TrimtabError(f"{path} is not a journal of trimtab's: {error}") from None
     return found
 
 
-def _lives(data: Mapping[str, Any]) -> bool:
-    """Whether a thread or file that a journal names still exists."""
-    if data["files"] or any(Process(*root).alive() for root in data["roots"]) or putback.members(data["groups"]):
+def _lives(data: Written) -> bool:
+    """Whether anything of what a journal tells of is still there."""
+    if data.files or any(Process(*root).alive() for root in data.roots) or putback.members(data.groups):
         return True
-    return any(putback.stat(pid, tid) is not None for pid, tid, *_ in data["threads"])
+    return any(putback.stat(pid, tid) is not None for pid, tid, *_ in data.threads)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 from trimtab.plants.linux import journal, knobs, putback, watchdog
@@ -91,6 +92,7 @@ class Linux(Plant):
         self._watchdog = watchdog.Watchdog(self._journal)
         self._first: dict[str, int] = {}
         self._walked: tuple[float, Mapping[int, putback.Thread]] = (0.0, {})
+        self._born = 0
         own = plant_of(self.pid, clock, self.name) if self.pid is not None and self._allowed.sensors else None
         self._server = own
         self.metrics = (*Linux.metrics, *(own.metrics if own is not None else ()))
@@ -289,15 +291,23 @@ class Linux(Plant):
         return "" if pid is None else f"another trimtab (pid {pid}) moves the same threads or files: end it first"
 
     def _threads(self) -> Mapping[int, putback.Thread]:
-        """The servers' threads, for the run queue."""
-        there = self._target.threads()
-        self._walked = self.clock.now_s(), there
+        """The servers' threads, for the run queue; some may have ended.
+
+        To find them reads the stat of every process of the machine, so it is not done while nothing was born. What
+        is in a control group may also have come from elsewhere.
+
+        Raises:
+            PlantGone: a server has ended.
+        """
+        before, born = self._born, processes.last_born()
+        there = self._walked[1]
+        if not there or before != born or self._target.groups or not self._target.alive:
+            there = self._target.threads()
+        self._born, self._walked = born, (self.clock.now_s(), there)
         return there
 
     def _recent(self) -> Mapping[int, putback.Thread]:
         """The servers' threads, those that the run queue has just seen at the window's end where that is so.
-
-        To find them reads the stat of every process of the machine, so it is not done twice for one window.
 
         Raises:
             PlantGone: a server has ended.

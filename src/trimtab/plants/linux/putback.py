@@ -110,8 +110,8 @@ def write(tid: int, wanted: Scheduling) -> bool:
     return _call(0, tid, raw, 0)
 
 
-def stat(pid: int, tid: int | None = None) -> tuple[int, int] | None:
-    """The parent and the start time of a process, or of one of its threads; None when it has ended."""
+def stat(pid: int, tid: int | None = None) -> tuple[int, int, int] | None:
+    """The parent, the start time and the number of threads of a process, or a thread's; None when it has ended."""
     path = f"/proc/{pid}/stat" if tid is None else f"/proc/{pid}/task/{tid}/stat"
     try:
         # By system calls: a file object costs several times what the kernel does, and this is done for every process.
@@ -123,7 +123,7 @@ def stat(pid: int, tid: int | None = None) -> tuple[int, int] | None:
             os.close(fd)
     except OSError:
         return None
-    return None if not fields or fields[0] in b"ZX" else (int(fields[1]), int(fields[19]))
+    return None if not fields or fields[0] in b"ZX" else (int(fields[1]), int(fields[19]), int(fields[17]))
 
 
 def threads(roots: Iterable[Sequence[int]], groups: Iterable[str] = ()) -> dict[int, Thread]:
@@ -136,7 +136,7 @@ def threads(roots: Iterable[Sequence[int]], groups: Iterable[str] = ()) -> dict[
     seen = {int(name): one for name in os.listdir("/proc") if name.isdigit() and (one := stat(int(name)))}
     wanted = {pid for pid, start in roots if pid in seen and seen[pid][1] == start} | members(groups)
     below: dict[int, list[int]] = {}
-    for pid, (parent, _) in seen.items():
+    for pid, (parent, _, _) in seen.items():
         below.setdefault(parent, []).append(pid)
     found, ahead = {os.getpid()}, sorted(wanted & seen.keys())
     processes = []
@@ -149,7 +149,7 @@ def threads(roots: Iterable[Sequence[int]], groups: Iterable[str] = ()) -> dict[
     return {
         tid: Thread(pid, tid, born[1], seen[pid][0])
         for pid in processes
-        for tid in _tasks(pid)
+        for tid in (_tasks(pid) if seen[pid][2] > 1 else (pid,))
         if (born := seen[pid] if tid == pid else stat(pid, tid)) is not None
     }
 

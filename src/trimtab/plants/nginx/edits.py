@@ -10,11 +10,13 @@ operator's edits stay.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
@@ -22,6 +24,13 @@ from trimtab.plants.nginx.configuration import Configuration, text_of
 from trimtab.plants.nginx.knobs import SETTINGS
 from trimtab.plants.nginx.places import Place, is_ours
 from trimtab.plants.nginx.syntax import directives
+
+
+class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands there besides the original; the fields are those of `Kept`."""
+
+    edited: str
+    values: dict[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -53,14 +62,17 @@ def kept(path: Path) -> Kept | None:
     """Content of the hidden file beside a file; None where there is none of trimtab's.
 
     Raises:
-        UsageError: something else is in its place, or it cannot be read.
+        UsageError: something else is in its place, or it cannot be read, or is not as trimtab wrote it.
     """
     text = _own_file.read(beside(path))
     found = None if text is None else _own_file.leftover(text)
     if found is None or found.before is None:
         return None
-    state = json.loads(found.text.split("\n", 2)[2].removeprefix("# "))
-    return Kept(found.before, state["edited"], {name: (was, now) for name, (was, now) in state["values"].items()})
+    try:
+        state = codec.decode(found.text.split("\n", 2)[2].removeprefix("# "), _State)
+    except ValueError as error:
+        raise UsageError(f"{beside(path)} is not as trimtab wrote it: {error}") from None
+    return Kept(found.before, state.edited, state.values)
 
 
 def written(
@@ -95,8 +107,8 @@ def _edited(text: str, path: Path, values: Mapping[str, int]) -> tuple[str, str]
     original = put_back(path, text, earlier) if earlier else text
     after = _replaced(text, path, {SETTINGS[knob].directive: SETTINGS[knob].word(v) for knob, v in values.items()})
     was, now = _words(original, path), _words(after, path)
-    state = {"edited": checksum(after), "values": {n: (was[n], now[n]) for n in was if was[n] != now[n]}}
-    return _own_file.compose(f"# {json.dumps(state, sort_keys=True)}\n", original), after
+    state = _State(checksum(after), {n: (was[n], now[n]) for n in was if was[n] != now[n]})
+    return _own_file.compose(f"# {codec.encode(state)}\n", original), after
 
 
 def put_back(path: Path, text: str, keeps: Kept) -> str:

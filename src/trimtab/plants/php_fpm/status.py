@@ -215,6 +215,7 @@ def parse(reply: bytes) -> Page | None:
     if status == 500:
         return None  # its scoreboard is being made anew, in a reload
     try:
+        # Not by the codec: each version of FPM has other keys here, and most are of no use to us.
         fields = json.loads(body) if status == 200 else None
     except ValueError:
         fields = None

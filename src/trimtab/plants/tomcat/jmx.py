@@ -9,7 +9,6 @@ answers is believed to be numbers and names, within bounds, and no more.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
@@ -17,7 +16,9 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
-from trimtab import own
+import msgspec
+
+from trimtab import codec, own
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, TrimtabError, UsageError
 from trimtab.plants.tomcat.process import TomcatProcess
@@ -40,6 +41,22 @@ OPTIONS = (
 )
 """Java's, for a small program that lives as long as trimtab does."""
 Values = list[Mapping[str, int | str | None] | None]
+
+
+class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"value": "is"}):
+    """One line of the program.
+
+    Args:
+        id: number of the request that it answers; None for what nobody asked.
+        ready: whether it has connected.
+        value: what was asked for; nothing in it is known to be what it should.
+        error: the server's words where it did not do it.
+    """
+
+    id: int | None = None
+    ready: bool = False
+    value: Any = None
+    error: str | None = None
 
 
 class Refused(TrimtabError):
@@ -280,7 +297,7 @@ class Jmx:
             raise NotMeasured(f"the conversation with {self.process} has ended") from None
         return self._last
 
-    def _awaited(self, number: int | None, deadline_s: float) -> Mapping[str, Any] | None:
+    def _awaited(self, number: int | None, deadline_s: float) -> _Reply | None:
         """The reply of that number, or any; None when it does not come in time."""
         assert self._client.stdout is not None
         while True:
@@ -296,30 +313,27 @@ class Jmx:
             *lines, self._buffer = (self._buffer + came).split(b"\n")
             for line in lines:
                 reply = _parsed(line)
-                if "id" not in reply and number is None:
+                if reply.id is None and number is None:
                     return reply
-                if "error" in reply and "id" not in reply:
+                if reply.id is None and reply.error is not None:
                     self.process.check()
                     raise NotMeasured(f"the conversation with {self.process} has ended")
-                self._replies[int(reply.get("id", 0))] = reply
+                self._replies[reply.id or 0] = reply
 
-    def _answer(self, reply: Mapping[str, Any] | None) -> Any:
+    def _answer(self, reply: _Reply | None) -> Any:
         if reply is None:
             return None
-        if "error" in reply:
+        if reply.error is not None:
             self.process.check()
-            raise Refused(printable(str(reply["error"])[:300]))
-        return reply.get("is")
+            raise Refused(printable(reply.error[:300]))
+        return reply.value
 
 
-def _parsed(line: bytes) -> Mapping[str, Any]:
+def _parsed(line: bytes) -> _Reply:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or type(found.get("id", 0)) is not int:
-        raise NotMeasured("the server's answer is not one")
-    return found
+        return codec.decode(line, _Reply)
+    except ValueError:
+        raise NotMeasured("the server's answer is not one") from None
 
 
 def _plain(value: Any) -> int | str | None:
