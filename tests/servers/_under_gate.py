@@ -20,6 +20,7 @@ from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
 from trimtab.plants.gate import Gate
+from trimtab.processes import parent_of
 from trimtab.testbed import apache_config, content
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.apache import module_directory, program
@@ -200,12 +201,20 @@ def kill_together(pids: list[int]) -> None:
 
 
 def gate_processes(bed: UnderGate) -> list[int]:
-    """The processes of its gate, guardian first: descendants of `trimtab run` that are not the server."""
-    found: list[int] = []
-    for entry in sorted(int(e) for e in os.listdir("/proc") if e.isdigit()):
+    """The processes of its gate, guardian first."""
+    return gate_under(bed.process.pid)
+
+
+def gate_under(run: int) -> list[int]:
+    """The descendants of a `trimtab run` that are not the server: guardians, then gates.
+
+    By their parents, not by their ids: those begin again from the lowest when they have come to the highest.
+    """
+    parents: dict[int, int] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-            if words[1:2] == [b"gate"] and parent in (bed.process.pid, *found):
-                found.append(entry)
-    return found
+            if words[1:2] == [b"gate"]:
+                parents[int(entry)] = parent_of(int(entry))
+    guardians = [pid for pid, parent in parents.items() if parent == run]
+    return [*guardians, *(pid for pid, parent in parents.items() if parent in guardians)]
