@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import itertools
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -194,10 +195,18 @@ def log(directory: Path) -> str:
 
 
 def kill_together(pids: list[int]) -> None:
-    """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one."""
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pids:
-            os.kill(pid, number)
+    """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one.
+
+    The guardian, which is the first, is stopped meanwhile and dies last: nobody sees it dead and its gate alive.
+    """
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in reversed(pids):
+        end = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        dead, _, _ = select.select([end], [], [], PATIENCE_S)
+        os.close(end)
+        assert dead, "a killed process does not end"
 
 
 def gate_processes(bed: UnderGate) -> list[int]:
