@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run
+from tests.servers._under_gate import PATIENCE_S, a_name, gate_under, trimtab_run
 from trimtab.clock import SystemClock
 from trimtab.gate import run_directory
 from trimtab.gate.link import Link
@@ -53,14 +53,7 @@ class AnyServer:
 
     def gate_processes(self) -> list[int]:
         """Process ids of guardian and gate."""
-        found: list[int] = []
-        for entry in sorted(int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit()):
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
-                if words[1:2] == [b"gate"] and parent in (self.process.pid, *found):
-                    found.append(entry)
-        return found
+        return gate_under(self.process.pid)
 
 
 @contextlib.contextmanager
@@ -79,7 +72,8 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not _listens(port):
-            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.05)
         server = AnyServer(process, run_directory.place(name), port)
         # The connection that looked whether the port is open is still on its way, or given up.

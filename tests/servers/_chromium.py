@@ -63,6 +63,7 @@ class Chromium:
         seen = None
         while seen != page:
             assert time.monotonic() < deadline, f"{page} did not come: {seen}"
+            time.sleep(0.01)  # the browser needs the processor too
             with contextlib.suppress(AssertionError, KeyError):
                 seen = self.run("document.readyState === 'complete' && document.body.dataset.page")
 

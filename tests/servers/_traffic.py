@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 from trimtab.clock import SystemClock
@@ -43,8 +45,9 @@ def sessions(count: int, path: str, *, rate_hz: float = 100.0, **fields: Any) ->
     return Population(pages=(Url(path),), **fields)
 
 
-def closed_port() -> str:
-    """An address of this machine where nobody listens."""
+@contextlib.contextmanager
+def closed_port() -> Iterator[str]:
+    """An address of this machine where nobody listens; nobody else is given the port while this lasts."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+        yield f"127.0.0.1:{probe.getsockname()[1]}"

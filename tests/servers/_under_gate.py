@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import itertools
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
 from trimtab.plants.gate import Gate
+from trimtab.processes import parent_of
 from trimtab.testbed import apache_config, content
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.apache import module_directory, program
@@ -193,23 +195,35 @@ def log(directory: Path) -> str:
 
 
 def kill_together(pids: list[int]) -> None:
-    """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one."""
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pids:
-            os.kill(pid, number)
+    """Kills guardian and gate as at one moment: a gate that outlives its guardian for a moment guards a next one.
+
+    The guardian, which is the first, is stopped meanwhile and dies last: nobody sees it dead and its gate alive.
+    """
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in reversed(pids):
+        end = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        dead, _, _ = select.select([end], [], [], PATIENCE_S)
+        os.close(end)
+        assert dead, "a killed process does not end"
 
 
 def gate_processes(bed: UnderGate) -> list[int]:
-    """The processes of its gate, guardian first: descendants of `trimtab run` that are not the server."""
+    """The processes of its gate, guardian first."""
+    return gate_under(bed.process.pid)
+
+
+def gate_under(run: int) -> list[int]:
+    """The descendants of a `trimtab run` that are not the server: guardians, then gates.
+
+    By their parents, not by their ids: those begin again from the lowest when they have come to the highest.
+    """
     parents: dict[int, int] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
             if words[1:2] == [b"gate"]:
-                parents[int(entry)] = parent
-    found, above = list[int](), [bed.process.pid]
-    while above:  # a child has a smaller number than its parent where the numbers have begun anew
-        above = [pid for pid, parent in parents.items() if parent in above]
-        found += above
-    return found
+                parents[int(entry)] = parent_of(int(entry))
+    guardians = [pid for pid, parent in parents.items() if parent == run]
+    return [*guardians, *(pid for pid, parent in parents.items() if parent in guardians)]

@@ -64,7 +64,7 @@ def test_a_gate_that_has_stopped_is_replaced_and_requests_go_on(bed: UnderGate) 
     stopped = gate_processes(bed)[1]
     os.kill(stopped, signal.SIGSTOP)
     try:
-        until(lambda: stopped not in gate_processes(bed), "the gate is not replaced", patience_s=20)
+        until(lambda: stopped not in gate_processes(bed), "the gate is not replaced")
         bed.pages("127.0.0.1", number=3)
         assert stopped not in gate_processes(bed)
     finally:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
 from tests.servers._under_gate import (
     BASIC,
+    PAGE,
     PATIENCE_S,
     PREMIUM,
     UnderGate,
@@ -103,17 +106,20 @@ def test_a_class_at_its_budget_waits_until_the_budget_is_raised(bed: UnderGate, 
     with contextlib.closing(bed.client(BASIC)) as first, contextlib.closing(bed.client(BASIC, 0.7)) as second:
         assert fetched(first) == 200
         sensor.begin()
+        second.request("GET", PAGE)
+        until(lambda: now(plant, "basic", "queue") == 1, "the second connection does not wait")
         with pytest.raises(TimeoutError):
-            fetched(second)
+            second.getresponse()
         bed.pages(PREMIUM)
         assert (now(plant, "basic", "queue"), now(plant, "basic", "in_service")) == (1, 1)
+        assert sensor.read()["in_service@basic"] == pytest.approx(1, abs=0.01)
         applied = plant.apply({OF_BASIC: 2})
         assert applied.configuration[OF_BASIC] == 2
         until(lambda: now(plant, "basic", "in_service") == 2, "the waiting connection was not given to a worker")
         readings = sensor.read()
         assert readings["connection_delay_s@basic"] > 0.6
         assert readings["connection_delay_p95_s@basic"] > 0.6
-        assert readings["in_service@basic"] == pytest.approx(1, abs=0.3)
+        assert 1 < readings["in_service@basic"] < 2
     settled(plant)
 
 
@@ -146,11 +152,12 @@ def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, 
     assert 0 <= readings["accept_queue_delay_s"] < 1
 
     sensor.begin()
+    began = time.monotonic()
     for _ in range(3):
         bed.pages(BASIC, path=cgi_url(300))
     settled(plant)
     readings = sensor.read()
-    assert 0.3 <= readings["service_time_s"] < 1.5
+    assert 0.3 <= readings["service_time_s"] <= (time.monotonic() - began) / 3
     derived = plant.derive(readings)
     assert derived["response_time_s"] == pytest.approx(
         readings["accept_queue_delay_s"] + readings["service_time_s"], rel=1e-6
@@ -204,30 +211,39 @@ def still_open(client: http.client.HTTPConnection) -> bool:
 
 def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trimtab", "tune", "gate", "--name", bed.place.name, "--controller", "fuzzy"]
-    more = ["--window", "1s", "--duration", "5s", "--json", "--on-exit", "restore", "--store", tmp_path / "runs"]
-    said = subprocess.Popen([*command, *map(str, more)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with ThreadPoolExecutor(4) as clients:
-        while said.poll() is None:
+    more = ["--window", "1s", "--json", "--on-exit", "restore", "--store", str(tmp_path / "runs")]
+    said = tmp_path / "said"
+    with said.open("w") as out, ThreadPoolExecutor(4) as clients:
+        process = subprocess.Popen([*command, *more], stdout=out, stderr=subprocess.PIPE, text=True)
+
+        def of_type(kind: str) -> list[dict[str, Any]]:
+            whole = said.read_text().rpartition("\n")[0].splitlines()
+            return [line for line in map(json.loads, whole) if line["type"] == kind]
+
+        def enough() -> bool:
+            assert process.poll() is None, process.communicate()
             list(clients.map(lambda _: bed.pages(BASIC, number=2), range(8)))
-            time.sleep(0.05)
-    out, err = said.communicate()
-    assert (said.returncode, err) == (0, "")
-    lines = [json.loads(line) for line in out.splitlines()]
-    windows = [line for line in lines if line["type"] == "window"]
-    assert windows
-    for window in windows:
+            return len(of_type("window")) >= 3 and any(LIMIT in line["move"]["changes"] for line in of_type("move"))
+
+        try:
+            until(enough, "M is not moved")
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (128 + signal.SIGINT, "")
+    for window in of_type("window"):
         assert {"response_time_s", "service_time_s", "busy_workers", "arrival_rate_hz@basic"} <= set(
             window["readings"]
         )
-        assert window["readings"]["burst_length"] == pytest.approx(2, rel=0.2)
-    moves = [line["move"]["changes"] for line in lines if line["type"] == "move"]
-    assert any(LIMIT in changes for changes in moves)
+    # A window begins and ends within requests, which counts where there are few of them.
+    assert median(line["readings"]["burst_length"] for line in of_type("window")) == pytest.approx(2, rel=0.2)
 
 
 def test_apache_under_the_gate_tells_its_exact_terms(bed: UnderGate, plant: Gate) -> None:
     apache = Apache.attach(SystemClock(), processes_of(bed.place)[0].pid, bed.status_url)
     try:
         (exact,) = (sensor for sensor in apache.sensors() if sensor.name == "shim")
+        settled(plant)
         exact.begin()
         bed.pages(BASIC, number=6)
         settled(plant)

@@ -32,8 +32,9 @@ def scenario(application: str, before: str) -> Scenario:
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_drawn_page_is_served_to_its_clients_and_what_they_waited_is_stored(before: str) -> None:
-    """Few users, whatever the machine can do."""
-    one = replace(scenario("page", before), load_ratio=0.3, clients="closed", shape="steady", think_s=0.2)
+    """Few users, and patient ones, whatever the machine can do."""
+    few = replace(scenario("page", before), load_ratio=0.3, clients="closed", shape="steady", think_s=0.2)
+    one = replace(few, patience_s=60.0)
     alone = next(arm for arm in arms(PART, one.seed) if arm.label == ALONE)
     bed = Drawn(one, request_s=max(0.05, one.cpu_s))
     store = Store(None)
@@ -60,7 +61,7 @@ def test_a_worker_takes_its_cold_memory_once_and_keeps_it() -> None:
     with _Apache(replace(spec, swap=False), "page") as bed:
 
         def held_bytes(path: str) -> int:
-            with urllib.request.urlopen(bed.url(path), timeout=20) as reply:
+            with urllib.request.urlopen(bed.url(path), timeout=60) as reply:
                 assert b" pieces</p>" in reply.read()
             children = Path(f"/proc/{bed.pid}/task/{bed.pid}/children").read_text().split()
             pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in children]

@@ -105,7 +105,7 @@ def test_a_trial_gets_the_time_of_a_trial(server: Server) -> None:
 @ALL
 def test_one_idle_period_in_so_many_is_a_trial(server: Server) -> None:
     with keeping(server, TIME_MS) as (bed, _):
-        bed.keep(TIME_MS, trial_ms=10 * TIME_MS, every=4)
+        bed.keep(TIME_MS, trial_ms=FAR_MS, every=4)
         clients = [bed.connect() for _ in range(12)]
         longest = 0
         for _ in range(4):
@@ -194,7 +194,11 @@ def test_a_connection_that_speaks_another_protocol_is_left_alone(server: Server)
         page(client, PAGE)
         client.sendall(upgrade)
         bed.keep(TIME_MS)
-        assert b" 101 " in client.recv(4096).split(b"\r\n")[0]
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += (more := client.recv(4096))
+            assert more, head
+        assert b" 101 " in head.split(b"\r\n")[0]
         for word in (b"one\n", b"two\n", b"three\n"):
             time.sleep(PAUSE_S)
             client.sendall(word)
@@ -234,5 +238,5 @@ def test_where_there_is_doubt_a_connection_is_spared(server: Server) -> None:
             page(hidden, PAGE)
         until(lambda: bed.idle().left == 1, "the client's end was not seen")
         idle = bed.idle()
-        # Of the first connection one period; of the second those after its handshake.
-        assert idle.cut == 0 and 3 <= idle.spared <= 5, idle
+        # Of the first connection one period; of the second those after its handshake: the last one if it was long.
+        assert idle.cut == 0 and 3 <= idle.spared <= 6, idle

@@ -73,7 +73,7 @@ def test_a_period_that_the_server_itself_ends_is_censored(server: Server) -> Non
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired, idle.spared) == (0, 0, 0, 1, 0)
-        assert 0.9 <= idle.idle_ns / 1e9 <= time.monotonic() - start
+        assert 0.5 <= idle.idle_ns / 1e9 <= time.monotonic() - start
         assert bed.ended() == (1, 0)
         assert idle.server_ms == (1000 if server in POLLING else 0)
 
@@ -124,4 +124,4 @@ def test_over_tls_a_period_that_the_server_itself_ends_is_censored(server: Serve
         until(lambda: over(bed, 1), "the server's end was not seen")
         idle = bed.idle()
         assert (idle.left, idle.cut, idle.expired) == (0, 0, 1)
-        assert 0.9 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= time.monotonic() - start
+        assert 0.5 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= time.monotonic() - start

@@ -136,7 +136,8 @@ def his_apache(user: User) -> Iterator[tuple[str, int, int]]:
     process = user.start("run", "--name", name, "--gate", "classes.toml", "--keep-alive", "auto", "--", *server)
     try:
         until(lambda: user.does("keep-alive", "show", "--name", name)[0] == 0, "the run did not come up")
-        until(lambda: (user.home / "run" / "apache2.pid").exists(), "Apache did not start")
+        pid_file = user.home / "run" / "apache2.pid"
+        until(lambda: pid_file.exists() and pid_file.read_text().strip() != "", "Apache did not start")
         yield name, page, status
     finally:
         process.terminate()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.servers._under_gate import (
     UnderGate,
     fetched,
     under_gate,
+    until,
 )
 from trimtab import cli
 from trimtab.clock import SystemClock
@@ -52,14 +54,31 @@ WAITING = Url("/dynamic.php?wait_us=400000")
 """Takes a worker and no CPU."""
 
 
-def finished(*arguments: object) -> None:
-    command = [sys.executable, "-m", "trimtab", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr or done.stdout
+def interrupted(path: Path, enough: Callable[[list[Window]], bool], *arguments: object) -> None:
+    """Runs a command until the windows that it has stored are enough, and ends it as Ctrl-C does."""
+    command = [sys.executable, "-m", "trimtab", *map(str, arguments), "--store", str(path), "--on-exit", "restore"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def is_enough() -> bool:
+        assert process.poll() is None, process.communicate()
+        with contextlib.closing(Store(path, create=False)) as store:
+            return bool(store.runs()) and enough(store.windows(1))
+
+    try:
+        until(is_enough, "the run does not come to what was expected of it")
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (128 + signal.SIGINT, "")
+
+
+def changed(windows: list[Window]) -> bool:
+    """Whether a window was measured with another configuration than the first one."""
+    return any(dict(window.configuration) != dict(windows[0].configuration) for window in windows)
 
 
 def moved(path: Path, controller: str, readings: tuple[str, ...], least: int) -> list[Window]:
-    """The windows of a stored run, once it is known that it went as every run has to.
+    """The windows of a stored run that was interrupted, once it is known that it went as every run has to.
 
     Args:
         path: its store.
@@ -70,7 +89,7 @@ def moved(path: Path, controller: str, readings: tuple[str, ...], least: int) ->
     with contextlib.closing(Store(path, create=False)) as store:
         run, windows, moves = store.run(1), store.windows(1), store.moves(1)
     print(*((move.index, move.state.value, dict(move.move.changes), move.move.reason) for move in moves), sep="\n")
-    assert (run.plan.controller, run.status, run.restored) == (controller, Status.DONE, True)
+    assert (run.plan.controller, run.status, run.restored) == (controller, Status.STOPPED, True)
     assert len(windows) >= least
     for name in readings:
         assert sum(name in window.readings for window in windows) > len(windows) / 2, name
@@ -125,8 +144,8 @@ def test_a_delay_controller_moves_the_budgets_of_a_real_gate_and_puts_them_back(
 ) -> None:
     classes, path = tmp_path / "classes.toml", tmp_path / "runs.sqlite"
     classes.write_text(spec.format(port=gated.port, workers=WORKERS))
-    run = ("guarantee", classes, "--name", gated.place.name, "--store", path, "--on-exit", "restore")
-    finished(*run, "--duration", "4s", *gains)
+    run = ("guarantee", classes, "--name", gated.place.name, *gains)
+    interrupted(path, lambda windows: len(windows) >= 3 and changed(windows), *run)
     windows = moved(path, controller, ("connection_delay_s@premium", "connection_delay_s@basic"), 3)
     budgets = ("process_budget@premium", "process_budget@basic")
     assert all(sum(window.configuration[name] for name in budgets) == WORKERS for window in windows)
@@ -143,13 +162,18 @@ def test_the_papers_keep_alive_controller_shortens_the_time_of_a_real_server_and
         under_gate(workers=12, gate=False) as bed,
         LoadRun(f"127.0.0.1:{bed.port}", users.populations(), 300, SystemClock()),
     ):
-        run = ("tune", "keep-alive", "--name", bed.place.name, "--store", path, "--on-exit", "restore")
-        finished(*run, "--controller", "keep-alive", "--option", "intervals=50", "--window", "1s", "--duration", "5s")
-        windows = moved(path, "keep-alive", ("interval_rate_hz", "request_interval_s"), 2)
+        run = ("tune", "keep-alive", "--name", bed.place.name, "--controller", "keep-alive", "--window", "1s")
+        interrupted(path, lambda windows: len(windows) >= 3 and changed(windows), *run, "--option", "intervals=50")
+        windows = moved(path, "keep-alive", ("interval_rate_hz", "request_interval_s"), 3)
         times = [window.configuration["keep_alive_ms"] for window in windows]
         assert times == sorted(times, reverse=True) and times[-1] < times[0]
         with contextlib.closing(KeepAliveTime(bed.place.shared)) as time_of:
             assert time_of.setting() == OF_SERVER
+
+
+def greatest(windows: list[Window]) -> int:
+    """The largest limit of workers that a window was measured with."""
+    return max(window.configuration["max_request_workers"] for window in windows)
 
 
 @pytest.mark.root
@@ -161,8 +185,8 @@ def test_trim_frees_clients_that_wait_for_a_worker_and_puts_the_limit_back(tmp_p
     spec = ApacheSpec(max_request_workers=12, server_limit=40, php=True, cores=1.0)
     with ApacheTestbed(spec) as bed, LoadRun(f"127.0.0.1:{bed.port}", users.populations(), 300, SystemClock()):
         server = ("--pid", bed.pid, "--status-url", bed.status_url, "--snippet-directory", bed.snippet_directory)
-        run = ("tune", "apache", *server, "--store", path, "--on-exit", "restore", "--controller", "trim")
-        finished(*run, "--window", "1s", "--duration", "12s")
+        run = ("tune", "apache", *server, "--controller", "trim", "--window", "1s")
+        interrupted(path, lambda windows: len(windows) >= 6 and greatest(windows) > 12, *run)
         windows = moved(path, "trim", ("request_time_s", "busy_workers", "accept_queue_delay_s"), 6)
-        assert max(window.configuration["max_request_workers"] for window in windows) > 12
+        assert greatest(windows) > 12
         assert list(bed.snippet_directory.iterdir()) == []

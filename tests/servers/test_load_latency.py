@@ -114,7 +114,8 @@ def test_users_are_always_waiting_and_the_times_of_their_requests_add_up_to_that
         result = summary(server.target, users, duration_s=2)
     (one,) = result.classes
     under_way_s = 10 * measured(one.request_intended)[2]
-    assert 10 * result.duration_s - under_way_s <= 1.01 * sum_s(one.request_intended)
+    # The last ones, of which nobody knows how long they took, may be the slowest of all.
+    assert 10 * result.duration_s - under_way_s <= 1.05 * sum_s(one.request_intended)
     assert 0.99 * sum_s(one.request_intended) <= 10 * result.duration_s
 
 

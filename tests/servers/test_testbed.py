@@ -40,11 +40,11 @@ bed.stop()
 
 
 def get(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    with urllib.request.urlopen(url, timeout=60) as reply:
         return bytes(reply.read())
 
 
-def wait_until(holds: Callable[[], bool], patience_s: float = 10.0) -> bool:
+def wait_until(holds: Callable[[], bool], patience_s: float = 60.0) -> bool:
     deadline = time.monotonic() + patience_s
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -165,6 +165,7 @@ def test_nothing_is_left_when_the_server_does_not_start(monkeypatch: pytest.Monk
     assert os.getpid() not in [r.owner.pid for r in Registry().records()]
 
 
+@pytest.mark.alone  # any testbed that starts anywhere clears away what the dead have left
 def test_a_killed_owner_takes_its_server_along_and_the_rest_is_reaped() -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert owner.stdin is not None and owner.stdout is not None
@@ -215,7 +216,7 @@ def test_an_ordinary_user_gets_a_server_without_confinement_and_is_told_why(read
     body = get(said[2]) if len(said) == 4 else b""
     owner.stdin.close()
     owner.stdout.close()
-    assert owner.wait(20) == 0
+    assert owner.wait(60) == 0
     assert len(body) == 500
     assert "not limited in memory" in said[3] or "not confined" in said[3]
     assert "swap needs root" in said[3]
