@@ -4,12 +4,14 @@ A factor has levels, a cell is one level of each factor. A block is one measurem
 in an order of its own: what changes slowly, such as the machine's temperature, is then the same for all cells of a
 block, and the difference of blocks is taken out of the noise.
 
-Source: Box, Hunter and Hunter, "Statistics for Experimenters", chapters 4 and 5 (blocks, factorials).
+Sources: Box, Hunter and Hunter, "Statistics for Experimenters", chapters 4 to 6 (blocks, factorials, fold-over);
+Hadamard matrices as saturated two-level designs: Plackett and Burman 1946.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -20,7 +22,7 @@ Cell = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor: a setting that is varied on purpose.
+    """Something that is set on purpose.
 
     Args:
         name: as it stands in tables.
@@ -48,14 +50,49 @@ def full(factors: Sequence[Factor]) -> tuple[Cell, ...]:
     return tuple(dict(zip(names, levels, strict=True)) for levels in itertools.product(*(f.levels for f in factors)))
 
 
+def screening(factors: Sequence[Factor]) -> tuple[Cell, ...]:
+    """A two-level design of few cells that tells main effects apart from one another and from interactions of two.
+
+    The rows of a Hadamard matrix and, folded over, their opposites (resolution IV): for k factors twice the next
+    power of two above k, where the full factorial has 2^k cells. Each factor takes its first level and its last.
+
+    Args:
+        factors: at least two.
+    """
+    size = 1 << math.ceil(math.log2(len(factors) + 1))
+    rows = [[(-1) ** (row & column).bit_count() for column in range(1, size)] for row in range(size)]
+    folded = [*rows, *([-sign for sign in row] for row in rows)]
+    return tuple(
+        {factor.name: factor.levels[0 if sign > 0 else -1] for factor, sign in zip(factors, row, strict=False)}
+        for row in folded
+    )
+
+
 def block(cells: Sequence[Cell], number: int, control: Cell | None = None) -> list[Cell]:
     """The cells of a block in its own order, with one more measurement of the control among them.
 
     Args:
         cells: the design.
-        number: number of the block; the same number gives the same order.
+        number: of the block; the same number gives the same order.
         control: the cell that is measured once more; None for none.
     """
     order = [*cells, *([] if control is None else [control])]
     Random(f"block/{number}").shuffle(order)
     return order
+
+
+def repeats(effect_ratio: float, noise_ratio: float, cells_per_level: int = 1, false: float = 0.05) -> int:
+    """How many blocks show an effect of that size between two levels in four experiments out of five.
+
+    The normal approximation: each level is averaged over `cells_per_level` cells in each block.
+
+    Args:
+        effect_ratio: smallest effect of interest, as a share of the mean.
+        noise_ratio: standard deviation of one measurement, as a share of the mean.
+        cells_per_level: cells of the design at each level of a factor.
+        false: how often an effect may be found where there is none.
+    """
+    from scipy.stats import norm
+
+    z = float(norm.isf(false / 2) + norm.isf(0.2))
+    return max(2, math.ceil(2 * (z * noise_ratio / effect_ratio) ** 2 / cells_per_level))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trimtab.experiments import phoronix
 from trimtab.experiments.analysis import Analysis, Contrast, Observation, Term, analyse, by_cell
-from trimtab.experiments.design import Factor, usual
+from trimtab.experiments.design import Factor, repeats, usual
 from trimtab.lab import Claim, Page
 from trimtab.lab import _lamp2016_figures as figures
 from trimtab.lab._tables import mean, table
@@ -23,6 +23,8 @@ PAPERS = {
 """Tables 1 to 3; the defaults of Apache and of both follow from the increases over them."""
 APACHE_WEIGHT = 10.0
 """The combined score is PHP's and ten times Apache's."""
+SMALL = 0.05
+"""An effect that is worth knowing of."""
 ENOUGH = 2
 """Blocks below which there is nothing to analyse."""
 
@@ -73,7 +75,13 @@ def _section(page: Page, part: str, tracks: Sequence[Track], metric: str, said: 
     name = f"{part}-{'p99' if metric == P99 else 'score'}"
     page.figure(name, figures.cells(found, f"{said}, to the control"))
     lines += [f"![cells against the control]({name}.svg)", ""]
-    lines += [f"Noise of one measurement within a block: {found.noise_ratio:.2%}.", "", *_variance(found, factors)]
+    needed = max(repeats(SMALL, found.noise_ratio, len(seen) // blocks // len(one.levels)) for one in factors)
+    lines += [
+        f"Noise of one measurement within a block: {found.noise_ratio:.2%}. In four of five experiments {needed} blocks "
+        f"would show an effect of {SMALL:.0%} between two levels of each factor alone.",
+        "",
+        *_variance(found, factors),
+    ]
     return [*lines, *_effects(found), *_verdict(found, metric)]
 
 
