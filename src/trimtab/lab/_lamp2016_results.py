@@ -77,8 +77,8 @@ def _section(page: Page, part: str, tracks: Sequence[Track], metric: str, said: 
     lines += [f"![cells against the control]({name}.svg)", ""]
     needed = max(repeats(SMALL, found.noise_ratio, len(seen) // blocks // len(one.levels)) for one in factors)
     lines += [
-        f"Noise of one measurement within a block: {found.noise_ratio:.2%}. In four of five experiments {needed} blocks "
-        f"would show an effect of {SMALL:.0%} between two levels of each factor alone.",
+        f"Noise of one measurement within a block: {found.noise_ratio:.2%}. In four of five experiments {needed} "
+        f"blocks would show an effect of {SMALL:.0%} between two levels of each factor alone.",
         "",
         *_variance(found, factors),
     ]
