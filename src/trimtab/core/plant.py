@@ -45,7 +45,7 @@ class Precedence(IntEnum):
 
 
 class Sensor:
-    """Turns a running thing into named readings: the base of every sensor. Its module names the class in `SENSOR`.
+    """Base of every sensor, which turns a running system into named readings. Its module names the class in `SENSOR`.
 
     The loop calls `begin`, then `sample` every `sampling_period_s` (never, when that is 0), then `read`, which
     may be called in mid-window too: it gives the readings since `begin` and does not end anything.
@@ -127,7 +127,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class PlantDefaults:
-    """How a plant is tuned where the user does not say otherwise; a plant's module names its own in `DEFAULTS`.
+    """Defaults for tuning a plant; a plant's module names its own in `DEFAULTS`.
 
     Args:
         controller: the controller's registered name.
@@ -217,7 +217,7 @@ class Plant(ABC):
         """The sensors that work here."""
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """By which of several sensors of the same precedence decisions go; None where the plant cannot say.
+        """The sensor, of several of the same precedence, by which decisions go; None where the plant names none.
 
         Args:
             metric: name of what all of them measure.

@@ -29,7 +29,7 @@ TRIALS = 33
 REPEATS = 5
 BROWSERS = 100
 METRIC = "client_page_rate_hz"
-"""Interactions a second: WIPS, of browsers whose time is scaled."""
+"""WIPS, web interactions per second, of browsers whose time is scaled."""
 START = "start"
 PARTS = {
     "noise": "the untuned shop, measured again and again",

@@ -217,7 +217,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
 def _traffic(
     args: argparse.Namespace, given: Mapping[str, str], classes: Sequence[SimulatedClass]
 ) -> tuple[Population, ...]:
-    """The populations that the command line describes; none where it says nothing of them."""
+    """The populations that the command line describes; none where it names none."""
     if classes and args.workload is None and args.populations is None:
         parsed = values(Surge, given)
         return tuple(p for one in classes for p in users_of_lu2001(one.name, **parsed).populations())

@@ -75,7 +75,7 @@ class Scheduled:
             raise UsageError(f"no thread of {self._target} has the policy other or batch: they are left alone")
 
     def left_alone(self) -> int:
-        """How many threads have another policy than other and batch, which somebody has meant."""
+        """Number of threads with a policy other than SCHED_OTHER and SCHED_BATCH, set by somebody on purpose."""
         there = self._target.threads()
         return len(there) - sum(1 for _ in self._movable(there))
 
