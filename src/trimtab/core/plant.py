@@ -196,6 +196,8 @@ class Plant(ABC):
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
     clock: Clock
     pid: int | None = None
+    _knobs: Mapping[str, Knob] = MappingProxyType({})
+    _sensors: tuple[Sensor, ...] = ()
     node: str = ""
 
     @property
@@ -208,13 +210,13 @@ class Plant(ABC):
         """Notes for the user before anything is changed, one line each."""
         return ()
 
-    @abstractmethod
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(self._knobs.values())
 
-    @abstractmethod
     def sensors(self) -> tuple[Sensor, ...]:
         """The sensors that work here."""
+        return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """The sensor, of several of the same precedence, by which decisions go; None where the plant names none.
@@ -315,8 +317,9 @@ class Plant(ABC):
         return
 
     def close(self) -> None:
-        """Closes the plant, without changing the server; may be called twice."""
-        return
+        """Closes the sensors, without changing the server; may be called twice."""
+        for sensor in self.sensors():
+            sensor.close()
 
     @abstractmethod
     def undo_script(self) -> str:

@@ -71,10 +71,6 @@ class Stack(Plant):
             for knob in part.knobs()
         )
 
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors of all parts, and those of the stack itself."""
-        return self._sensors
-
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """The sensor of the first part that has one, as that part decides: clients meet the first."""
         for part in self.parts:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Clock, Configuration, Finding, How, Knob, Plant, Prepared, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, How, Plant, Prepared, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
@@ -87,10 +87,6 @@ class Simulated(Plant):
             raise
         self.clock = VirtualClock(self._link)
         self._sensor = SimulatedSensor(self._link)
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The worker limit and the keep-alive time, then the process budgets of the classes."""
-        return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
         """One sensor, which reads everything."""
