@@ -18,7 +18,7 @@ FORMAT = "trimtab-model-1"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model and the plant that it is of.
+    """A model with the pair of classes that it is of.
 
     Args:
         model: the model.

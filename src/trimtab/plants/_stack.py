@@ -50,7 +50,7 @@ class Stack(Plant):
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Sensors of all parts, in their order."""
+        """The subjects of all parts, in their order."""
         return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property

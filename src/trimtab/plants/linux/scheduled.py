@@ -212,7 +212,7 @@ class Scheduled:
         return wanted
 
     def _put_back(self, before: Mapping[Thread, Scheduling]) -> str:
-        """Puts the threads' own values back; returns whether all could be."""
+        """Puts the threads' own values back, and returns a message on whether that went well."""
         left = []
         for thread, was in before.items():
             try:
