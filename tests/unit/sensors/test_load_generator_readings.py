@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
-
 from tests._memory_plant import StillClock
+
 from trimtab.errors import NativeError, NotMeasured
 from trimtab.load import LoadRun
 from trimtab.load_reports import Class, Interval, Latency

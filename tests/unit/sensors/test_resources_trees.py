@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
 from tests._memory_plant import StillClock
+
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import groups
 from trimtab.sensors.resources import Resources, probe

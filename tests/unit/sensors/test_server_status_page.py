@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests._memory_plant import StillClock
+
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._polled_page import Reply
 from trimtab.sensors._status_page import Page, parse
