@@ -60,7 +60,7 @@ def parse(table: Any, ports: tuple[int, ...]) -> Rule:
     """The rule in one table of `match`.
 
     Args:
-        table: the rule's table in the SPEC.
+        table: what the SPEC has there.
         ports: the ports that are gated.
 
     Raises:

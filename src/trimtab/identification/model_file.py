@@ -33,7 +33,7 @@ class ModelFile:
     facts: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """Content of the file."""
+        """What stands in the file."""
         return {
             "format": FORMAT,
             "a": list(self.model.a),
