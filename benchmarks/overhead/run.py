@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def measured(controller: str, duration_s: int) -> dict[str, Any]:
-    """What one run used."""
+    """Resources used by one run."""
     spec = ApacheSpec(max_request_workers=20, server_limit=64, keep_alive_timeout_ms=200)
     clients = ClosedLoop(
         connections=32, think_s=0.1, urls=(Url(WEBSTONE[0].path),), connection=Connection.PER_PAGE

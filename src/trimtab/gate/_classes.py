@@ -80,7 +80,7 @@ class ClientClass:
 
 
 def read(tables: list[Table], guarantee: Guarantee, ports: tuple[int, ...], workers: int) -> tuple[ClientClass, ...]:
-    """The classes, with what only all of them together can be checked for."""
+    """The classes, checked against one another."""
     if not 0 < len(tables) <= MOST_CLASSES:
         there = f"there are {len(tables)} classes" if tables else "there is no class"
         raise UsageError(f"{there}: write [[class]] 1 to {MOST_CLASSES} times")

@@ -60,7 +60,7 @@ def parse(table: Any, ports: tuple[int, ...]) -> Rule:
     """The rule in one table of `match`.
 
     Args:
-        table: what the SPEC has there.
+        table: the rule's table in the SPEC.
         ports: the ports that are gated.
 
     Raises:

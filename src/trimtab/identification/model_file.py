@@ -33,7 +33,7 @@ class ModelFile:
     facts: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """What stands in the file."""
+        """Content of the file."""
         return {
             "format": FORMAT,
             "a": list(self.model.a),

@@ -58,7 +58,7 @@ from trimtab.sensors._namespace import in_network_of
 from trimtab.sensors._shared_file import SharedFile
 
 _SHARE = 0.005
-"""Of one core: the accept queue, the status page and the resources together take as much."""
+"""Most CPU time, as a share of a core: the accept queue, the status page and the resources take as much together."""
 _FRESH_S = 0.01
 _INFO = 2
 """INET_DIAG_INFO."""

@@ -34,7 +34,7 @@ from trimtab.sensors._worker_memory import WorkerMemory
 
 _ROOT = Path("/")
 _FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with what was read."""
+"""A window that begins this soon after the last was read begins with that reading."""
 _PRESSURES = {"cpu_pressure_ratio": "cpu", "memory_pressure_ratio": "memory"}
 
 

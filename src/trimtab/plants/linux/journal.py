@@ -120,8 +120,8 @@ class Left:
 
     Args:
         path: where it is.
-        data: what it holds.
-        owner: that trimtab.
+        data: its content.
+        owner: the process of that trimtab.
     """
 
     path: Path
@@ -233,7 +233,7 @@ def _all() -> Sequence[Left]:
 
 
 def _lives(data: Mapping[str, Any]) -> bool:
-    """Whether anything of what a journal tells of is still there."""
+    """Whether a thread or file that a journal names still exists."""
     if data["files"] or any(Process(*root).alive() for root in data["roots"]) or putback.members(data["groups"]):
         return True
     return any(putback.stat(pid, tid) is not None for pid, tid, *_ in data["threads"])
