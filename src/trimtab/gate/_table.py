@@ -1,4 +1,4 @@
-"""A table of a TOML file whose keys are taken one by one, each checked, so that what is left over is unknown."""
+"""A table of a TOML file whose keys are taken and checked one by one, so that any left over are unknown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Table:
     """One table.
 
     Args:
-        values: what it holds.
+        values: its entries.
 
     Every method but `finish` raises UsageError when the value is missing or is not one of its kind.
     """
@@ -95,7 +95,7 @@ class Table:
         return value
 
     def member(self, key: str, kind: type[Word], default: Word) -> Word:
-        """One of a few words."""
+        """A text that is one of those allowed."""
         value = self._take(key, default)
         if not isinstance(value, str) or value not in list(kind):
             raise UsageError(f"{key} {value!r} is not one of {', '.join(kind)}")
