@@ -95,7 +95,7 @@ class Table:
         return value
 
     def member(self, key: str, kind: type[Word], default: Word) -> Word:
-        """A text that is one of those allowed."""
+        """One of a few words."""
         value = self._take(key, default)
         if not isinstance(value, str) or value not in list(kind):
             raise UsageError(f"{key} {value!r} is not one of {', '.join(kind)}")

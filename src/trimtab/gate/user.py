@@ -20,7 +20,7 @@ UNUSED = range(61_184, 65_520)
 
 
 def chosen(name: str | None, run: str, proc: Path = Path("/proc")) -> dict[str, int] | None:
-    """The user of a gate, as in its start line.
+    """The user of a gate, as its start line says it.
 
     Args:
         name: the user asked for; None: the user `trimtab` where there is one, else an id that nobody has.
