@@ -51,6 +51,19 @@ class FakeClock:
             due[1]()
 
 
+class StillClock:
+    """Time that only the test moves, for what does not wait."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def now_s(self) -> float:
+        return self.seconds
+
+    def sleep(self, duration_s: float) -> None:
+        raise AssertionError("a sensor does not wait")
+
+
 class FakeSensor(Sensor):
     """Reads what a function gives, and counts its samples; it declares these metrics, or all that there are."""
 

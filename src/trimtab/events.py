@@ -13,7 +13,7 @@ from trimtab.core.window import Window
 
 
 class Status(StrEnum):
-    """How a run stands."""
+    """Status of a run."""
 
     RUNNING = "running"
     DONE = "done"

@@ -51,7 +51,7 @@ class Recorder(Protocol):
         ...
 
     def stand(self, past: Past) -> None:
-        """Writes where the run stands, in place of where it stood before."""
+        """Writes the run's state, in place of the one before."""
         ...
 
     def finish(self, outcome: Outcome) -> None:
@@ -314,7 +314,7 @@ class Loop:
 
 
 def _finished(made: Decision, state: MoveState) -> str:
-    """How to say that a search has finished."""
+    """Text on the end of a search."""
     best = in_words(made.proposed.incumbent or {}, made.standing.knobs)
     left = "" if made.ends else f", which was {state}"
     return f"the search has finished with {best or 'what is in force'}{left}: {made.proposed.reason}"

@@ -51,7 +51,7 @@ class Difference:
 
 
 def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Difference | Past:
-    """The first difference, or where the run stands when there is none.
+    """The first difference, or the run's state when there is none.
 
     Args:
         decider: judge, controller and guards.
@@ -95,7 +95,7 @@ def withdrawn(decider: Decider, standing: Standing, knob: str) -> tuple[Standing
 
 
 def _same(one: Move, other: Move) -> bool:
-    """Whether two moves are equal in all they say; `1` and `1.0` are the same number."""
+    """Whether two moves are equal; `1` and `1.0` are the same number."""
     return (dict(one.changes), one.reason, dict(one.evidence), one.phase) == (
         dict(other.changes),
         other.reason,

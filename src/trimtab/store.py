@@ -334,7 +334,7 @@ class RunWriter:
         return stamp
 
     def stand(self, past: Past) -> None:
-        """Writes where the run stands, in place of where it stood before."""
+        """Writes the run's state, in place of the one before."""
         values = (self.run_id, self._sequence, codec.encode(past))
         self.store.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", values)
 

@@ -194,7 +194,7 @@ class Searching:
         return state, self._end(state, f"{none}{claim.why}", {})
 
     def _turn(self, state: SearchState[Any], window: Window, why: str, figures: Mapping[str, float]) -> Move:
-        """The configuration that is to be measured next; where it was in force before no guard has a say."""
+        """The configuration to measure next; one that was in force before passes no guard."""
         order, done = candidates_turns(self.search.remeasure), len(state.turns)
         wanted = state.winner if order[done] else state.start
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
@@ -277,7 +277,7 @@ def inner(controller: Any) -> Any:
 
 
 def _by_configuration(seen: Sequence[Seen], kept: bool = False) -> dict[Key, list[float]]:
-    """The values that each configuration came out with; of those windows that break no limit where it is `kept`."""
+    """The measured values of each configuration; with `kept` only those of windows that break no limit."""
     found: dict[Key, list[float]] = {}
     for one in seen:
         if one.value is not None and not (kept and one.broken):

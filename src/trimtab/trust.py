@@ -149,7 +149,7 @@ def _mine_alone(at: str, gid: int) -> bool:
 
 
 def _mounted_by_another(at: str) -> str | None:
-    """Why owners and modes on the file system that is mounted here say nothing: a user's program makes them up."""
+    """Why owners and modes on the file system mounted here cannot be trusted: a user's program makes them up."""
     escaped = at.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
     for line in reversed(_MOUNTS.read_text(errors="surrogateescape").split("\n")):
         fields = line.split(" ")
@@ -161,7 +161,7 @@ def _mounted_by_another(at: str) -> str | None:
 
 
 def _astray(path: str | os.PathLike[str], walked: os.stat_result) -> str | None:
-    """Why the walk says nothing: links of /proc lead elsewhere than their text says."""
+    """Why a walk cannot tell: links of /proc lead elsewhere than their text."""
     try:
         found = os.stat(path)
     except OSError as error:

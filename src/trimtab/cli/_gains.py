@@ -55,7 +55,7 @@ class Gains:
 
 
 def add_gains(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that say where the gains come from."""
+    """Adds the arguments of the gains."""
     parser.add_argument("--gain", type=float, help="controller gain g; with --zero")
     parser.add_argument("--zero", type=float, help="controller zero r; with --gain")
     parser.add_argument(
@@ -74,7 +74,7 @@ def add_gains(parser: argparse.ArgumentParser) -> None:
 
 
 def kinds(args: argparse.Namespace, spec: Spec) -> tuple[Kind, ...]:
-    """The kinds of controllers that are needed; the first is told by the options without a prefix.
+    """The kinds of controllers that are needed; the options without a prefix are the first one's.
 
     A gain or a model that is typed for a relative guarantee is the paper's kind, a model file says its own, and what
     is identified here is logarithmic, because its model holds for more than one load.

@@ -261,7 +261,7 @@ class Lines:
         say(f"{'note':>6} {note.at_s:>7.1f}s {note.text}", self._out, _INDENT)
 
     def _broken(self, window: Window) -> list[str]:
-        """The limits that a window breaks; of one that was cut short its reason says it."""
+        """The limits that a window breaks; for one that was cut short the reason names them."""
         limits = () if window.aborted or self._objective is None else self._objective.limits
         return [f"{limit} is broken" for limit in limits if (limit.margin(window) or 0.0) < 0]
 

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Starts it, says where it is, and ends it on a signal.
+    """Starts it, prints its address, and ends it on a signal.
 
     Raises:
         UsageError: a value is not allowed, or something is not installed.

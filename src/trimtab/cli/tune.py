@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def resume(args: argparse.Namespace, killed: Run | None) -> int:
-    """Starts a run, or goes on with one that was killed, as its plan says."""
+    """Starts a run, or goes on with one that was killed, by its plan."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
     usual = defaults_of(args)

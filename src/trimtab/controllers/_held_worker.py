@@ -166,6 +166,6 @@ def idle_share(readings: Readings) -> float | None:
 
 
 def is_free(readings: Readings, before: bool) -> bool:
-    """Whether idle connections hold no worker; as before when the window does not say."""
+    """Whether idle connections hold no worker; as before when that was not measured."""
     idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers")
     return before if held is None or idle < 1 else held < FREE_RATIO * idle

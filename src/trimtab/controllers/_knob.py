@@ -22,7 +22,7 @@ def integer_knob(knobs: tuple[Knob, ...], method: str) -> Knob:
 
 
 def unjudged(objective: Objective, window: Window, knob: Knob, min_samples: int) -> str:
-    """Why the window says nothing about its configuration, or an empty string.
+    """Why the window cannot be judged; empty when it can.
 
     Args:
         objective: the objective.

@@ -25,7 +25,7 @@ from trimtab.core import Window, of_class
 FEW = 10
 """With fewer dispatches than this in a window, a class's own h is noise."""
 MOST = 1e6
-"""A larger number is no answer but a window that says nothing, such as one of a single dispatch."""
+"""A larger number comes of a window that is of no use, such as one of a single dispatch."""
 
 
 def processes(window: Window, class_name: str, desired_s: float, classes: Sequence[str] = ()) -> int | None:

@@ -28,7 +28,7 @@ from functools import cached_property
 from trimtab.controllers._intervals import BINS, EDGES_S, Tally
 
 FEWEST = 20.0
-"""Beyond the time that fewer periods than this have reached, nothing is said."""
+"""Beyond the time that fewer periods than this have reached, the curve is not known."""
 HILL = 3.0
 """Requests that make a hill: one or two late ones do not."""
 AHEAD_S = 0.25

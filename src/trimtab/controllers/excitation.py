@@ -91,7 +91,7 @@ class Excitation:
         return ExcitationState(budgets[0], budgets[1], seeded(seed))
 
     def step(self, state: ExcitationState, trial: Trial) -> tuple[ExcitationState, Move]:
-        """The next draw, whatever the window says."""
+        """The next draw, whatever the window shows."""
         window = trial.window
         upper, lower = (window.configuration.get(knob.name) for knob in (state.upper, state.lower))
         if upper is None or lower is None:

@@ -37,7 +37,7 @@ from trimtab.core import Knob, Move, Trial
 
 @dataclass(frozen=True)
 class HybridState:
-    """Which controllers are at work, and where they stand.
+    """State: which controllers are at work, and their own states.
 
     Args:
         group: the classes.

@@ -54,7 +54,7 @@ class LogRelativeDelay(RelativeDelay):
         return math.log(ratio)
 
     def ratio(self, value: float) -> float:
-        """The ratio of processes that u_k stands for."""
+        """The ratio of processes of which u_k is the logarithm."""
         return math.exp(value)
 
 

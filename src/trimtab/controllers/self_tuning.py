@@ -185,7 +185,7 @@ class SelfTuning(ClassControl):
         return state, f"self-tuning: {old}; {now}, settling in {design.settling_s:g} s"
 
     def _fault(self, model: Model, gain: float, zero: float) -> str:
-        """Why these gains are out of bounds with a model, in words; empty when they are not, or nobody could be."""
+        """Why these gains are out of bounds with a model; empty when they are not, or no gains could be within."""
         try:
             model.usable()
         except UsageError:

@@ -1,4 +1,4 @@
-"""The words of trimtab as types: no I/O, no clock, no randomness."""
+"""The concepts of trimtab as types: no I/O, no clock, no randomness."""
 
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding

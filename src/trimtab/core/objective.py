@@ -71,7 +71,7 @@ class Objective:
     limits: tuple[Limit, ...] = ()
 
     def value(self, window: Window) -> float | None:
-        """The reading, negated when it is to be greatest, whatever the limits say; None when not measured."""
+        """The reading, negated when it is to be greatest, regardless of limits; None when not measured."""
         value = window.readings.get(self.metric)
         return value if value is None or self.minimize else -value
 
@@ -98,7 +98,7 @@ class Objective:
         return " and ".join(name for name in needed if name not in window.readings)
 
     def said(self, cost: float) -> str:
-        """A cost in words, for the reason of a move."""
+        """A cost as text, for the reason of a move."""
         return f"{abs(cost):.3g}" if cost < BROKEN else f"{math.exp(cost / BROKEN - 1):.2g} times its limits"
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ class Precedence(IntEnum):
 
 
 class Sensor:
-    """Turns a running thing into named readings: the base of every sensor. Its module names the class in `SENSOR`.
+    """Base of every sensor, which turns a running system into named readings. Its module names the class in `SENSOR`.
 
     The loop calls `begin`, then `sample` every `sampling_period_s` (never, when that is 0), then `read`, which
     may be called in mid-window too: it gives the readings since `begin` and does not end anything.
@@ -127,7 +127,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class PlantDefaults:
-    """How a plant is tuned where the user does not say otherwise; a plant's module names its own in `DEFAULTS`.
+    """Defaults for tuning a plant; a plant's module names its own in `DEFAULTS`.
 
     Args:
         controller: the controller's registered name.
@@ -196,6 +196,8 @@ class Plant(ABC):
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
     clock: Clock
     pid: int | None = None
+    _knobs: Mapping[str, Knob] = MappingProxyType({})
+    _sensors: tuple[Sensor, ...] = ()
     node: str = ""
 
     @property
@@ -208,16 +210,16 @@ class Plant(ABC):
         """Notes for the user before anything is changed, one line each."""
         return ()
 
-    @abstractmethod
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
+        return tuple(self._knobs.values())
 
-    @abstractmethod
     def sensors(self) -> tuple[Sensor, ...]:
         """The sensors that work here."""
+        return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """By which of several sensors of the same precedence decisions go; None where the plant cannot say.
+        """The sensor, of several of the same precedence, by which decisions go; None where the plant names none.
 
         Args:
             metric: name of what all of them measure.
@@ -315,8 +317,9 @@ class Plant(ABC):
         return
 
     def close(self) -> None:
-        """Closes the plant, without changing the server; may be called twice."""
-        return
+        """Closes the sensors, without changing the server; may be called twice."""
+        for sensor in self.sensors():
+            sensor.close()
 
     @abstractmethod
     def undo_script(self) -> str:

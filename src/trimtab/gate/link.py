@@ -97,7 +97,7 @@ class Link:
         self._ask({"type": "stop"})
 
     def close(self) -> None:
-        """Ends the conversation, which lets a lease run out; may be called twice."""
+        """Closes the connection, so that a lease runs out; may be called twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

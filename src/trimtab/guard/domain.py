@@ -16,7 +16,7 @@ class Domain:
     """The guard of the domains; it has no options."""
 
     def start(self, knobs: tuple[Knob, ...]) -> tuple[Knob, ...]:
-        """The knobs whose domains hold."""
+        """The knobs, for their domains."""
         return knobs
 
     def review(self, state: tuple[Knob, ...], window: Window, move: Move) -> tuple[tuple[Knob, ...], Move]:

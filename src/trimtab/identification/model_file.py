@@ -39,7 +39,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model and the plant that it is of.
+    """A model with the pair of classes that it is of.
 
     Args:
         model: the model.

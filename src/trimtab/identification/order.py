@@ -135,7 +135,7 @@ def selected(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def identifiable(candidate: Candidate) -> Candidate:
-    """This candidate, once it is known that its data say what the input does.
+    """This candidate, once it is known that its data show the input's effect.
 
     Raises:
         UsageError: they do not, or the model is unstable.

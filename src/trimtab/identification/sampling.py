@@ -1,4 +1,4 @@
-"""Whether a sampling period suits the traffic: told from the first windows, before minutes are spent on the rest.
+"""Whether a sampling period suits the traffic, by the first windows, before minutes are spent on the rest.
 
 A window in which a class had no dispatch has no delay, and an equation of order n takes n + 1 windows in a row. With
 a share p of windows that have their delays, N of them give about N p^(n+1) equations. Dispatches come by themselves,

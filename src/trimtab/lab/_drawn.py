@@ -30,7 +30,7 @@ from trimtab.workloads._distribution import Constant
 from trimtab.workloads._population import Closed, Population
 
 SPEED = 5.0
-"""Times of the scenario over times here: a minute stands for five, and all of a page's cost is divided too."""
+"""Times of the scenario over times here: a minute is five there, and all of a page's cost is divided too."""
 SERVER_LIMIT = 512
 """Apache's ServerLimit: beyond any limit that is tried, so that none needs a restart."""
 FPM_CHILDREN = 5
@@ -79,12 +79,12 @@ class Drawn:
 
     @property
     def module(self) -> ModuleType:
-        """The plant's, whose `DEFAULTS` say how it is tuned."""
+        """The plant's module, which has its `DEFAULTS`."""
         return apache if self.scenario.php == "module" else php_fpm
 
     @property
     def defaults(self) -> PlantDefaults:
-        """How its plant is tuned where nobody says otherwise."""
+        """The defaults of its plant."""
         found: PlantDefaults = self.module.DEFAULTS
         return found
 

@@ -94,7 +94,7 @@ class Scene:
 
     @contextlib.contextmanager
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
-        """Starts it, and leaves the gate to whoever moves its budgets."""
+        """Starts it, with a lease on the gate for the arm's controller."""
         if self.simulated:
             with contextlib.closing(in_simulator(self, arm.seed)) as simulated:
                 yield World(simulated, self.facts)

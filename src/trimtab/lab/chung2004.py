@@ -38,7 +38,7 @@ SETTLED_S = 1.5
 BROWSERS = 100
 MIX = "clients_mix"
 METRIC = "client_page_rate_hz"
-"""Interactions a second: WIPS, of browsers whose time is scaled."""
+"""WIPS, web interactions per second, of browsers whose time is scaled."""
 START = "start"
 PARTS = {
     "noise": "the untuned shop, measured again and again",

@@ -137,7 +137,7 @@ class Change(ABC, Generic[S]):
             raise
 
     def undo(self) -> None:
-        """Puts the texts in the files' places even where the server then refuses its configuration, which is said.
+        """Puts the texts in the files' places, and raises only after that where the server refuses its configuration.
 
         Raises:
             ApplyFailed: a file could not be put there, as on a full disk, or they are as wanted, but the server was

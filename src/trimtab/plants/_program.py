@@ -1,4 +1,4 @@
-"""A server's own program, asked whether a configuration is valid; who asks has looked at both before (`_vetted`)."""
+"""A server's own program, asked whether a configuration is valid; the caller has vetted both (`_vetted`)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Change, Server, Texts
 
@@ -28,7 +28,6 @@ class ReloadedPlant(Plant):
         self._knobs = {knob.name: knob for knob in knobs}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
-        self._sensors: tuple[Sensor, ...] = ()
 
     @property
     @abstractmethod
@@ -68,19 +67,6 @@ class ReloadedPlant(Plant):
         Returns:
             What the user should know, one line each.
         """
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that can be moved here, with the domains that hold for this installation."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors that work here."""
-        return self._sensors
-
-    def close(self) -> None:
-        """Gives back the sensors, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
 
     def configuration(self) -> Configuration:
         """The configuration in force.

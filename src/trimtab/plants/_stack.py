@@ -50,7 +50,7 @@ class Stack(Plant):
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Sensors of all parts, in their order."""
+        """The subjects of all parts, in their order."""
         return tuple(subject for part in self.parts for subject in part.subjects)
 
     @property
@@ -70,10 +70,6 @@ class Stack(Plant):
             for part in self.parts
             for knob in part.knobs()
         )
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors of all parts, and those of the stack itself."""
-        return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """The sensor of the first part that has one, as that part decides: clients meet the first."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import native
-from trimtab.core import Applied, Clock, Configuration, Finding, How, Knob, Plant, Prepared, Sensor
+from trimtab.core import Applied, Clock, Configuration, Finding, How, Plant, Prepared, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, UsageError
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
@@ -87,10 +87,6 @@ class Simulated(Plant):
             raise
         self.clock = VirtualClock(self._link)
         self._sensor = SimulatedSensor(self._link)
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The worker limit and the keep-alive time, then the process budgets of the classes."""
-        return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
         """One sensor, which reads everything."""
@@ -217,7 +213,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
 def _traffic(
     args: argparse.Namespace, given: Mapping[str, str], classes: Sequence[SimulatedClass]
 ) -> tuple[Population, ...]:
-    """The populations that the command line describes; none where it says nothing of them."""
+    """The populations that the command line describes; none where it names none."""
     if classes and args.workload is None and args.populations is None:
         parsed = values(Surge, given)
         return tuple(p for one in classes for p in users_of_lu2001(one.name, **parsed).populations())

@@ -21,7 +21,7 @@ from trimtab.core import Objective, Readings, Window
 from trimtab.referee.estimate import Noise, Seen, queue_noise
 
 LEAST_REQUESTS = 5
-"""A mean of fewer requests says next to nothing: its own error is a factor of two."""
+"""A mean of fewer requests is of little use: its own error is a factor of two."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _comparison(rows: Sequence[Row], metric: str) -> Table:
 
 
 def _changes(track: Track) -> Table:
-    """Changes and their reasons in order; of successive moves that say that nothing can be met only the first."""
+    """Changes and their reasons in order; of successive moves by which a guarantee cannot be met only the first."""
     at, rows, stuck = {w.index: w for w in track.windows}, [], False
     for move in track.moves:
         now = move.move.phase == SATURATED

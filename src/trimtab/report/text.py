@@ -89,7 +89,7 @@ def changes(
 
 
 def counted(objective: Objective) -> tuple[str, ...]:
-    """The metrics that an objective goes by."""
+    """The metrics of an objective and its limits."""
     return tuple(dict.fromkeys((objective.metric, *(limit.metric for limit in objective.limits))))
 
 

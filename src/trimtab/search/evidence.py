@@ -43,7 +43,7 @@ def y_of(objective: Objective, trial: Trial) -> float | None:
 
 
 def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str:
-    """Why a window says nothing of its configuration; empty where it does."""
+    """Why a window cannot be judged; empty where it can."""
     window = trial.window
     if in_force(knobs, window.configuration) is None:
         unknown = next(knob.name for knob in knobs if knob.name not in window.configuration)

@@ -67,7 +67,7 @@ class Namespace:
 
 
 class Ports:
-    """Connections to some ports, whoever listens there.
+    """Connections to some ports, of any listener.
 
     Args:
         ports: the ports.

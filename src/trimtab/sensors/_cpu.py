@@ -89,7 +89,7 @@ def _quotas(own: Group | None) -> list[tuple[Group, float]]:
 
 
 def _sets(own: Group | None) -> list[tuple[Group, float]]:
-    """The number of CPUs in the nearest cpuset that says; those above it are never smaller."""
+    """The number of CPUs in the nearest cpuset that has any; those above it are never smaller."""
     for group in own.upward() if own else []:
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus"):
             if words := _words(group.path / name):

@@ -41,7 +41,7 @@ class Page:
 
 
 def answer(reply: bytes, url: str) -> tuple[str, str, bytes]:
-    """Status code, its words and the body of a whole HTTP reply.
+    """Status code, reason phrase and body of a whole HTTP reply.
 
     Raises:
         NotMeasured: it is no such reply.

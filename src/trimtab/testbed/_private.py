@@ -274,7 +274,7 @@ def worker_user() -> tuple[str, str] | None:
 
 
 def free_ports(number: int) -> list[int]:
-    """Loopback ports that were free a moment ago; who loses the race tries again.
+    """Loopback ports that were free a moment ago; the caller tries again where they are taken since.
 
     They are below those that the kernel gives to clients: under load it would soon give one of these away.
     """

@@ -34,7 +34,7 @@ _LOADER = ("innodb_flush_log_at_trx_commit = 0", "innodb_doublewrite = 0", "inno
 MIB = 1 << 20
 FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
 TIME_SCALE = 60
-"""Number of browsers that tune it: 100 at half a core for each tier are near saturation, and so can gain."""
+"""For the browsers that tune it: 100 of them at half a core for each tier are near saturation, and so can gain."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
+from tests._memory_plant import StillClock
 
 from trimtab.errors import NativeError, NotMeasured
 from trimtab.load import LoadRun
@@ -22,14 +23,6 @@ def seen(count: int, mean_s: float, p95_s: float) -> Latency:
 
 def interval(*classes: Class) -> Interval:
     return Interval(1.0, 0.5, classes, 0, NONE)
-
-
-class Clock:
-    def now_s(self) -> float:
-        return 7.0
-
-    def sleep(self, duration_s: float) -> None:
-        raise AssertionError("a sensor does not wait")
 
 
 class Run:
@@ -97,7 +90,7 @@ def test_a_time_without_a_sample_is_absent_while_a_rate_of_nothing_is_0() -> Non
 
 def test_no_interval_yet_is_not_measured() -> None:
     run = Run([])
-    sensor = SENSOR(cast(LoadRun, run), Clock())
+    sensor = SENSOR(cast(LoadRun, run), StillClock(7.0))
     sensor.begin()
     with pytest.raises(NotMeasured, match="no interval has ended"):
         sensor.read()
@@ -105,6 +98,6 @@ def test_no_interval_yet_is_not_measured() -> None:
 
 
 def test_a_failed_generator_is_not_measured_and_says_why() -> None:
-    sensor = SENSOR(cast(LoadRun, Run(NativeError("it broke"))), Clock())
+    sensor = SENSOR(cast(LoadRun, Run(NativeError("it broke"))), StillClock(7.0))
     with pytest.raises(NotMeasured, match="it broke"):
         sensor.read()

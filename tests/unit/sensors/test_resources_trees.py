@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests._memory_plant import StillClock
 
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import groups
@@ -25,16 +26,6 @@ V2_MOUNTS = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw
 V1_STAT = (
     "cache 9\nswap 1\ntotal_swap {swap}\ntotal_active_file {file}\ntotal_inactive_file 0\ntotal_pgmajfault {faults}\n"
 )
-
-
-class Clock:
-    seconds = 0.0
-
-    def now_s(self) -> float:
-        return self.seconds
-
-    def sleep(self, duration_s: float) -> None:
-        raise AssertionError("a sensor does not wait")
 
 
 def write(root: Path, files: Mapping[str, object]) -> None:
@@ -65,7 +56,7 @@ def machine(root: Path, cgroup: str, mounts: str, jiffies: int = 0) -> None:
 
 def window(root: Path, change: Mapping[str, object]) -> dict[str, float]:
     """The readings of a window of 2 s at the end of which these files have changed."""
-    clock = Clock()
+    clock = StillClock()
     sensor = Resources(PID, clock, root=root)
     sensor.begin()
     write(root, change)
@@ -234,7 +225,7 @@ def test_a_container_sees_its_group_below_the_root_of_the_mount(tmp_path: Path) 
 
 def test_a_group_that_is_removed_is_not_measured(tmp_path: Path) -> None:
     version_1(tmp_path)
-    sensor = Resources(PID, Clock(), root=tmp_path)
+    sensor = Resources(PID, StillClock(), root=tmp_path)
     sensor.begin()
     (tmp_path / "sys/fs/cgroup/cpuacct/web/cpuacct.usage").write_text("", encoding="ascii")
     with pytest.raises(NotMeasured, match=r"cpuacct\.usage"):
@@ -245,6 +236,6 @@ def test_a_group_that_is_removed_is_not_measured(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_is_not_measured(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match=f"pid {PID}: No such file"):
-        Resources(PID, Clock(), root=tmp_path).begin()
+        Resources(PID, StillClock(), root=tmp_path).begin()
     (finding,) = probe(PID, tmp_path)
     assert not finding.usable

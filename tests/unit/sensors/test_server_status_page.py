@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests._memory_plant import StillClock
 
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._polled_page import Reply
@@ -28,16 +29,6 @@ GracefulWorkers: 0
 IdleWorkers: 3
 Scoreboard: ___W
 """
-
-
-class Clock:
-    seconds = 0.0
-
-    def now_s(self) -> float:
-        return self.seconds
-
-    def sleep(self, duration_s: float) -> None:
-        raise AssertionError("a sensor does not wait")
 
 
 def changed(page: Page, **fields: str) -> Page:
@@ -123,4 +114,4 @@ def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:
 )
 def test_a_page_elsewhere_is_refused(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        ServerStatus(url, Clock())
+        ServerStatus(url, StillClock())

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, Plant, Prepared, Readings
 from trimtab.errors import ApplyFailed, OperatorEdit, UsageError
 from trimtab.gate.answers import State
 from trimtab.gate.link import Link
@@ -69,15 +69,7 @@ class Gate(Plant):
         self._original, self._generation = state.configuration, state.generation
         self._server = server = server_of(place)
         resources = () if server is None else (Resources(server, clock, threads_of(place)),)
-        self._sensors: tuple[Sensor, ...] = (GateSensor(self.link), *resources, Shim(place.shared, clock))
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """M, then the budget of each class in order of priority."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The gate's counters, the server's resources where its processes can be found, and the shim's counters."""
-        return self._sensors
+        self._sensors = (GateSensor(self.link), *resources, Shim(place.shared, clock))
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
@@ -186,8 +178,7 @@ class Gate(Plant):
 
     def close(self) -> None:
         """Ends the conversation and gives back the sensors, without changing the gate; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+        super().close()
         self.link.close()
 
     def undo_script(self) -> str:

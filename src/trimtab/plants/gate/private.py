@@ -1,4 +1,4 @@
-"""A gate and a mapped file without a server, for whoever needs any, such as the conformance kit."""
+"""A gate and a mapped file without a server, for tests such as the conformance kit."""
 
 from __future__ import annotations
 

@@ -24,7 +24,6 @@ from trimtab.core import (
     Prepared,
     Readings,
     Role,
-    Sensor,
 )
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -81,15 +80,11 @@ class KeepAlive(Plant):
         self._set: Setting | None = None
         self._down = False
         self._server = _server(place)
-        self._sensors: tuple[Sensor, ...] = (KeepAliveSensor(place.shared, clock), Shim(place.shared, clock))
+        self._sensors = (KeepAliveSensor(place.shared, clock), Shim(place.shared, clock))
 
     def knobs(self) -> tuple[Knob, ...]:
         """The keep-alive time."""
         return (KNOB,)
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """Idle connections and request intervals, and the shim's counters."""
-        return self._sensors
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
@@ -180,8 +175,7 @@ class KeepAlive(Plant):
 
     def close(self) -> None:
         """Gives back the sensors and the mapping, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+        super().close()
         self.time.close()
 
     def undo_script(self) -> str:

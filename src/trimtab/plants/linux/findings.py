@@ -81,7 +81,7 @@ def _rest() -> Iterable[Finding]:
 
 
 def _preemption() -> str:
-    """How the kernel preempts itself, by its own words."""
+    """How the kernel preempts itself, as it names it."""
     try:
         return (_DEBUGFS / "sched" / "preempt").read_text(encoding="ascii").strip()
     except OSError:

@@ -124,7 +124,7 @@ class Linux(Plant):
         return self._sensors
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
-        """The defaults of the first server's own plant."""
+        """As the first server's own plant decides."""
         return None if self._server is None else self._server.decisive(metric, sensors)
 
     def derive(self, readings: Readings) -> Readings:

@@ -295,7 +295,7 @@ def _call(which: int, *arguments: object) -> bool:
 
 
 def watch(path: str, lease_s: float) -> None:
-    """Puts a journal back when nobody writes to standard input for that long, or whoever did has ended.
+    """Puts a journal back when standard input is silent for that long, or its writer has ended.
 
     It goes before every thread of a server, which has a lower real-time priority. The word `end` ends it.
     """

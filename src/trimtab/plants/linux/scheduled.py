@@ -75,7 +75,7 @@ class Scheduled:
             raise UsageError(f"no thread of {self._target} has the policy other or batch: they are left alone")
 
     def left_alone(self) -> int:
-        """How many threads have another policy than other and batch, which somebody has meant."""
+        """Number of threads with a policy other than SCHED_OTHER and SCHED_BATCH, set by somebody on purpose."""
         there = self._target.threads()
         return len(there) - sum(1 for _ in self._movable(there))
 
@@ -212,7 +212,7 @@ class Scheduled:
         return wanted
 
     def _put_back(self, before: Mapping[Thread, Scheduling]) -> str:
-        """Puts the threads' own values back; returns whether all could be."""
+        """Puts the threads' own values back, and returns a message on whether that went well."""
         left = []
         for thread, was in before.items():
             try:

@@ -17,7 +17,7 @@ from trimtab.trust import open_trusted, printable
 
 _GROUPS = ("client", "client-server", "client-mariadb")
 _PASSED_OVER = ("host", "socket", "port", "protocol", "default-character-set")
-"""Settings of a client that say where to connect, which is found otherwise."""
+"""Settings of a client on where to connect, which is found otherwise."""
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 

@@ -17,7 +17,7 @@ from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors import resources
 
 _NO_WORKERS = "memory of a worker"
-"""MariaDB is one process: nothing can be said of a worker's, and nothing is missing."""
+"""Finding on a worker's memory, which does not apply: MariaDB is one process."""
 _OTHER_ROWS = (
     (knobs.LESS_DURABLE, "--allow-less-durable lets trimtab move it"),
     (knobs.AT_RESTART, "--allow-restart lets trimtab move it, where systemd runs MariaDB"),

@@ -19,7 +19,7 @@ from trimtab.trust import printable
 _DENIED, _DENIED_PLUGIN, _TOO_MANY = 1045, 1698, 1040
 _SILENT = "timed out"
 _CLEAR = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
-"""Ways to say who one is that may send a password as it is, none of them MariaDB's usual."""
+"""Authentication plugins that may send a password in clear, none of them MariaDB's default."""
 
 
 class Rejected(PlantError):
@@ -27,7 +27,7 @@ class Rejected(PlantError):
 
 
 class _Refusing:
-    """Stands for a way to say who one is that is not used here."""
+    """Placeholder of an authentication plugin that is not used here."""
 
     def __init__(self, connection: object) -> None:
         pass

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, How, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
@@ -112,10 +112,6 @@ class Mariadb(Plant):
         if lacking := knobs.unprivileged(self._knobs, self._mariadb.privileges):
             found.append(self._grant(lacking))
         return tuple(found)
-
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that this MariaDB has, with the domains that hold here."""
-        return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
         """Sensors of MariaDB's counters, and of its CPU and memory."""
@@ -295,8 +291,7 @@ class Mariadb(Plant):
 
     def close(self) -> None:
         """Closes the sensors and the connection, without changing the server; may be called twice."""
-        for sensor in self.sensors():
-            sensor.close()
+        super().close()
         self._mariadb.close()
 
     def undo_script(self) -> str:

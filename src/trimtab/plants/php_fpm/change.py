@@ -40,7 +40,7 @@ class Change(IncludedChange[Attached]):
         return self._page()
 
     def _page(self) -> tuple[str, ...]:
-        """Has the new generation say how it manages its workers.
+        """Makes sure by the status page that the new generation has the intended process manager.
 
         Raises:
             ApplyFailed: otherwise than was meant.

@@ -83,7 +83,7 @@ class FpmTestbed(SwappedServer[FpmSpec]):
 
     @property
     def listen(self) -> str:
-        """Where the first pool listens, in FPM's words."""
+        """FPM's `listen` of the first pool."""
         return self._listen(self.spec.pools[0], self._ports)
 
     @property

@@ -130,7 +130,7 @@ class Attached(IncludedServer[Configuration]):
         return None if ticks is None else changed_since(self.loaded, ticks)
 
     def _disagreeing(self, memory: manager.Memory) -> Path | None:
-        """The main file, where Squid says otherwise of its memory than its files."""
+        """The main file, where Squid's use of its memory contradicts its files."""
         return None if memory.agrees(self.in_force["cache_mem"] << 20) else self.program.config_file
 
 

@@ -46,7 +46,7 @@ class Change(IncludedChange[Attached]):
         return (*notes, *self._page())
 
     def _page(self) -> tuple[str, ...]:
-        """Has Squid say what share of its memory is used, from which its limit follows.
+        """Makes sure of the memory's limit, by Squid's share of it in use.
 
         It is asked again for a while: a reload that was asked for just before, by a change that was interrupted, may
         come first.

@@ -1,4 +1,4 @@
-"""trimtab's own file for a Squid: lines that come after the operator's, and so have the last word."""
+"""trimtab's own file for a Squid: lines that come after the operator's, and so override them."""
 
 from __future__ import annotations
 

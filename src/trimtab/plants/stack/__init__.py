@@ -27,7 +27,7 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def defaults(args: argparse.Namespace) -> PlantDefaults:
-    """How the stack is tuned where the command line does not say otherwise: as its file says.
+    """The defaults in the stack's file.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.

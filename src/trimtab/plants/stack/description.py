@@ -78,7 +78,7 @@ class Description:
     clients: dict[str, Any] | None
 
     def defaults(self, usual: PlantDefaults) -> PlantDefaults:
-        """How the stack is tuned where the command line does not say otherwise.
+        """The stack's defaults, under those of the command line.
 
         Args:
             usual: where the file says nothing either.

@@ -19,7 +19,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parsed(add_arguments: Any, given: Mapping[str, Any], where: str, base: Path) -> argparse.Namespace:
-    """The options that keys stand for.
+    """The options that the keys set.
 
     Args:
         add_arguments: adds the options to a parser.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, process, response, undo
 from trimtab.plants.tomcat.attached import Attached
@@ -50,7 +50,7 @@ class Tomcat(Plant):
         self._start: dict[str, int] = {}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
-        self._sensors: tuple[Sensor, ...] = (
+        self._sensors = (
             AcceptQueue(self.listeners, clock, self.pid),
             Resources(self.pid, clock),
             Connections(self.listeners, clock, self.pid, None, None),
@@ -85,10 +85,6 @@ class Tomcat(Plant):
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
         return tuple(dial.knob for dial in self._tomcat.dials)
-
-    def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors that work here."""
-        return self._sensors
 
     def derive(self, readings: Readings) -> Readings:
         """Response time and wait for a thread, by Little's law."""
@@ -221,8 +217,7 @@ class Tomcat(Plant):
 
     def close(self) -> None:
         """Ends the conversation, without changing the server; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+        super().close()
         self._tomcat.jmx.close()
         self._journal.tidy()
 

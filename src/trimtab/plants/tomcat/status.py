@@ -224,7 +224,7 @@ def _levels(layout: Layout, said: Said) -> dict[str, float]:
 
 
 def _number(said: Said, bean: str, attribute: str) -> float:
-    """A number that was said.
+    """A number in an answer.
 
     Raises:
         NotMeasured: it was not.
