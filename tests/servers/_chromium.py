@@ -65,6 +65,7 @@ class Chromium:
             assert time.monotonic() < deadline, f"{page} did not come: {seen}"
             with contextlib.suppress(AssertionError, KeyError):
                 seen = self.run("document.readyState === 'complete' && document.body.dataset.page")
+            time.sleep(0.01)  # leaves the browser and the server some of the machine
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
