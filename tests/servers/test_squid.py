@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -338,16 +339,15 @@ def test_a_worker_that_crashed_and_was_replaced_is_another_generation_with_the_f
 def test_a_request_under_way_is_served_through_a_change(bed: Bed) -> None:
     squid = bed.attach()
     ANSWER.clear()
-    request = subprocess.Popen(
-        ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", bed.testbed.url("/held/a")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    said: list[int] = []
+    request = threading.Thread(target=lambda: said.append(bed.get("/held/a")[0]), daemon=True)
+    request.start()
     until(lambda: process.find(squid.pid).open_connections() == 1, "it did not come")
     squid.apply({"cache_mem": 16})
-    assert request.poll() is None
+    assert not said
     ANSWER.set()
-    assert request.communicate()[0] == "200"
+    request.join()
+    assert said == [200]
     squid.restore()
 
 

@@ -101,7 +101,7 @@ fn many_silent_conversations_leave_room_for_one_that_speaks() {
 #[test]
 fn prometheus_gets_its_page_beside_clients_that_say_nothing_or_nonsense() {
     // Below those that the kernel gives to others: none of them has it before the gate does.
-    let mut ports = 10_000..30_000;
+    let mut ports = 10_000..30_000_u16;
     let free = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
     let free = free.unwrap();
     let address = free.local_addr().unwrap();
