@@ -66,6 +66,7 @@ class Chromium:
             time.sleep(0.01)  # the browser needs the processor too
             with contextlib.suppress(AssertionError, KeyError):
                 seen = self.run("document.readyState === 'complete' && document.body.dataset.page")
+            time.sleep(0.01)  # leaves the browser and the server some of the machine
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)

@@ -17,7 +17,7 @@ from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 DEBIAN = {
     "max_connections": 151,
     "innodb_buffer_pool_size": 128 << 20,

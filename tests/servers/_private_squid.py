@@ -22,7 +22,7 @@ from trimtab.plants.squid import process
 from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 DEBIAN = {
     "cache_mem": 256,
     "maximum_object_size_in_memory": 512,
@@ -116,8 +116,17 @@ class Bed:
         """The process that serves."""
         return process.find(self.testbed.pid).worker()
 
+    def serves(self) -> bool:
+        """Whether it answers."""
+        try:
+            return self.get("/100/a")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
     def reload(self) -> None:
-        """Reloads it as an operator does, and waits until it listens again."""
+        """Reloads it as an operator does, once it serves, and waits until it listens again."""
+        # A worker that has just been started listens a little before it can bear the signal.
+        until(self.serves, "it does not serve")
         master = process.find(self.testbed.pid)
         before = set(master.ports())
         os.kill(master.pid, signal.SIGHUP)
@@ -135,7 +144,7 @@ class Clients:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._run) for _ in range(self.number)]
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self.number)]
         for thread in self._threads:
             thread.start()
 

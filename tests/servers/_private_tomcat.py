@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import subprocess
 import tempfile
 import threading
@@ -19,7 +20,8 @@ from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import HOME, Jdbc, TomcatSpec, TomcatTestbed
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+_number = itertools.count()
 SOURCES = Path(__file__).parent / "tomcat_app"
 NOWHERE = Jdbc("jdbc:nowhere:shop", "nobody", driver="NoDatabase")
 """A pool whose connections need no database."""
@@ -83,7 +85,7 @@ class Asked:
     said: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.threads = [threading.Thread(target=self._one) for _ in range(self.number)]
+        self.threads = [threading.Thread(target=self._one, daemon=True) for _ in range(self.number)]
         for thread in self.threads:
             thread.start()
 
@@ -95,6 +97,29 @@ class Asked:
 
     def _one(self) -> None:
         self.said.append(self.bed.ask(self.milliseconds, self.more))
+
+
+class Held(Asked):
+    """Pages that are under way until they are waited for.
+
+    Args:
+        bed: the server.
+        number: how many.
+        more: more of the query, such as "&db=1".
+    """
+
+    def __init__(self, bed: Bed, number: int, more: str = "") -> None:
+        self._end = bed.testbed.directory / f"end-{next(_number)}"
+        super().__init__(bed, number, int(1000 * PATIENCE_S), f"{more}&until={self._end}")
+
+    def finish(self) -> None:
+        """Has them end."""
+        self._end.touch()
+
+    def wait(self) -> list[int]:
+        """Has them end; the status of each."""
+        self.finish()
+        return super().wait()
 
 
 def until(condition: Callable[[], object], why: str) -> None:

@@ -121,6 +121,7 @@ def test_observe_shows_the_run_queue_beside_the_servers_own_sensors(bed: Bed) ->
     assert set(window["configuration"]) >= {knobs.SLICE, knobs.POLICY}
 
 
+@pytest.mark.alone  # the doctor looks at all servers of the machine
 def test_the_doctor_says_of_each_knob_whether_it_can_be_set_and_why_not() -> None:
     said = finished(command("doctor", "--json"))
     found = {one["subject"]: one for one in map(json.loads, said.stdout.splitlines()) if one["member"] == "linux"}

@@ -16,16 +16,18 @@ from pathlib import Path
 import pytest
 
 from tests._memory_plant import MemoryPlant
-from tests.servers._private_mariadb import DEBIAN, Bed, private
+from tests.servers._private_mariadb import DEBIAN, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants._stack import Stack
-from trimtab.plants.mariadb import attached, probe, process
+from trimtab.plants.mariadb import process
 from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.journal import Journal
 from trimtab.plants.mariadb.knobs import ALL, DURABILITY
 from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.processes import start_of
 
 pytestmark = pytest.mark.server
 SMALLER = {"max_connections": 101, "innodb_buffer_pool_size": 64 << 20, "join_buffer_size": 128 << 10}
@@ -324,7 +326,7 @@ def test_an_account_that_mariadb_does_not_know_is_one_line_that_says_how_to_make
 
 
 def test_the_doctor_names_every_knob_and_those_that_need_leave(bed: Bed) -> None:
-    said = {one.subject.rpartition(" ")[2]: one for one in probe() if f"pid {bed.testbed.pid}" in one.subject}
+    said = {one.subject.rpartition(" ")[2]: one for one in findings(process.find(bed.testbed.pid))}
     assert all(said[knob].usable for knob in DEBIAN)
     for knob, option in (
         ("innodb_flush_log_at_trx_commit", "--allow-less-durable"),
@@ -335,15 +337,16 @@ def test_the_doctor_names_every_knob_and_those_that_need_leave(bed: Bed) -> None
 
 
 def test_a_conversation_that_the_server_ends_begins_anew(bed: Bed, plant: Mariadb) -> None:
-    ours = bed.sql("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'")
-    assert ours
-    bed.sql(*(f"KILL {row[0]}" for row in ours))
+    ((ours,),) = plant._mariadb.link.ask("SELECT CONNECTION_ID()")
+    bed.sql(f"KILL {ours}")
+    until(lambda: not bed.sql(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {ours}"), "it goes on")
     assert plant.configuration() == DEBIAN
 
 
-def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attached, "_PATIENCE_S", 0.3)
+def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed) -> None:
     mariadb = bed.attach()
+    link = mariadb._mariadb.link
+    link._patience_s = link._connection._read_timeout = 0.3  # from here on: what answers may take longer
     os.kill(bed.testbed.pid, signal.SIGSTOP)
     try:
         with pytest.raises(PlantError, match="did not answer"):
@@ -352,7 +355,6 @@ def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed, monkeypatc
             mariadb.apply({"max_connections": 101})
     finally:
         os.kill(bed.testbed.pid, signal.SIGCONT)
-    monkeypatch.undo()
     assert bed.attach().configuration() == DEBIAN
     mariadb.close()
 
@@ -363,10 +365,10 @@ def test_a_server_that_has_ended_is_said_and_the_next_one_has_nothing_to_undo(tm
         mariadb.apply(SMALLER)
         script = mariadb.undo_script()
         os.kill(bed.testbed.pid, signal.SIGKILL)
+        until(lambda: start_of(bed.testbed.pid) is None, "it did not end")
         for asked in (mariadb.configuration, mariadb.restore, lambda: mariadb.apply({"max_connections": 201})):
             with pytest.raises(PlantGone):
-                for _ in range(100):
-                    asked()
+                asked()
         assert bed.testbed.pid not in {one.pid for one in process.running()}
         ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
         assert ended.returncode == 0 and "has ended, and what was set live with it" in ended.stdout

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -17,8 +18,9 @@ import pytest
 from tests.servers._private_squid import ANSWER, DEBIAN, Bed, Clients, migrating, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants.squid import held, probe, process
+from trimtab.plants.squid import held, process
 from trimtab.plants.squid.attached import Attached
+from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.reload import Patience
 from trimtab.processes import start_of
@@ -171,31 +173,28 @@ def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(
 
 
 class Interrupting(SystemClock):
-    """Time in which something happens once a file is there, when somebody waits."""
+    """Time in which something happens once a file is there, when somebody waits for a process that goes on then."""
 
-    def __init__(self, happens: BaseException, once: Path) -> None:
-        self.happens, self.once = happens, once
+    def __init__(self, happens: BaseException, once: Path, pid: int) -> None:
+        self.happens, self.once, self.pid = happens, once, pid
 
     def sleep(self, duration_s: float) -> None:
         if self.once.exists():
+            os.kill(self.pid, signal.SIGCONT)
             raise self.happens
         super().sleep(duration_s)
 
 
-def serves(bed: Bed) -> bool:
-    """Whether it answers."""
-    try:
-        return bed.get("/100/a")[0] == 200
-    except OSError:
-        return False
-
-
 def test_an_interrupt_in_the_middle_of_a_change_puts_everything_back(bed: Bed) -> None:
-    squid = bed.attach(Interrupting(KeyboardInterrupt(), bed.snippet))
-    with pytest.raises(KeyboardInterrupt):
-        squid.apply({"cache_mem": 16})
+    squid = bed.attach(Interrupting(KeyboardInterrupt(), bed.snippet, bed.testbed.pid))
+    os.kill(squid.pid, signal.SIGSTOP)  # so that its reload is not over before anybody waits for it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            squid.apply({"cache_mem": 16})
+    finally:
+        os.kill(squid.pid, signal.SIGCONT)
     assert not bed.snippet.exists()
-    until(lambda: serves(bed), "it does not serve")
+    until(bed.serves, "it does not serve")
 
 
 def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: Bed) -> None:
@@ -264,7 +263,7 @@ def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     ended = subprocess.run(["sh", "-c", squid.undo_script()], check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert not bed.snippet.exists()
-    until(lambda: not before & set(process.find(squid.pid).ports()), "it was not reloaded")
+    until(lambda: (now := set(process.find(squid.pid).ports())) and not now & before, "it was not reloaded")
 
 
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
@@ -284,7 +283,7 @@ def test_a_line_after_the_included_directory_has_the_last_word_and_that_is_said(
 
 
 def test_the_doctor_names_every_knob_and_what_only_a_restart_would_change(bed: Bed) -> None:
-    said = {f.subject: f for f in probe() if f.subject.startswith(f"squid pid {bed.testbed.pid}")}
+    said = {f.subject: f for f in findings(process.find(bed.testbed.pid))}
     notes = " ".join(bed.attach().notes)
     for knob in DEBIAN:
         found = said[f"squid pid {bed.testbed.pid} {knob}"]
@@ -333,23 +332,22 @@ def test_a_worker_that_crashed_and_was_replaced_is_another_generation_with_the_f
     squid, worker = bed.attach(), bed.worker()
     bed.write("x-mine.conf", "cache_mem 9 MB\n")
     os.kill(worker, signal.SIGSEGV)
-    until(lambda: serves_again(squid.pid, worker), "it is not back")
+    until(lambda: serves_again(squid.pid, worker) and bed.serves(), "it is not back")
     assert squid.configuration() == {**DEBIAN, "cache_mem": 9}
 
 
 def test_a_request_under_way_is_served_through_a_change(bed: Bed) -> None:
     squid = bed.attach()
     ANSWER.clear()
-    request = subprocess.Popen(
-        ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", bed.testbed.url("/held/a")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    said: list[int] = []
+    request = threading.Thread(target=lambda: said.append(bed.get("/held/a")[0]), daemon=True)
+    request.start()
     until(lambda: process.find(squid.pid).open_connections() == 1, "it did not come")
     squid.apply({"cache_mem": 16})
-    assert request.poll() is None
+    assert not said
     ANSWER.set()
-    assert request.communicate()[0] == "200"
+    request.join()
+    assert said == [200]
     squid.restore()
 
 
@@ -376,7 +374,7 @@ def test_what_only_a_start_reads_is_not_in_force_after_an_operators_reload(bed: 
     bed.reload()
     assert squid.configuration()["memory_replacement_policy"] == 0
     os.kill(bed.worker(), signal.SIGKILL)
-    until(lambda: serves(bed), "it is not back")
+    until(bed.serves, "it is not back")
     assert squid.configuration()["memory_replacement_policy"] == 2
 
 
@@ -393,7 +391,7 @@ def test_more_restarts_in_a_row_than_squids_master_bears_are_made_all_the_same(b
     for policy in (1, 2, 3, 1, 2, 3, 1):
         squid.apply({"memory_replacement_policy": policy})
     squid.restore()
-    assert serves(bed)
+    assert bed.serves()
 
 
 def test_a_squid_with_a_disk_cache_is_not_restarted() -> None:

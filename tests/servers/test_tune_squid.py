@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from trimtab.workloads._population import Url
 from trimtab.workloads.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.server
+MEASURED = {"request_rate_hz", "hit_ratio", "byte_hit_ratio", "cache_bytes", "cpu_ratio", "request_time_s"}
 
 
 @pytest.fixture
@@ -46,15 +48,27 @@ def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     )
 
 
+def moved(path: Path) -> bool:
+    """Whether the cache was given another size."""
+    return path.exists() and any(value != DEBIAN["cache_mem"] for value in applied(path, "cache_mem"))
+
+
+def measured(path: Path) -> bool:
+    """Whether there is a window in which all was measured."""
+    with contextlib.closing(Store(path, create=False)) as store:
+        return any(window.readings.keys() >= MEASURED for window in store.windows(1))
+
+
 def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: Bed, path: Path) -> None:
-    said = finished(tune(bed, path, "--duration", "5s"))
-    assert (said.returncode, said.stderr) == (0, "")
-    moved = applied(path, "cache_mem")
-    assert any(value != DEBIAN["cache_mem"] for value in moved)
+    run = subprocess.Popen(
+        tune(bed, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: moved(path), "no change was applied")
+    until(lambda: measured(path), "not all was measured in any window")
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=PATIENCE_S)
+    assert (run.returncode, err) == (128 + signal.SIGINT, "")
     assert bed.snippet.exists()
-    readings = Store(path).windows(1)[0].readings
-    for name in ("request_rate_hz", "hit_ratio", "byte_hit_ratio", "cache_bytes", "cpu_ratio", "request_time_s"):
-        assert name in readings
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert not bed.snippet.exists()

@@ -17,6 +17,7 @@ import pytest
 
 from tests.servers import _private_fpm, _private_nginx
 from tests.servers._tuning import command, finished
+from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
 from trimtab.store import Store
 
@@ -130,11 +131,12 @@ def test_a_search_moves_knobs_of_both_tiers_and_what_it_leaves_is_proven_or_the_
     assert "measured again in 2 turns" in said.stdout or "no improvement" in said.stdout
     assert "What users lost and gained" in path.with_suffix(".html").read_text()
     if "no improvement" in said.stdout:
-        assert run.restored and bed.state() == before
+        assert run.restored
+        until(lambda: bed.state() == before, "it is not as it was")
     assert finished(command("runs", "replay", 1, "--store", path)).returncode == 0
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
-    assert bed.state() == before
+    until(lambda: bed.state() == before, "it is not as it was")
 
 
 def test_a_killed_search_is_undone_from_what_the_store_kept_although_the_file_is_gone(bed: Bed, path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_killed_search_is_undone_from_what_the_store_kept_although_the_file_is
     finally:
         bed.file.write_text(text)
     assert undone.returncode == 0, undone.stderr
-    assert bed.state() == before
+    until(lambda: bed.state() == before, "it is not as it was")
 
 
 def test_a_killed_search_goes_on_with_its_trials_and_leaves_nothing_when_nothing_was_better(
@@ -167,7 +169,7 @@ def test_a_killed_search_goes_on_with_its_trials_and_leaves_nothing_when_nothing
         assert store.run(1).restored
     assert trials == [1, 2, 3, 4, 5, 6]
     assert "no improvement: nothing did better than the start configuration" in said.stdout
-    assert bed.state() == before
+    until(lambda: bed.state() == before, "it is not as it was")
 
 
 def test_an_operators_edit_in_one_tier_stands_that_knob_down_and_the_others_go_on(bed: Bed, path: Path) -> None:

@@ -75,8 +75,13 @@ def limit(server: Jmx) -> int:
 
 
 def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, server: Jmx, path: Path) -> None:
-    said = finished(tune(loaded, path, "--duration", "4s"))
-    assert (said.returncode, said.stderr) == (0, "")
+    run = subprocess.Popen(
+        tune(loaded, path, "--duration", "10m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(partial(changed_since, path, 0), "no change was applied")
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=PATIENCE_S)
+    assert (run.returncode, err) == (128 + signal.SIGINT, "")
     moved = applied(path, "max_threads")
     assert any(value != SHIPPED["max_threads"] for value in moved)
     assert limit(server) == moved[-1]
@@ -89,10 +94,10 @@ def test_a_signal_ends_the_run_with_all_restored_and_sigkill_with_what_the_next_
     loaded: Bed, server: Jmx, path: Path
 ) -> None:
     for number, (ends, more) in enumerate(((signal.SIGINT, ("--on-exit", "restore")), (signal.SIGKILL, ())), 1):
+        before = len(applied(path, "max_threads")) if path.exists() else 0
         run = subprocess.Popen(
             tune(loaded, path, "--duration", "10m", *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        before = len(applied(path, "max_threads")) if path.exists() else 0
         until(partial(changed_since, path, before), "no change was applied")
         run.send_signal(ends)
         run.wait(PATIENCE_S)

@@ -1,9 +1,11 @@
 //! What the generator does against servers that follow a script.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::net::{bind, getsockname, socket, AddressFamily, SocketType};
 use trimtab_wire::load::{Class, Start};
 use trimtab_wire::workload::{Arrivals, Connection, Distribution, Population, Step};
 
@@ -205,9 +207,10 @@ fn requests_without_a_reply_at_the_end_are_censored_not_lost() {
 
 #[test]
 fn a_refused_connection_is_an_error() {
-    let server = Server::new(|_, _| ());
-    let address = server.address;
-    drop(server);
+    // Bound and not listening: nobody else is given the port.
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("socket");
+    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("bind");
+    let address = SocketAddr::try_from(getsockname(&socket).expect("name")).expect("address");
     let class = run(&start(address, vec![one_session(3.0, 0.0)]))
         .1
         .remove(0);

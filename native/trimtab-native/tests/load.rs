@@ -7,6 +7,8 @@ mod load {
     use std::process::{Child, ChildStdin, Command, Stdio};
 
     const LONG_S: &str = "600";
+    /// The three users wait for the server that never answers.
+    const WAITING: &str = r#""outstanding":3,"unsent":0"#;
 
     /// An order for a server that never answers.
     fn order(target: &str, duration_s: &str) -> String {
@@ -37,7 +39,7 @@ mod load {
             .expect("program")
     }
 
-    /// Starts a long run, does something to it after its first interval; its last line.
+    /// Starts a long run, does something to it once it reports that all users wait; its last line.
     fn interrupted(interrupt: impl FnOnce(&Child, ChildStdin) -> Option<ChildStdin>) -> String {
         let silent = TcpListener::bind("127.0.0.1:0").expect("listen");
         let target = silent.local_addr().expect("address").to_string();
@@ -47,8 +49,12 @@ mod load {
             .write_all(order(&target, LONG_S).as_bytes())
             .expect("order");
         let mut lines = BufReader::new(child.stdout.take().expect("output")).lines();
-        let first = lines.next().expect("interval").expect("line");
-        assert!(first.starts_with(r#"{"type":"interval""#), "{first}");
+        let begun = lines
+            .by_ref()
+            .map(|line| line.expect("line"))
+            .find(|line| line.contains(WAITING))
+            .expect("interval");
+        assert!(begun.starts_with(r#"{"type":"interval""#), "{begun}");
         let held = interrupt(&child, input);
         let last = lines
             .map(|line| line.expect("line"))
@@ -62,8 +68,7 @@ mod load {
     fn assert_summary_of_an_early_stop(line: &str) {
         assert!(line.starts_with(r#"{"type":"summary""#), "{line}");
         assert!(line.ends_with(r#""stopped_early":true}"#), "{line}");
-        // The three users wait for the server that never answers.
-        assert!(line.contains(r#""outstanding":3,"unsent":0"#), "{line}");
+        assert!(line.contains(WAITING), "{line}");
     }
 
     fn refusal(line: &str) -> String {

@@ -18,7 +18,7 @@ use trimtab_wire::handoff::{self, Dispatch, Hello, Reclaim, Role, Welcome};
 use trimtab_wire::shared::{Shared, DISPATCHED, HELD, IDLE, NO_SLOT};
 
 /// Longest wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program of the gate.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_trimtab-native");

@@ -1,7 +1,7 @@
 //! What the gate hears on its sockets: nonsense, too much, too slowly.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -100,7 +100,10 @@ fn many_silent_conversations_leave_room_for_one_that_speaks() {
 
 #[test]
 fn prometheus_gets_its_page_beside_clients_that_say_nothing_or_nonsense() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // Below those that the kernel gives to others: none of them has it before the gate does.
+    let mut ports = 10_000..30_000_u16;
+    let free = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let free = free.unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
     let mut start = two_classes();
