@@ -65,7 +65,7 @@ def test_no_request_is_lost_while_they_end(bed: UnderGate) -> None:
         for limit in (FEW, WORKERS, 2 * FEW):
             so_far = len(done)
             plant.apply({LIMIT: limit})
-            until(lambda so_far=so_far: len(done) > so_far + 50, "the clients are not served")
+            until(lambda: len(done) > so_far + 50, "the clients are not served")  # noqa: B023
     finally:
         stop.set()
         for client in clients:

@@ -25,6 +25,8 @@ APACHE_WEIGHT = 10.0
 """The combined score is PHP's and ten times Apache's."""
 SMALL = 0.05
 """An effect that is worth knowing of."""
+ALIKE = 1.001
+"""Scores within this ratio are what clients asked for, which no cell changes."""
 ENOUGH = 2
 """Blocks below which there is nothing to analyse."""
 
@@ -56,8 +58,8 @@ def observations(tracks: Sequence[Track], metric: str) -> list[Observation]:
 
 def analysed(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis | None:
     """The analysis; None where too little was measured."""
-    varied = all(len({one.cell[f.name] for one in seen}) > 1 for f in factors)
-    return analyse(seen, factors) if varied and len({one.block for one in seen}) >= ENOUGH else None
+    whole = len(by_cell(seen)) == math.prod(len(f.levels) for f in factors)
+    return analyse(seen, factors) if whole and len({one.block for one in seen}) >= ENOUGH else None
 
 
 def _section(page: Page, part: str, tracks: Sequence[Track], metric: str, said: str) -> list[str]:
@@ -65,13 +67,16 @@ def _section(page: Page, part: str, tracks: Sequence[Track], metric: str, said: 
     seen, factors = observations(tracks, metric), PARTS[part].factors
     if not seen or (metric == P99 and part.startswith("php")):
         return []
+    values = [one.value for one in seen]
+    if max(values) < ALIKE * min(values):
+        return [f"### {said}", "", f"{values[0]:,.1f} in every cell: all that came was served.", ""]
     found = analysed(seen, factors)
     lost = len(tracks) - len(seen)
     blocks = len({one.block for one in seen})
     lines = [f"### {said}", "", f"{len(seen)} measurements in {blocks} blocks; {lost} gave none.", ""]
     lines += _cells(part, seen, metric)
     if found is None:
-        return [*lines, f"Too little for an analysis: it takes {ENOUGH} blocks.", ""]
+        return [*lines, f"Too little for an analysis: it takes {ENOUGH} blocks, and every cell.", ""]
     name = f"{part}-{'p99' if metric == P99 else 'score'}"
     page.figure(name, figures.cells(found, f"{said}, to the control"))
     lines += [f"![cells against the control]({name}.svg)", ""]

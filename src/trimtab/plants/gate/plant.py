@@ -144,7 +144,7 @@ class Gate(Plant):
         self._set |= wanted
         self._generation = state.generation
         opened = "the gate is open, because its controller's lease ran out: budgets wait for the next lease"
-        notes = () if state.mode == "budgets" else (opened,)
+        notes: tuple[str, ...] = () if state.mode == "budgets" else (opened,)
         if LIMIT in wanted and wanted[LIMIT] < prepared.before[LIMIT]:
             ended = retired(self._server, wanted[LIMIT], self.clock)
             notes += (f"{ended} idle processes beyond it end, and give their memory back",) if ended else ()

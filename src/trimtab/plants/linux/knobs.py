@@ -201,8 +201,7 @@ def of_machine() -> tuple[KernelFile, ...]:
 
 def own_group(target: Target) -> tuple[KernelFile | None, str]:
     """The swappiness of the servers' own control group, or None and why there is none that is theirs alone."""
-    there = target.threads()
-    pid = target.pid if target.pid is not None else min(one.pid for one in there.values())
+    pid = target.pid if target.pid is not None else min(one.pid for one in target.threads().values())
     try:
         group = _cgroup.groups(pid).get("memory")
     except NotMeasured as error:
@@ -211,7 +210,9 @@ def own_group(target: Target) -> tuple[KernelFile | None, str]:
         return None, "control groups of version 2 have no swappiness"
     if group.is_top():
         return None, "the server is in no memory control group of its own"
-    if _others(group.path, {one.pid for one in there.values()}):
+    # The group's processes first: one that is born meanwhile is then among the server's.
+    inside = putback.members([os.fspath(group.path)])
+    if inside - {one.pid for one in target.threads().values()}:
         return None, f"{group.path} holds processes of others too"
     knob = Knob(
         "group_swappiness",
@@ -228,7 +229,3 @@ def own_group(target: Target) -> tuple[KernelFile | None, str]:
     why = hindrance(found)
     return (None, why) if why else (found, "")
 
-
-def _others(group: Path, own: Sequence[int] | set[int]) -> bool:
-    """Whether a control group holds processes that are none of these."""
-    return bool(putback.members([os.fspath(group)]) - set(own))
