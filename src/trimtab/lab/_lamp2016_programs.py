@@ -26,7 +26,7 @@ from trimtab.workloads._population import Population
 
 CLIENTS = 100
 PATIENCE_S = 30.0
-SLAP_QUERIES, SLAP_ITERATIONS = 100, 5
+SLAP_QUERIES, SLAP_ITERATIONS = 100, 4
 """Queries of each client in an iteration, and iterations; pts has 1000 and 100."""
 SYSBENCH_TABLES, SYSBENCH_ROWS, SYSBENCH_THREADS = 4, 10_000, 16
 _MS = 1e-3

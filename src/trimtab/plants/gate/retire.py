@@ -1,8 +1,10 @@
 """Ends idle processes of Apache's prefork MPM that a smaller M leaves over, so that their memory is back at once.
 
 prefork's child ends by itself on SIGUSR1, after the request in hand, as it does in a graceful restart; the parent
-reads no configuration and begins new children only where fewer are idle than MinSpareServers says. A child with a
-connection is left alone. Other servers and MPMs give SIGUSR1 other meanings, and get none.
+reads no configuration and begins new children only where fewer are idle than MinSpareServers says. Where the server
+listens on several ports, idle children take turns to wait for connections, and end when their turn comes: with the
+next connections. A child with a connection is left alone. Other servers and MPMs give SIGUSR1 other meanings, and
+get none.
 """
 
 from __future__ import annotations
