@@ -73,9 +73,7 @@ def place(
     return first_place(directories(configuration.patterns, name(pool)), chosen, name(pool), hindrance, mend)
 
 
-def _hindrance(
-    imagined: Configuration, real: Configuration, path: Path, pool: str, values: Mapping[str, int]
-) -> str:
+def _hindrance(imagined: Configuration, real: Configuration, path: Path, pool: str, values: Mapping[str, int]) -> str:
     """Why our file would not take effect, or would change more than it says; empty when neither is so."""
     if reason := imagined.overridden(path, [knobs.KEYS[knob] for knob in values], pool):
         return reason
