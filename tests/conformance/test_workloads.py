@@ -72,8 +72,9 @@ def expected_burst(population: Population) -> float:
         cut_off = math.pow(burst.scale / burst.most, burst.shape)
         above = (math.pow(burst.scale / max(burst.scale, edge), burst.shape) for edge in edges if edge < burst.most)
         return 1 + sum((survival - cut_off) / (1 - cut_off) for survival in above)
-    if not isinstance(burst, Gaussian):
-        return max(1.0, round(burst.mean_value))
+    if isinstance(burst, Constant):
+        return max(1.0, round(burst.value))
+    assert isinstance(burst, Gaussian)
 
     def below(x: float) -> float:
         return 0.5 * (1 + math.erf((x - burst.mean) / burst.sigma / math.sqrt(2)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.workloads._distribution import Gaussian, Lognormal
+from trimtab.workloads._distribution import Constant, Gaussian, Lognormal
 from trimtab.workloads._population import Connection, Poisson, Population
 from trimtab.workloads.wagon import WORKLOAD
 
@@ -25,7 +25,7 @@ def test_the_defaults_are_table_2() -> None:
 def test_a_burst_follows_on_one_persistent_connection_as_in_figure_3() -> None:
     one = population()
     assert one.connection is Connection.UNTIL_SERVER_CLOSES
-    assert one.object_gap_s.mean_value == 0
+    assert one.object_gap_s == Constant(0.0)
 
 
 def test_time_scale_divides_the_think_time_and_leaves_the_session_rate() -> None:
@@ -44,5 +44,7 @@ def test_rate_scale_multiplies_the_session_rate_alone() -> None:
 def test_little_s_result_gives_the_papers_number_of_sessions() -> None:
     one = population()
     assert isinstance(one.arrivals, Poisson)
-    thinking_s = one.think_s.mean_value * (one.session_pages.mean_value - 1)
+    assert isinstance(one.think_s, Lognormal)
+    assert isinstance(one.session_pages, Lognormal)
+    thinking_s = one.think_s.mean * (one.session_pages.mean - 1)
     assert one.arrivals.rate_hz * thinking_s == pytest.approx(2100)

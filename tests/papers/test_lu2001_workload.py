@@ -13,6 +13,7 @@ import pytest
 from trimtab.core import of_class
 from trimtab.plants.simulated import Simulated, SimulatedClass, lu2001_server
 from trimtab.testbed import lu2001
+from trimtab.workloads._distribution import BoundedPareto
 from trimtab.workloads._lu2001 import users_of_lu2001
 from trimtab.workloads._population import Closed, Connection
 
@@ -63,5 +64,9 @@ def test_the_users_of_class_0_double_at_870_s_and_each_class_has_its_own_address
     assert second.schedule == ()
     assert (first.source, second.source) == ("127.0.1.1", "127.0.2.1")
     assert first.connection is Connection.PER_PAGE
-    assert first.think_s.mean_value == pytest.approx(2.83 / 30, rel=0.01)
+    think = first.think_s
+    assert isinstance(think, BoundedPareto)
+    ratio, rest = think.scale / think.most, think.shape - 1
+    mean_s = think.scale * think.shape / rest * (1 - ratio**rest) / (1 - ratio**think.shape)
+    assert mean_s == pytest.approx(2.83 / 30, rel=0.01)
     assert all(one.schedule == () for one in lu2001.clients({"a": 1, "b": 1}))

@@ -124,15 +124,3 @@ def test_zipf_weights_follow_the_rank(count: int, exponent: float) -> None:
     assert weights[0] == 1
     assert weights[-1] == pytest.approx(count**-exponent)
     assert weights == sorted(weights, reverse=True)
-
-
-def test_means_of_distributions_are_those_of_the_textbook() -> None:
-    assert Pareto(2, 3).mean_value == pytest.approx(3)
-    assert Pareto(2, 1).mean_value == math.inf
-    # Integrals of x f(x) up to the bound, over F(bound), by hand.
-    assert BoundedPareto(1, 1, math.e, 3).mean_value == pytest.approx(3 + 1 / (1 - 1 / math.e))
-    assert BoundedPareto(1, 2, 10).mean_value == pytest.approx(2 * 0.9 / 0.99)
-    assert BoundedPareto(2, 3, 1e9).mean_value == pytest.approx(Pareto(2, 3).mean_value)
-    assert BoundedWeibull(2, 1, 2).mean_value == pytest.approx(2 * (1 - 2 / math.e) / (1 - 1 / math.e), rel=1e-4)
-    assert Weibull(2, 1).mean_value == pytest.approx(2)
-    assert Weibull(1, 2).mean_value == pytest.approx(math.sqrt(math.pi) / 2)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Configuration, How, Plant, Prepared, Readings, Sensor
+from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
@@ -44,6 +44,7 @@ class Mariadb(Plant):
     name = "mariadb"
     metrics = response.METRICS
     own_sensors = (MariadbStatus,)
+    _knobs: dict[str, Knob]
 
     def __init__(
         self,
