@@ -138,7 +138,8 @@ def _in_words(error: str, raw: Any, kind: Any) -> str:
         there, allowed = _declared(inspect.type_info(kind), place)
     except (LookupError, TypeError, AttributeError, StopIteration):  # a key of the file may look like a place
         return " ".join(error.split())
-    key = _KEY.fullmatch(said)
+    if (key := _KEY.fullmatch(said)) is None and said.startswith("Object "):
+        return " ".join(error.split())
     where, name, inside = _named([*place, key[2]] if key else place)
     if key is None:
         allowed = allowed or _bounds(there) or said

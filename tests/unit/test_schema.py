@@ -204,7 +204,7 @@ def test_a_store_that_an_older_trimtab_still_writes_into_is_left_to_it(path: Pat
 def test_a_store_of_today_is_refused_by_an_older_trimtab(path: Path) -> None:
     """It reads `user_version` and refuses what is above 1."""
     Store(path).close()
-    assert contents(path)[-1] == "(2,)"
+    assert contents(path)[-1] == "(3,)"
 
 
 starting = st.lists(st.integers(0, 100), min_size=1, max_size=8, unique=True).map(sorted)

@@ -107,8 +107,7 @@ def test_a_kernel_that_tells_too_little_is_said() -> None:
     ],
 )
 def test_a_request_is_told_from_an_idle_connection(why: str, changed: dict[str, int], under_way: bool) -> None:
-    fields = {name: getattr(IDLE, name) for name in IDLE.__dataclass_fields__}
-    assert Connection(**(fields | changed)).under_way == under_way, why
+    assert Connection(**(IDLE._asdict() | changed)).under_way == under_way, why
 
 
 class Kernel:

@@ -130,7 +130,7 @@ class Jmx:
         self._clock = clock
         self._buffer = b""
         self._last = 0
-        self._replies: dict[int, Mapping[str, Any]] = {}
+        self._replies: dict[int, _Reply] = {}
         process.attachable()
         self._client = self._start()
         try:
@@ -139,10 +139,10 @@ class Jmx:
             self.close()
             process.check()
             raise UsageError(f"{process} cannot be attached to: {error}") from None
-        if ready is None or "error" in ready:
+        if ready is None or ready.error is not None:
             self.close()
             process.check()
-            said = "it does not answer" if ready is None else printable(str(ready["error"]))
+            said = "it does not answer" if ready is None else printable(str(ready.error))
             raise UsageError(f"{process} cannot be attached to: {said}")
 
     def read(self, beans: Mapping[str, Iterable[str]], patience_s: float = PATIENCE_S) -> Values:
