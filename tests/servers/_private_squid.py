@@ -125,7 +125,7 @@ class Bed:
 
     def reload(self) -> None:
         """Reloads it as an operator does, once it serves, and waits until it listens again."""
-        # A worker that has just been started listens a little before it can bear the signal.
+        # In the middle of another reload it listens nowhere, and the end of that one would be taken for this one.
         until(self.serves, "it does not serve")
         master = process.find(self.testbed.pid)
         before = set(master.ports())
