@@ -38,7 +38,12 @@ def test_idle_processes_beyond_a_smaller_limit_end_and_those_with_a_client_stay(
         assert fetched(kept) == 200
         applied = plant.apply({LIMIT: FEW})
         assert any(f"{WORKERS - FEW - SPARE} idle processes" in note for note in applied.notes), applied.notes
-        until(lambda: bed.pages(BASIC) or len(children(bed)) <= FEW + SPARE, "the idle processes did not end")
+
+        def gone() -> bool:
+            bed.pages(BASIC)
+            return len(children(bed)) <= FEW + SPARE
+
+        until(gone, "the idle processes did not end")
         sent = kept.sock
         assert fetched(kept) == 200
         assert kept.sock is sent, "its connection was ended"

@@ -96,7 +96,7 @@ class InTurn(Clients):
         clock: the clock on which their reports are dated.
     """
 
-    metrics: tuple[Metric, ...] = (*Clients.metrics, Metric(MIX, "mixes", "number of the mix that the browsers follow, from 0"))
+    metrics = (*Clients.metrics, Metric(MIX, "mixes", "number of the mix that the browsers follow, from 0"))
 
     def __init__(self, traffics: Sequence[Traffic], windows: int, clock: Clock) -> None:
         super().__init__(traffics[0], clock)

@@ -42,7 +42,7 @@ class LoadGenerator(Sensor):
 
     name = "load-generator"
     precedence = Precedence.CLIENTS
-    metrics = (
+    metrics: tuple[Metric, ...] = (
         Metric("client_page_time_s", "s", "mean time per page seen by the client, from the intended start"),
         Metric("client_page_time_p95_s", "s", "95th percentile of the page time seen by the client"),
         Metric("client_request_time_s", "s", "mean time per request seen by the client, from the actual send"),

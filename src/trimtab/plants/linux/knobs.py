@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -228,4 +227,3 @@ def own_group(target: Target) -> tuple[KernelFile | None, str]:
     found = KernelFile(knob, group.path / "memory.swappiness")
     why = hindrance(found)
     return (None, why) if why else (found, "")
-
