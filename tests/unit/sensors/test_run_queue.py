@@ -123,7 +123,7 @@ def test_a_window_that_begins_just_after_the_last_begins_with_what_was_read_ther
     found = sensor.read()
     assert found["waiting_threads"] == pytest.approx(0.208 / 1.04), "nothing between the two windows is lost"
     assert found["involuntary_switch_rate_hz"] == pytest.approx(4 / 1.04)
-    clock.sleep(0.06)
+    clock.sleep(0.12)
     threads.put(7, ran_ms=2000, waited_ms=800, slices=160)
     sensor.begin()
     clock.sleep(1.0)

@@ -31,7 +31,7 @@ REQUEST_DELAY = Metric(
     "run_queue_request_delay_s", "s", "time that the server's threads wait for a CPU, for each request completed"
 )
 
-_RECENT_S = 0.05
+_RECENT_S = 0.1
 """Threads that were born since have inherited what there is to give, and are looked at the next time."""
 
 
