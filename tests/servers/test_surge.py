@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from trimtab.clock import SystemClock
@@ -18,8 +20,13 @@ def test_the_users_of_two_classes_get_every_file_that_they_ask_for_over_connecti
     with ApacheTestbed(lu2001.server(time_scale=60, workers=32)) as bed:
         target = parse_target(bed.url(""), False)
         clients = lu2001.clients({"premium": 10, "basic": 20}, time_scale=60)
-        with LoadRun(target.endpoint, clients, 3.0, SystemClock(), seed=5) as run:
-            summary = run.wait()
+        with LoadRun(target.endpoint, clients, 60.0, SystemClock(), seed=5) as run:
+            pages: Counter[str] = Counter()
+            for interval in run.follow():
+                pages.update({one.class_name: one.pages for one in interval.classes})
+                if pages["premium"] > 80 and pages["basic"] > 160:
+                    break
+            summary = run.stop()
     premium, basic = summary.classes
     assert (premium.class_name, basic.class_name) == ("premium", "basic")
     for one, users in ((premium, 10), (basic, 20)):
