@@ -68,7 +68,8 @@ def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: 
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, err) == (128 + signal.SIGINT, "")
-    assert bed.snippet.exists()
+    # The run puts back by itself what seemed to be worse than the start, which a busy machine can make so.
+    assert bed.snippet.exists() != Store(path).run(1).restored
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert not bed.snippet.exists()

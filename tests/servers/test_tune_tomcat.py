@@ -84,7 +84,8 @@ def test_a_run_moves_the_limit_of_threads_and_undo_puts_it_back(loaded: Bed, ser
     assert (run.returncode, err) == (128 + signal.SIGINT, "")
     moved = applied(path, "max_threads")
     assert any(value != SHIPPED["max_threads"] for value in moved)
-    assert limit(server) == moved[-1]
+    # The run puts back by itself what seemed to be worse than the start, which a busy machine can make so.
+    assert limit(server) == (SHIPPED["max_threads"] if Store(path).run(1).restored else moved[-1])
     undone = finished(command("runs", "undo", 1, "--store", path))
     assert undone.returncode == 0, undone.stderr
     assert limit(server) == SHIPPED["max_threads"]
