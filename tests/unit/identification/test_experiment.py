@@ -185,8 +185,8 @@ def test_the_model_file_holds_what_was_found(tmp_path: Path) -> None:
     assert read_model(tmp_path / "model.json").model == result.model
     body = result.file().body()
     assert [row["order"] for row in body["facts"]["candidates"]] == [1, 2, 3]
-    assert body["a"] + body["b"] == list(result.model.theta)
-    assert (body["kind"], body["classes"], body["period_s"]) == ("relative", ["premium", "basic"], 30.0)
+    assert [*body["a"], *body["b"]] == list(result.model.theta)
+    assert (body["kind"], [*body["classes"]], body["period_s"]) == ("relative", ["premium", "basic"], 30.0)
 
 
 @pytest.mark.parametrize("kind", list(PAPER))
