@@ -14,7 +14,7 @@ from trimtab.plants.nginx.places import Place
 _PUT_BACK = """\
 kept={kept} file={file}
 if [ -e "$kept" ]; then
-    edited=$(tail -n 1 "$kept" | sed 's/.*"edited": "\\([0-9a-f]*\\)".*/\\1/')
+    edited=$(tail -n 1 "$kept" | sed 's/.*"edited": *"\\([0-9a-f]*\\)".*/\\1/')
     if [ "$(sha256sum < "$file" | cut -d' ' -f1)" = "$edited" ]; then
         fresh=$(mktemp "$kept.XXXXXXXXXX")
         cp -p "$file" "$fresh"
