@@ -1,0 +1,94 @@
+"""The long search for the best setting of the simulated shop, which the contest measures regret from.
+
+    python -m trimtab.lab._shop_best shopping
+
+It sees the truth, of which no method in the contest sees anything: each knob with an effect is moved by itself, up
+and down, by steps that are halved when a round of all of them has found nothing. This is done from the shipped
+values and from settings drawn at random. What it prints belongs into simulated_shop.toml.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import product
+from random import Random
+
+from trimtab.lab import _shop_knobs as shop
+from trimtab.lab._shop_model import MIXES, constants, true_cost
+from trimtab.search.space import Values, named, point_of, value_at
+
+_STEPS = (0.25, 0.12, 0.06, 0.03)
+_STARTS = 3
+_WORTH = 1e-4
+"""What is not better by a hundredth of a percent is not better."""
+
+
+def search(cost: Callable[[Values], float], start: Values) -> tuple[float, Values]:
+    """The setting at which no step of any knob is better, and its cost.
+
+    Args:
+        cost: of a setting.
+        start: where to begin.
+    """
+    best, values = cost(start), start
+    for step in _STEPS:
+        better = True
+        while better:
+            better = False
+            for index, way in product(range(len(shop.KNOBS)), (step, -step)):
+                other = _moved(values, index, way)
+                if other is not None and (found := cost(other)) < best - _WORTH:
+                    best, values, better = found, other, True
+    return best, values
+
+
+def _moved(values: Values, index: int, way: float) -> Values | None:
+    """The setting of which one knob is some way off; None where it has no effect, does not move, or breaks a rule."""
+    knob = shop.KNOBS[index]
+    value = value_at(knob.domain, point_of([knob], values[index : index + 1])[0] + way)
+    moved = (*values[:index], value, *values[index + 1 :])
+    refused = knob.name in shop.PLACEBOS or moved == values or shop.objection(named(shop.KNOBS, moved))
+    return None if refused else moved
+
+
+def best_of(mix: str, seed: int = 1) -> tuple[float, float, Values]:
+    """What the start costs, what the best setting found costs, and it.
+
+    Args:
+        mix: what the browsers do.
+        seed: of the settings from which it begins besides the start.
+    """
+
+    def cost(values: Values) -> float:
+        return true_cost(constants(), named(shop.KNOBS, values), mix)
+
+    chance = Random(seed)
+    starts = [shop.START, *(_drawn(chance) for _ in range(_STARTS - 1))]
+    found, values = min(search(cost, start) for start in starts)
+    return cost(shop.START), found, values
+
+
+def _drawn(chance: Random) -> Values:
+    """A setting within a third of each range around the start, which breaks no rule."""
+    point = point_of(shop.KNOBS, shop.START)
+    while True:
+        drawn = (value_at(k.domain, x + chance.uniform(-0.3, 0.3)) for k, x in zip(shop.KNOBS, point, strict=True))
+        moved = tuple(drawn)
+        if not shop.objection(named(shop.KNOBS, moved)):
+            return moved
+
+
+def main(mixes: list[str]) -> None:
+    """Searches for some mixes and prints what belongs into the file."""
+    for mix in mixes or MIXES:
+        start, best, values = best_of(mix)
+        moved = {k.name: v for k, v in zip(shop.KNOBS, values, strict=True) if v != k.default}
+        print(f"[best.{mix}]  # {best - start:+.4f} to the start, as a logarithm")
+        for name, value in moved.items():
+            print(f'"{name}" = {value}')
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
