@@ -91,7 +91,7 @@ impl Images {
             .flat_map(|g| [of(g, small, thumbnail_bytes), of(g, large, cover_bytes)])
             .collect();
         let time = characteristic_time(proxy.cache_bytes, &objects);
-        let there = |asked: f64, bytes: f64| {
+        let there = |asked: f64, bytes: f64| -> Vec<f64> {
             let of = |g: &Group| {
                 if bytes > 0.0 {
                     held(g.each * asked, time)

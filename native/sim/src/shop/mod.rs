@@ -7,10 +7,11 @@
 //! that the proxy has not -> the user thinks -> the next page of the graph
 //! ```
 //!
-//! Work of pages at application and database is exponential, all else constant. What the proxy and the database hold is known by Che's approximation
-//! (`cache.rs`), so that a run begins warm. What is left out: the network, connections' handshakes, patience, locks between
-//! transactions; a page's queries are one piece of work, its images one request to each tier, and one alone on half a core takes
-//! twice its work, where a real one runs at full speed until its share is used up.
+//! Work of a page at application and database is its mean by a half to three halves, uniform; all else is constant. What the
+//! proxy and the database hold is known by Che's approximation (`cache.rs`), so that a run begins warm. Left out are the
+//! network, connections' handshakes, patience, and locks between transactions. A page's queries are one piece of work, its images
+//! one request to each tier; a job alone on half a core takes twice its work, where a real one runs at full speed until its share of
+//! the period is used up.
 
 mod browser;
 mod cache;
@@ -295,7 +296,7 @@ impl Shop {
         } else {
             browser.stage = Stage::Preparing;
             let mean_s = self.demands[browser.page].application_s;
-            let work_s = mean_s * self.rng.sample::<f64, _>(rand_distr::Exp1);
+            let work_s = mean_s * spread(&mut self.rng);
             browser.after_s = work_s * (1.0 - of.before_ratio);
             work_s * of.before_ratio
         };
@@ -359,7 +360,7 @@ impl Shop {
         self.meter.blocks += demand.blocks;
         self.meter.reads += reads;
         browser.disk_s = reads * of.read_s + demand.commits * of.commit_s;
-        let cpu_s = demand.database_s * self.rng.sample::<f64, _>(rand_distr::Exp1);
+        let cpu_s = demand.database_s * spread(&mut self.rng);
         self.database.enter(self.now_s, slot, cpu_s + reads * of.read_cpu_s);
     }
 
@@ -429,4 +430,9 @@ impl Shop {
         let think_s = self.crowd.think_s(slot).max(least_s);
         self.click_after(think_s, slot);
     }
+}
+
+/// A page's work by its mean.
+fn spread(rng: &mut SmallRng) -> f64 {
+    0.5 + rng.random::<f64>()
 }
