@@ -195,7 +195,10 @@ fn below_saturation_too_the_rate_is_that_of_mean_value_analysis() {
         });
         let (mean, half) = interval(&found);
         assert!(half < 0.03 * expected, "{users}: {mean} +- {half}");
-        assert!((mean - expected).abs() <= half, "{users}: {mean} +- {half}, not {expected}");
+        assert!(
+            (mean - expected).abs() <= half,
+            "{users}: {mean} +- {half}, not {expected}"
+        );
     }
 }
 
@@ -299,14 +302,17 @@ fn the_same_seed_gives_the_same_run_however_it_is_looked_at() {
 
 #[test]
 fn a_shop_outside_its_domain_is_refused_by_name() {
-    let broken: [(&str, fn(&mut Settings)); 8] = [
+    type Change = fn(&mut Settings);
+    let broken: [(&str, Change); 8] = [
         ("proxy: cores", |s| s.proxy.host.cores = 0.0),
         ("application: threads", |s| s.application.threads = 0),
-        ("application: before_ratio", |s| s.application.before_ratio = 1.5),
+        ("application: before_ratio", |s| {
+            s.application.before_ratio = 1.5
+        }),
         ("database: read_s", |s| s.database.read_s = f64::NAN),
         ("database: data_bytes", |s| s.database.data_bytes = 1.0),
         ("catalogue: items", |s| s.catalogue.items = 0),
-        ("page \"b\" must have one", |s| s.demands[1].page = "a".to_owned()),
+        ("must have one", |s| s.demands[1].page = "a".to_owned()),
         ("page \"a\": blocks", |s| s.demands[0].blocks = -1.0),
     ];
     for (says, change) in broken {
@@ -343,7 +349,10 @@ fn the_conversation_is_that_of_a_server_but_for_knobs() {
     };
     assert!(matches!(say(&start), Answer::Done { now_s: 0.0, .. }));
     let changes = [("x".to_owned(), 1)].into();
-    assert!(matches!(say(&Order::Apply { changes }), Answer::Refused { .. }));
+    assert!(matches!(
+        say(&Order::Apply { changes }),
+        Answer::Refused { .. }
+    ));
     say(&Order::Begin {});
     say(&Order::Advance { duration_s: 2.0 });
     let Answer::Readings {

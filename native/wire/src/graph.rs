@@ -226,7 +226,9 @@ impl Page {
             ));
         }
         let used: Vec<u32> = thresholds.iter().copied().filter(|&t| t > 0).collect();
-        if used.is_empty() || used.iter().any(|&t| t > MOST) || used.windows(2).any(|w| w[0] >= w[1])
+        if used.is_empty()
+            || used.iter().any(|&t| t > MOST)
+            || used.windows(2).any(|w| w[0] >= w[1])
         {
             return Err(format!(
                 "thresholds {thresholds:?} must rise where they are not 0, to {MOST} at most"

@@ -1,7 +1,7 @@
 """The simulated shop as a bed of the contest: a formula is replaced by three tiers, caches, pools and a queue.
 
 The start is what Debian ships; a trial is ten virtual seconds of a hundred browsers, whose noise depends on seed and
-trial; what a setting is truly worth is measured over a minute of other seeds, the same for all. What is best is not
+trial; what a setting is truly worth is measured over three minutes of other seeds, the same for all. What is best is not
 known: the best that a long search has found (`_shop_best`) stands for it.
 """
 
@@ -18,7 +18,7 @@ from trimtab.search.space import Values, named
 
 KINDS = {
     **{f"shop-{mix}": ((mix, mix), f"the simulated shop under the {mix} mix") for mix in MIXES},
-    "shop-change": (("shopping", "ordering"), "the simulated shop, whose mix changes in the middle"),
+    "shop-change": (("ordering", "browsing"), "the simulated shop, whose mix changes in the middle"),
 }
 """Name to the mixes of both halves and what it shows."""
 

@@ -106,13 +106,19 @@ impl Crowd {
         let named = |error: String| format!("population {:?}: {error}", population.class);
         let (Arrivals::Closed { users }, Some(graph)) = (population.arrivals, &population.graph)
         else {
-            return Err(named("a shop's browsers are closed and walk a graph".to_owned()));
+            return Err(named(
+                "a shop's browsers are closed and walk a graph".to_owned(),
+            ));
         };
         if !(1..=MOST_BROWSERS).contains(&users) {
-            return Err(named(format!("{users} users are outside 1..{MOST_BROWSERS}")));
+            return Err(named(format!(
+                "{users} users are outside 1..{MOST_BROWSERS}"
+            )));
         }
         if !population.schedule.is_empty() || population.round_trip_s != 0.0 {
-            return Err(named("a shop's browsers have no schedule and no network".to_owned()));
+            return Err(named(
+                "a shop's browsers have no schedule and no network".to_owned(),
+            ));
         }
         let [least_s, most_s] = graph.first_click_s;
         if !(least_s >= 0.0 && least_s <= most_s && most_s <= 1e8) {

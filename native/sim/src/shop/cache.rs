@@ -193,10 +193,7 @@ mod tests {
     fn the_approximation_agrees_with_a_cache_that_is_played() {
         for (exponent, blocks) in [(0.0, 500.0), (0.6, 200.0), (0.8, 1000.0), (1.1, 50.0)] {
             let zipf = Zipf::new(2000, exponent);
-            let (found, played) = (
-                hit_ratio(&zipf, blocks),
-                simulated(&zipf, |_| 1.0, blocks),
-            );
+            let (found, played) = (hit_ratio(&zipf, blocks), simulated(&zipf, |_| 1.0, blocks));
             assert!(
                 (found - played).abs() < 0.01,
                 "exponent {exponent}, {blocks} blocks: {found}, played {played}"
@@ -234,7 +231,9 @@ mod tests {
     #[test]
     fn more_room_never_answers_less() {
         let zipf = Zipf::new(1000, 0.8);
-        let found: Vec<f64> = (0..=20).map(|n| hit_ratio(&zipf, 50.0 * f64::from(n))).collect();
+        let found: Vec<f64> = (0..=20)
+            .map(|n| hit_ratio(&zipf, 50.0 * f64::from(n)))
+            .collect();
         assert!(found.windows(2).all(|w| w[0] < w[1]), "{found:?}");
     }
 
@@ -250,7 +249,10 @@ mod tests {
         for k in [1, 2, 10, 40] {
             let expected = f64::from(count) / f64::from(k) / total;
             let found = f64::from(counts[k as usize - 1]);
-            assert!((found / expected - 1.0).abs() < 0.06, "rank {k}: {found}, not {expected}");
+            assert!(
+                (found / expected - 1.0).abs() < 0.06,
+                "rank {k}: {found}, not {expected}"
+            );
         }
         assert!(counts.iter().all(|&n| n > 0));
     }

@@ -27,7 +27,10 @@ pub fn shop(shop: &Shop) -> Result<(), String> {
         ("proxy: miss_s", proxy.miss_s),
         ("proxy: byte_s", proxy.byte_s),
         ("application: thread_bytes", application.thread_bytes),
-        ("application: connection_bytes", application.connection_bytes),
+        (
+            "application: connection_bytes",
+            application.connection_bytes,
+        ),
         ("application: image_s", application.image_s),
         ("application: byte_s", application.byte_s),
         ("database: connection_bytes", database.connection_bytes),
@@ -46,7 +49,11 @@ pub fn shop(shop: &Shop) -> Result<(), String> {
     }
     at_least("database: disk_width", database.disk_width, 1e-3)?;
     at_least("database: block_bytes", database.block_bytes, 1.0)?;
-    at_least("database: data_bytes", database.data_bytes, database.block_bytes)?;
+    at_least(
+        "database: data_bytes",
+        database.data_bytes,
+        database.block_bytes,
+    )?;
     if database.data_bytes > MOST_BLOCKS * database.block_bytes {
         return Err(format!(
             "shop: database: data_bytes {} must be at most {MOST_BLOCKS} blocks",
@@ -109,7 +116,10 @@ pub fn demands(shop: &Shop, graph: &Graph) -> Result<Vec<Demand>, String> {
             at_least(&format!("page {:?}: {name}", demand.page), value, 0.0)?;
         }
         if demand.thumbnails.max(demand.covers) > 1000 {
-            return Err(format!("shop: page {:?} has more than 1000 images", demand.page));
+            return Err(format!(
+                "shop: page {:?} has more than 1000 images",
+                demand.page
+            ));
         }
     }
     Ok(found)

@@ -118,7 +118,13 @@ impl Images {
     }
 
     /// What a browser asks for with a page that has so many small and large images.
-    pub fn fetch(&self, browser: &mut Browser, small: u32, large: u32, rng: &mut SmallRng) -> Wanted {
+    pub fn fetch(
+        &self,
+        browser: &mut Browser,
+        small: u32,
+        large: u32,
+        rng: &mut SmallRng,
+    ) -> Wanted {
         let mut wanted = Wanted::default();
         if browser.fresh {
             browser.fresh = false;
@@ -128,7 +134,10 @@ impl Images {
         for _ in 0..small {
             let (rank, group) = self.zipf.draw(&mut browser.rng);
             if browser.sees(rank) {
-                wanted.add(self.thumbnail_bytes, rng.random::<f64>() < self.thumbnails[group]);
+                wanted.add(
+                    self.thumbnail_bytes,
+                    rng.random::<f64>() < self.thumbnails[group],
+                );
             }
         }
         for _ in 0..large {

@@ -112,7 +112,10 @@ impl Meter {
             let ratio = average(self.integral.busy[index]) / cores[index];
             put(&format!("cpu_ratio@{tier}"), ratio);
         }
-        put("disk_ratio@database", average(self.integral.disk) / disk_width);
+        put(
+            "disk_ratio@database",
+            average(self.integral.disk) / disk_width,
+        );
         put("queue_length@application", average(self.integral.waiting));
         put("queue_length@database", average(self.integral.pooling));
         if let Some(p95_s) = self.quantile_s(0.95) {
@@ -144,7 +147,10 @@ mod tests {
         }
         for share in [0.5, 0.95, 1.0] {
             let found = meter.quantile_s(share).expect("pages");
-            assert!(found >= share * 0.999 && found <= share * STEP * STEP, "{share}: {found}");
+            assert!(
+                found >= share * 0.999 && found <= share * STEP * STEP,
+                "{share}: {found}"
+            );
         }
         assert_eq!(Meter::default().quantile_s(0.5), None);
     }

@@ -92,14 +92,16 @@ impl Shop {
         let visits = browser::visits(graph);
         let mean = |of: fn(&Demand) -> u32| -> f64 {
             let each = demands.iter().zip(&visits);
-            each.map(|(demand, share)| share * f64::from(of(demand))).sum()
+            each.map(|(demand, share)| share * f64::from(of(demand)))
+                .sum()
         };
         let (small, large) = (mean(|d| d.thumbnails), mean(|d| d.covers));
         let images = Images::new(&settings.catalogue, &settings.proxy, small, large);
         let base = &settings.database;
         let blocks = (base.data_bytes / base.block_bytes).ceil();
         let zipf = Zipf::new(blocks as u32, base.popularity);
-        let miss_ratio = 1.0 - cache::hit_ratio(&zipf, (base.buffer_bytes / base.block_bytes).floor());
+        let miss_ratio =
+            1.0 - cache::hit_ratio(&zipf, (base.buffer_bytes / base.block_bytes).floor());
         let mut shop = Self {
             images,
             miss_ratio: miss_ratio.max(0.0),
@@ -182,7 +184,8 @@ impl Shop {
     /// Readings since `begin` by metric name; those of a tier carry its name.
     pub fn readings(&self) -> BTreeMap<String, f64> {
         let cores = [&self.proxy, &self.application, &self.database].map(Tier::cores);
-        self.meter.readings(cores, self.settings.database.disk_width)
+        self.meter
+            .readings(cores, self.settings.database.disk_width)
     }
 
     /// What clients had since the start: pages for replies.
@@ -361,7 +364,8 @@ impl Shop {
         self.meter.reads += reads;
         browser.disk_s = reads * of.read_s + demand.commits * of.commit_s;
         let cpu_s = demand.database_s * spread(&mut self.rng);
-        self.database.enter(self.now_s, slot, cpu_s + reads * of.read_cpu_s);
+        self.database
+            .enter(self.now_s, slot, cpu_s + reads * of.read_cpu_s);
     }
 
     /// The database has done its work; the disk may have some.

@@ -58,11 +58,6 @@ impl Tier {
         self.cores.slow_down(now_s, slowdown);
     }
 
-    /// Jobs that are there.
-    pub fn running(&self) -> u32 {
-        self.running
-    }
-
     /// Cores at work.
     pub fn busy(&self) -> f64 {
         self.cores.busy()
@@ -128,6 +123,6 @@ mod tests {
         let late_s = tier.next_s();
         assert!(late_s > 10.0, "{late_s}");
         assert_eq!(tier.leave(late_s), Some(7));
-        assert_eq!(tier.running(), 0);
+        assert_eq!(tier.busy(), 0.0);
     }
 }
