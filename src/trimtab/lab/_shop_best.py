@@ -20,8 +20,8 @@ from trimtab.search.space import Values, named, point_of, value_at
 
 _STEPS = (0.25, 0.12, 0.06, 0.03)
 _STARTS = 3
-_WORTH = 1e-4
-"""What is not better by a hundredth of a percent is not better."""
+_WORTH = 1e-3
+"""What is not better by a tenth of a percent may be the truth's own noise."""
 
 
 def search(cost: Callable[[Values], float], start: Values) -> tuple[float, Values]:

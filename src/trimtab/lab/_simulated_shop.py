@@ -1,8 +1,8 @@
 """The simulated shop as a bed of the contest: a formula is replaced by three tiers, caches, pools and a queue.
 
 The start is what Debian ships; a trial is ten virtual seconds of a hundred browsers, whose noise depends on seed and
-trial; what a setting is truly worth is measured over three minutes of other seeds, the same for all. What is best is not
-known: the best that a long search has found (`_shop_best`) stands for it.
+trial; what a setting is truly worth is measured over three minutes of other seeds, the same for all. What is best is
+not known: the best that a long search has found (`_shop_best`) stands for it.
 """
 
 from __future__ import annotations

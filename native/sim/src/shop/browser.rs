@@ -35,8 +35,10 @@ pub enum Stage {
 /// One browser.
 #[derive(Debug)]
 pub struct Browser {
-    /// Its randomness: nothing of the shop's draws from it.
+    /// What it draws for each page.
     pub rng: SmallRng,
+    /// What it draws for each session, of which there are more under one setting than under another.
+    sessions: SmallRng,
     /// The page that it is on, or asks for.
     pub page: usize,
     /// When its session may end; None before its first click.
@@ -63,6 +65,7 @@ impl Browser {
     fn new(seed: u64, number: u64, items: u32) -> Self {
         Self {
             rng: session_rng(seed, 0, number),
+            sessions: session_rng(seed, 1, number),
             page: 0,
             session_end_s: None,
             lost: false,
@@ -177,7 +180,7 @@ impl Crowd {
             browser.seen.fill(0);
             browser.fresh = true;
         }
-        browser.session_end_s = Some(now_s + self.session_s.draw_s(&mut browser.rng));
+        browser.session_end_s = Some(now_s + self.session_s.draw_s(&mut browser.sessions));
     }
 }
 

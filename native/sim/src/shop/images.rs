@@ -1,6 +1,5 @@
 //! The images of items: who asks for which, and which of them the proxy holds.
 
-use rand::rngs::SmallRng;
 use rand::Rng as _;
 use trimtab_wire::shop::{Catalogue, Proxy};
 
@@ -118,36 +117,30 @@ impl Images {
     }
 
     /// What a browser asks for with a page that has so many small and large images.
-    pub fn fetch(
-        &self,
-        browser: &mut Browser,
-        small: u32,
-        large: u32,
-        rng: &mut SmallRng,
-    ) -> Wanted {
+    pub fn fetch(&self, browser: &mut Browser, small: u32, large: u32) -> Wanted {
         let mut wanted = Wanted::default();
         if browser.fresh {
             browser.fresh = false;
             let (count, bytes, hit) = self.fixed;
             (0..count).for_each(|_| wanted.add(bytes, hit));
         }
+        // What is drawn does not hang on what the browser or the proxy has.
         for _ in 0..small {
             let (rank, group) = self.zipf.draw(&mut browser.rng);
+            let hit = browser.rng.random::<f64>() < self.thumbnails[group];
             if browser.sees(rank) {
-                wanted.add(
-                    self.thumbnail_bytes,
-                    rng.random::<f64>() < self.thumbnails[group],
-                );
+                wanted.add(self.thumbnail_bytes, hit);
             }
         }
         for _ in 0..large {
             let (rank, group) = self.zipf.draw(&mut browser.rng);
-            if browser.sees(self.items + rank) {
-                let dealt = (f64::from(rank + 1) * GOLDEN).fract();
-                if let Some(class) = self.class(dealt) {
-                    let hit = class.kept && rng.random::<f64>() < self.covers[group];
-                    wanted.add(class.bytes, hit);
-                }
+            let hit = browser.rng.random::<f64>() < self.covers[group];
+            let dealt = (f64::from(rank + 1) * GOLDEN).fract();
+            if let Some(class) = self
+                .class(dealt)
+                .filter(|_| browser.sees(self.items + rank))
+            {
+                wanted.add(class.bytes, hit && class.kept);
             }
         }
         wanted

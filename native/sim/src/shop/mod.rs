@@ -7,7 +7,8 @@
 //! that the proxy has not -> the user thinks -> the next page of the graph
 //! ```
 //!
-//! Work of a page at application and database is its mean by a half to three halves, uniform; all else is constant. What the
+//! Each browser draws for itself all that its pages cost, in the order of its pages, so that it walks and asks for the same under all
+//! settings: they are compared on the same load. Work of a page at application and database is its mean by a half to three halves, uniform; all else is constant. What the
 //! proxy and the database hold is known by Che's approximation (`cache.rs`), so that a run begins warm. Left out are the
 //! network, connections' handshakes, patience, and locks between transactions. A page's queries are one piece of work, its images
 //! one request to each tier; a job alone on half a core takes twice its work, where a real one runs at full speed until its share of
@@ -24,7 +25,7 @@ mod tier;
 use std::collections::BTreeMap;
 
 use rand::rngs::SmallRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::Rng as _;
 use trimtab_wire::shop::{Demand, Shop as Description};
 use trimtab_wire::sim::Totals;
 use trimtab_wire::workload::Population;
@@ -39,8 +40,6 @@ pub use meter::Meter;
 use places::Places;
 use tier::Tier;
 
-/// Stream of the shop's own randomness, apart from that of the browsers.
-const SHOP_STREAM: u64 = 0x7368_6f70_2073_6872;
 /// How long a user waits at least after a page that failed, as in the load generator.
 const PAUSE_S: f64 = 0.1;
 
@@ -63,7 +62,6 @@ pub struct Shop {
     images: Images,
     /// Share of the blocks that must be read.
     miss_ratio: f64,
-    rng: SmallRng,
     now_s: f64,
     events: u64,
     calendar: Calendar,
@@ -105,7 +103,6 @@ impl Shop {
         let mut shop = Self {
             images,
             miss_ratio: miss_ratio.max(0.0),
-            rng: SmallRng::seed_from_u64(seed ^ SHOP_STREAM),
             now_s: 0.0,
             events: 0,
             calendar: Calendar::default(),
@@ -299,7 +296,7 @@ impl Shop {
         } else {
             browser.stage = Stage::Preparing;
             let mean_s = self.demands[browser.page].application_s;
-            let work_s = mean_s * spread(&mut self.rng);
+            let work_s = mean_s * spread(&mut browser.rng);
             browser.after_s = work_s * (1.0 - of.before_ratio);
             work_s * of.before_ratio
         };
@@ -359,11 +356,11 @@ impl Shop {
         let browser = &mut self.crowd.browsers[slot as usize];
         let demand = &self.demands[browser.page];
         // Rounded by chance, so that the mean is kept.
-        let reads = (demand.blocks * self.miss_ratio + self.rng.random::<f64>()).floor();
+        let reads = (demand.blocks * self.miss_ratio + browser.rng.random::<f64>()).floor();
         self.meter.blocks += demand.blocks;
         self.meter.reads += reads;
         browser.disk_s = reads * of.read_s + demand.commits * of.commit_s;
-        let cpu_s = demand.database_s * spread(&mut self.rng);
+        let cpu_s = demand.database_s * spread(&mut browser.rng);
         self.database
             .enter(self.now_s, slot, cpu_s + reads * of.read_cpu_s);
     }
@@ -400,7 +397,7 @@ impl Shop {
         let browser = &mut self.crowd.browsers[slot as usize];
         let demand = &self.demands[browser.page];
         let (small, large) = (demand.thumbnails, demand.covers);
-        let wanted = self.images.fetch(browser, small, large, &mut self.rng);
+        let wanted = self.images.fetch(browser, small, large);
         if wanted.images == 0 {
             return self.done(slot);
         }
