@@ -20,7 +20,6 @@ from trimtab.lab._shop_model import MIXES, constants, true_cost
 from trimtab.search.space import Values, named, point_of, value_at
 
 _STEPS = (0.25, 0.12, 0.06, 0.03)
-_STARTS = 2
 _WORTH = 1e-3
 """What is not better by a tenth of a percent may be the truth's own noise."""
 
@@ -56,7 +55,8 @@ def _descended(cost: Callable[[Values], float], values: Values, steps: tuple[flo
 
 def _as_shipped(cost: Callable[[Values], float], best: float, values: Values) -> Values:
     """The setting with every knob put back whose move is worth nothing by itself."""
-    for index, knob in enumerate(shop.KNOBS):
+    # The last first: of two that a rule binds, the greater one.
+    for index, knob in reversed(list(enumerate(shop.KNOBS))):
         back = (*values[:index], knob.default, *values[index + 1 :])
         if back != values and not shop.objection(named(shop.KNOBS, back)) and cost(back) < best + _WORTH:
             values = back
@@ -84,9 +84,14 @@ def best_of(mix: str, seed: int = 1) -> tuple[float, float, Values]:
         return true_cost(constants(), named(shop.KNOBS, values), mix)
 
     chance = Random(seed)
-    starts = [shop.START, *(_drawn(chance) for _ in range(_STARTS - 1))]
-    found, values = min(search(cost, start) for start in starts)
+    found, values = min(search(cost, start) for start in (_unbound(), _drawn(chance)))
     return cost(shop.START), found, values
+
+
+def _unbound() -> Values:
+    """The shipped values, but the lesser knob of each rule at its least, so that the greater one is free to move."""
+    lesser = {low for low, _ in shop.RULES}
+    return tuple(k.domain.minimum if k.name in lesser else k.default for k in shop.KNOBS)
 
 
 def _drawn(chance: Random) -> Values:

@@ -99,17 +99,18 @@ KNOBS: tuple[Knob, ...] = (
 START = tuple(knob.default for knob in KNOBS)
 PLACEBOS = frozenset(knob.name for knob in KNOBS if knob.description == _CONTROL)
 """Knobs that do nothing here: no `cache_dir`, no AJP, no binary log, no INSERT DELAYED, pooled connections."""
-_RULES = (
+RULES = (
     (f"{PROXY}.cache_swap_low", f"{PROXY}.cache_swap_high"),
     (f"{APPLICATION}.min_spare_threads", f"{APPLICATION}.max_threads"),
     (f"{APPLICATION}.ajp_min_spare_threads", f"{APPLICATION}.ajp_max_threads"),
     (f"{APPLICATION}.pool_min_idle", f"{APPLICATION}.pool_max_active"),
 )
+"""Of each pair the first may not be more than the second."""
 
 
 def objection(values: Mapping[str, int]) -> str:
     """Which rule of the plants these values break; empty when they break none."""
-    for low, high in _RULES:
+    for low, high in RULES:
         if values[low] > values[high]:
             return f"{low} {values[low]} is more than {high} {values[high]}"
     least = values[f"{PROXY}.minimum_object_size"]

@@ -147,7 +147,7 @@ def test_the_best_known_setting_is_allowed_and_better_than_what_is_shipped(mix: 
     values = at(found)
     assert all(value in knob.domain for knob, value in zip(shop.KNOBS, values, strict=True))
     assert not shop.objection(named(shop.KNOBS, values))
-    assert true_cost(constants(), found, mix) < true_cost(constants(), {}, mix) - math.log(1.02)
+    assert true_cost(constants(), found, mix) < true_cost(constants(), {}, mix) - math.log(1.01)
 
 
 def test_the_long_search_finds_the_bottom_of_a_bowl_and_leaves_controls_alone() -> None:
