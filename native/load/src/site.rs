@@ -1,7 +1,6 @@
 //! A graph, checked and made ready to walk.
 
 use rand::rngs::SmallRng;
-use rand::Rng as _;
 use trimtab_wire::graph::{Ask, Condition, Field, Graph, Memory, Page, Value};
 use trimtab_wire::sample::Sampler;
 
@@ -9,8 +8,6 @@ use trimtab_wire::sample::Sampler;
 const LONGEST: u32 = 10_000;
 /// Greatest number: sums of two stay within 64 bits.
 const GREATEST: u64 = 1 << 60;
-/// Greatest threshold and most pages.
-const MOST: u32 = 1_000_000;
 /// Days from 1970-01-01 to the years 0 and 9999, nearly.
 const DAYS: std::ops::RangeInclusive<i64> = -700_000..=2_900_000;
 
@@ -77,15 +74,7 @@ impl Site {
 
     /// The page after this one.
     pub fn next(&self, page: usize, rng: &mut SmallRng) -> usize {
-        let thresholds = &self.pages[page].thresholds;
-        let highest = thresholds.iter().max().copied().unwrap_or(1);
-        self.chosen(page, rng.random_range(1..=highest))
-    }
-
-    fn chosen(&self, page: usize, draw: u32) -> usize {
-        let thresholds = &self.pages[page].thresholds;
-        let found = thresholds.iter().position(|&threshold| threshold >= draw);
-        found.unwrap_or(self.start)
+        self.pages[page].next(rng).unwrap_or(self.start)
     }
 
     /// Place of a marker among those wanted.
@@ -110,7 +99,7 @@ impl Site {
         if page.name.is_empty() || graph.pages.iter().filter(|p| p.name == page.name).count() > 1 {
             return Err("its name is empty, or that of another page too".to_owned());
         }
-        check_thresholds(&page.thresholds, graph.pages.len())?;
+        page.check_thresholds(graph.pages.len())?;
         if page.asks.last().is_none_or(|ask| !ask.when.is_empty()) {
             return Err("its last request has conditions; it must have none".to_owned());
         }
@@ -233,22 +222,6 @@ fn check_ratio(ratio: f64) -> Result<(), String> {
     } else {
         Err(format!("ratio is {ratio}, must be 0 to 1"))
     }
-}
-
-fn check_thresholds(thresholds: &[u32], pages: usize) -> Result<(), String> {
-    if thresholds.len() != pages {
-        return Err(format!(
-            "it has {} thresholds, must be {pages}",
-            thresholds.len()
-        ));
-    }
-    let used: Vec<u32> = thresholds.iter().copied().filter(|&t| t > 0).collect();
-    if used.is_empty() || used.iter().any(|&t| t > MOST) || used.windows(2).any(|w| w[0] >= w[1]) {
-        return Err(format!(
-            "thresholds {thresholds:?} must rise where they are not 0, to {MOST} at most"
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A discrete-event simulator of clients, web server and operating system in virtual time.
 //!
-//! It plays the same populations as the load generator against a modelled server and gives the readings of
-//! the real sensors. Same server, populations and seed: same run, bit for bit.
+//! It plays the same populations as the load generator against a modelled server, or a shop of three tiers, and gives the
+//! readings of the real sensors. Same server, populations and seed: same run, bit for bit.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod meter;
 mod pool;
 mod population;
 mod session;
+mod shop;
 mod system;
 mod workers;
 
@@ -24,7 +25,17 @@ use anyhow::Context as _;
 use trimtab_wire::sim::{Answer, Order};
 
 pub use crate::meter::{Levels, Meter};
+pub use crate::shop::Shop;
 pub use crate::system::{Census, Configuration, System};
+
+/// What is simulated.
+#[derive(Debug)]
+pub enum Model {
+    /// One server.
+    Server(Box<System>),
+    /// A shop of three tiers.
+    Shop(Box<Shop>),
+}
 
 /// Runs the subcommand on standard input and output until the input ends.
 ///
@@ -32,13 +43,13 @@ pub use crate::system::{Census, Configuration, System};
 /// Standard input or output broke; a bad order is answered instead.
 pub fn run_stdio() -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let mut system = None;
+    let mut model = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.context("reading an order")?;
         if line.trim().is_empty() {
             continue;
         }
-        let answer = answer(&mut system, &line);
+        let answer = answer(&mut model, &line);
         serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
         out.write_all(b"\n").context("writing an answer")?;
         out.flush().context("writing an answer")?;
@@ -47,31 +58,49 @@ pub fn run_stdio() -> anyhow::Result<()> {
 }
 
 /// Carries out one order, a line of JSON.
-pub fn answer(system: &mut Option<System>, line: &str) -> Answer {
+pub fn answer(model: &mut Option<Model>, line: &str) -> Answer {
     let outcome = serde_json::from_str(line)
         .map_err(|error| format!("not an order: {error}"))
-        .and_then(|order| carry_out(system, order));
+        .and_then(|order| carry_out(model, order));
     outcome.unwrap_or_else(|message| Answer::Refused { message })
 }
 
-fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> {
-    if let Order::Start {
-        server,
-        populations,
-        seed,
-    } = order
-    {
-        let system = System::new(server, &populations, seed)?;
-        return Ok(done(slot.insert(system)));
+fn carry_out(slot: &mut Option<Model>, order: Order) -> Result<Answer, String> {
+    match order {
+        Order::Start {
+            server,
+            populations,
+            seed,
+        } => {
+            let system = System::new(server, &populations, seed)?;
+            let answer = done(&system);
+            *slot = Some(Model::Server(Box::new(system)));
+            Ok(answer)
+        }
+        Order::StartShop {
+            shop,
+            browsers,
+            seed,
+        } => {
+            let shop = Shop::new(*shop, &browsers, seed)?;
+            let answer = shop_done(&shop);
+            *slot = Some(Model::Shop(Box::new(shop)));
+            Ok(answer)
+        }
+        order => match slot {
+            None => Err("nothing to simulate yet: the first order must be start".to_owned()),
+            Some(Model::Server(system)) => tell_server(system, order),
+            Some(Model::Shop(shop)) => tell_shop(shop, order),
+        },
     }
-    let system = slot
-        .as_mut()
-        .ok_or("nothing to simulate yet: the first order must be start")?;
+}
+
+fn tell_server(system: &mut System, order: Order) -> Result<Answer, String> {
     match order {
         Order::Apply { changes } => system.apply(&changes)?,
         Order::Advance { duration_s } => system.advance(duration_s)?,
         Order::Begin {} => system.begin(),
-        Order::Read {} | Order::Start { .. } => {
+        Order::Read {} | Order::Start { .. } | Order::StartShop { .. } => {
             return Ok(Answer::Readings {
                 now_s: system.now_s(),
                 readings: system.readings(),
@@ -82,6 +111,33 @@ fn carry_out(slot: &mut Option<System>, order: Order) -> Result<Answer, String> 
         }
     }
     Ok(done(system))
+}
+
+fn tell_shop(shop: &mut Shop, order: Order) -> Result<Answer, String> {
+    match order {
+        Order::Apply { .. } => {
+            return Err("a shop has no knobs: start another one with other settings".to_owned())
+        }
+        Order::Advance { duration_s } => shop.advance(duration_s)?,
+        Order::Begin {} => shop.begin(),
+        Order::Read {} | Order::Start { .. } | Order::StartShop { .. } => {
+            return Ok(Answer::Readings {
+                now_s: shop.now_s(),
+                readings: shop.readings(),
+                samples: shop.meter().pages,
+                totals: shop.totals(),
+                events: shop.events(),
+            })
+        }
+    }
+    Ok(shop_done(shop))
+}
+
+fn shop_done(shop: &Shop) -> Answer {
+    Answer::Done {
+        now_s: shop.now_s(),
+        configuration: std::collections::BTreeMap::new(),
+    }
 }
 
 fn done(system: &System) -> Answer {

@@ -4,11 +4,11 @@
 mod common;
 
 use common::{population, server, users};
-use trimtab_sim::{answer, System};
+use trimtab_sim::{answer, Model, System};
 use trimtab_wire::sim::{Answer, Order, Server};
 use trimtab_wire::workload::{Arrivals, Population, Step};
 
-fn say(system: &mut Option<System>, order: &Order) -> Answer {
+fn say(system: &mut Option<Model>, order: &Order) -> Answer {
     answer(system, &serde_json::to_string(order).unwrap())
 }
 

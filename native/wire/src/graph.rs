@@ -3,9 +3,14 @@
 //! Python describes it, the load generator plays it. What is drawn, remembered, taken from a cookie or from the page
 //! before is a [`Value`]; which of a page's requests is sent is decided by [`Condition`]s.
 
+use rand::rngs::SmallRng;
+use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::Distribution;
+
+/// Greatest threshold.
+const MOST: u32 = 1_000_000;
 
 /// A text that a browser sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -205,6 +210,45 @@ pub struct Page {
     /// Where one goes from here: a draw of 1 to the last threshold goes to the first page, in the order of the pages,
     /// whose threshold is at least the draw; 0 is never.
     pub thresholds: Vec<u32>,
+}
+
+impl Page {
+    /// Checks the thresholds for a site of so many pages.
+    ///
+    /// # Errors
+    /// They are not one for each page, or do not rise.
+    pub fn check_thresholds(&self, pages: usize) -> Result<(), String> {
+        let thresholds = &self.thresholds;
+        if thresholds.len() != pages {
+            return Err(format!(
+                "it has {} thresholds, must be {pages}",
+                thresholds.len()
+            ));
+        }
+        let used: Vec<u32> = thresholds.iter().copied().filter(|&t| t > 0).collect();
+        if used.is_empty()
+            || used.iter().any(|&t| t > MOST)
+            || used.windows(2).any(|w| w[0] >= w[1])
+        {
+            return Err(format!(
+                "thresholds {thresholds:?} must rise where they are not 0, to {MOST} at most"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Index of the page that follows by this draw; None beyond the last threshold.
+    pub fn chosen(&self, draw: u32) -> Option<usize> {
+        self.thresholds
+            .iter()
+            .position(|&threshold| threshold >= draw)
+    }
+
+    /// Index of the page that follows; None where there is no threshold.
+    pub fn next(&self, rng: &mut SmallRng) -> Option<usize> {
+        let highest = self.thresholds.iter().max().copied().unwrap_or(1);
+        self.chosen(rng.random_range(1..=highest.max(1)))
+    }
 }
 
 /// A site and how it is walked.

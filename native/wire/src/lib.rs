@@ -15,6 +15,7 @@ pub mod load;
 pub mod sample;
 pub mod shared;
 mod shared_file;
+pub mod shop;
 pub mod sim;
 pub mod wake;
 pub mod workload;

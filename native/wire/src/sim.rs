@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::shop::Shop;
 use crate::workload::Population;
 
 /// A class of clients: the populations of its name.
@@ -78,6 +79,15 @@ pub enum Order {
         server: Server,
         /// Its clients.
         populations: Vec<Population>,
+        /// Source of all randomness.
+        seed: u64,
+    },
+    /// Build a shop of three tiers; virtual time is 0, and its settings stay.
+    StartShop {
+        /// The shop.
+        shop: Box<Shop>,
+        /// Its browsers: closed users who walk a graph.
+        browsers: Box<Population>,
         /// Source of all randomness.
         seed: u64,
     },

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab import discovery
 from trimtab.core import Fate, MoveState, Objective, Trial
-from trimtab.lab._surfaces import KINDS, METRIC, Bed, surface
+from trimtab.lab._contest_beds import Bed, bed
 from trimtab.search.evidence import Told, best_of, y_of
 from trimtab.search.matter import Matter, which_matter
 from trimtab.search.space import Values, in_force, named
@@ -24,7 +24,7 @@ class Contested:
 
     Args:
         method: registered name.
-        kind: the surface's.
+        kind: the bed's.
         seed: it was drawn from.
         regrets: of each trial, the logarithm of its true cost to the best there was.
         harmed: share of the trials that truly cost more than the start by a tenth.
@@ -59,13 +59,18 @@ def searches() -> tuple[str, ...]:
 
 
 def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
-    """Runs a method on a surface."""
-    drawn = surface(KINDS[kind][0], seed, trials)
-    active = {knob.name for knob in drawn.knobs[: drawn.kind.active]}
-    return run(method, kind, drawn, seed, trials, active)
+    """Runs a method on a bed.
+
+    Args:
+        method: registered name.
+        kind: the bed's.
+        seed: of the bed, and of the method's randomness.
+        trials: how many it is given.
+    """
+    return run(method, kind, bed(kind, seed, trials), seed, trials)
 
 
-def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[str]) -> Contested:
+def run(method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:
     """Runs a method on a bed.
 
     Args:
@@ -74,9 +79,8 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[st
         bed: it.
         seed: of the method's randomness.
         trials: how many it is given.
-        active: names of the knobs with an effect.
     """
-    controller = _built(method)
+    controller = _built(method, bed.objective)
     knobs, values = bed.knobs, bed.start
     state, told, regrets, harmed = controller.start(knobs, seed), list[Told](), [], 0
     fate, ended, incumbent = None, None, None
@@ -92,9 +96,17 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[st
         wanted = {**named(knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         after = in_force(knobs, wanted)
         assert after is not None
-        if after != values:
-            fate = Fate(MoveState.APPLIED, wanted)
-        values = after
+        if after == values:
+            continue
+        if reason := bed.objection(after):
+            apart = {
+                name: value
+                for name, value in named(knobs, after).items()
+                if value != trial.window.configuration[name]
+            }
+            fate = Fate(MoveState.REFUSED, apart, reason)
+            continue
+        fate, values = Fate(MoveState.APPLIED, wanted), after
     named_one: Values | None = None if incumbent is None else in_force(knobs, incumbent)
     winner = named_one or best_of(told) or bed.start
     last = trials - 1
@@ -108,13 +120,13 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int, active: set[st
         bed.truth(last, bed.start) - bed.truth(last, winner),
         winner != bed.start,
         ended,
-        sum(one.knob not in active for one in found),
-        sum(one.knob in active for one in found),
+        sum(one.knob not in bed.active for one in found),
+        sum(one.knob in bed.active for one in found),
     )
 
 
-def _built(method: str) -> Any:
+def _built(method: str, objective: Objective) -> Any:
     """A controller as the contest runs it; one that can watch the load goes on watching."""
     kind = discovery.load(ROOM, method).CONTROLLER
     known = {field.name for field in fields(kind)}
-    return kind(Objective(METRIC), **({"watch": True} if "watch" in known else {}))
+    return kind(objective, **({"watch": True} if "watch" in known else {}))

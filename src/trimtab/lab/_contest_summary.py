@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from trimtab.drawing import Figure
+from trimtab.lab._contest_beds import SAID
 from trimtab.lab._contest_run import STATIC, Contested
-from trimtab.lab._surfaces import KINDS
 from trimtab.report.figures import svg
 
 OURS = "trust-region"
@@ -19,13 +19,13 @@ WORTH = 0.005
 
 
 def summary(found: Sequence[Contested], part: str) -> str:
-    """The outcome as Markdown, one table for each kind of surface, the least regret first."""
+    """The outcome as Markdown, one table for each kind of bed, the least regret first."""
     lines = [f"## {part}", ""]
     for kind in dict.fromkeys(one.kind for one in found):
         these = [one for one in found if one.kind == kind]
         seeds, trials = len({one.seed for one in these}), len(these[0].regrets)
         lines += [
-            f"### {kind}: {KINDS[kind][1]} ({seeds} seeds, {trials} trials)",
+            f"### {kind}: {SAID[kind]} ({seeds} seeds, {trials} trials)",
             "",
             "| method | median regret | quartiles | trials worse than the start by a tenth | "
             "median gain of the winner | false improvements | reports naming a placebo |",
@@ -43,7 +43,7 @@ def ranked(found: Sequence[Contested]) -> list[str]:
 
 
 def place(found: Sequence[Contested], method: str) -> int:
-    """The place of a method among the searches on one kind of surface, from 1."""
+    """The place of a method among the searches on one kind of bed, from 1."""
     return [name for name in ranked(found) if name != STATIC].index(method) + 1
 
 
@@ -61,7 +61,7 @@ def _row(name: str, found: Sequence[Contested]) -> str:
 
 
 def regrets(found: Sequence[Contested]) -> str:
-    """Regret over trials, the median of the seeds with its quartiles for ours, one panel for each kind of surface."""
+    """Regret over trials, the median of the seeds with its quartiles for ours, one panel for each kind of bed."""
     kinds = list(dict.fromkeys(one.kind for one in found))
 
     def draw(figure: Figure) -> None:

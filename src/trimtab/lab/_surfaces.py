@@ -13,41 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from trimtab.core import Domain, How, Knob, Window
+from trimtab.core import Domain, How, Knob, Objective, Window
 from trimtab.search.space import Values, point_of, values_at
 
 METRIC = "response_time_s"
 _USUAL_S = 0.2
-
-
-class Bed(Protocol):
-    """What a search is let loose on; trials are windows, counted from 0."""
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs that may be moved."""
-        ...
-
-    @property
-    def start(self) -> Values:
-        """The configuration in force at first."""
-        ...
-
-    def window(self, index: int, values: Values) -> Window:
-        """What is measured in a trial of a configuration."""
-        ...
-
-    def truth(self, index: int, values: Values) -> float:
-        """The logarithm of the cost without noise."""
-        ...
-
-    def best(self, index: int) -> float:
-        """The least of it there is."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -109,6 +82,21 @@ class Surface:
     start: Values
     matrix: np.ndarray
     optima: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def active(self) -> frozenset[str]:
+        """Names of the knobs with an effect."""
+        return frozenset(knob.name for knob in self.knobs[: self.kind.active])
+
+    @property
+    def objective(self) -> Objective:
+        """The time, to be made least."""
+        return Objective(METRIC)
+
+    def objection(self, values: Values) -> str:
+        """Nothing: a formula takes every configuration."""
+        del values
+        return ""
 
     def window(self, index: int, values: Values) -> Window:
         """A trial with its noise, which depends on seed and trial only: all methods meet the same."""

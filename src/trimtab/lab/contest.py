@@ -1,11 +1,12 @@
-"""Every search over many knobs on synthetic surfaces: what its trials cost, and what its winner is truly worth.
+"""Every search over many knobs on surfaces and a simulated shop: what its trials cost, what its winner is worth.
 
-Whoever says `searches` among the controllers takes part. All methods meet the same surfaces and the same noise. What
+Whoever says `searches` among the controllers takes part. All methods meet the same beds and the same noise. What
 counts is the true cost of every trial, since clients pay for all of them: regret is the logarithm of that cost to the
 best there was, its mean over all trials the score. The winner is judged by its true cost, not by its best trial.
 
-The surfaces are formulas (`trimtab.lab._surfaces`): what comes out says how methods search, not what a server gains.
-Seeds 1 to 99 are for development; what judges is drawn above 100, once.
+The surfaces are formulas (`trimtab.lab._surfaces`) and the shop is a model (`trimtab.lab._simulated_shop`): what
+comes out says how methods search, not what a server gains. Seeds 1 to 99 are for development; what judges is drawn
+above 100, once.
 """
 
 from __future__ import annotations
@@ -21,20 +22,27 @@ from multiprocessing import get_context
 from trimtab.errors import UsageError
 from trimtab.host import facts
 from trimtab.lab import Context, Lab, chosen
+from trimtab.lab._contest_beds import SHOPS, SURFACES
 from trimtab.lab._contest_run import STATIC, Contested, contested, searches
 from trimtab.lab._contest_summary import regrets, summary
 from trimtab.lab._results import new_folder
-from trimtab.lab._surfaces import KINDS, METRIC
+from trimtab.lab._shop_calibration import real_against_simulated
+from trimtab.lab._surfaces import METRIC
 
-TRIALS = {"short": 33, "long": 100}
+TRIALS = {"short": 33, "long": 100, "shop": 33, "shop-long": 100}
 """Part to its trials: as many as the issue's goal, and as many as a patient user waits for."""
-PARTS = {name: f"{count} trials of every search on every surface" for name, count in TRIALS.items()}
+BEDS = {"short": SURFACES, "long": SURFACES, "shop": SHOPS, "shop-long": SHOPS}
+"""Part to the kinds of beds."""
+PARTS = {
+    name: f"{count} trials of every search on every {'surface' if BEDS[name] is SURFACES else 'mix of the shop'}"
+    for name, count in TRIALS.items()
+}
 NICE = 10
-DESCRIPTION = "searches over many knobs on synthetic surfaces: regret over trials, harm, and what the winner is worth"
+DESCRIPTION = "searches over many knobs on surfaces and a simulated shop: regret, harm, what the winner is worth"
 
 
 def run(parts: tuple[str, ...], context: Context) -> None:
-    """Runs every search on every surface for each seed.
+    """Runs every search on every bed of the parts for each seed.
 
     Raises:
         UsageError: there is no such part, or a report is asked for.
@@ -44,18 +52,21 @@ def run(parts: tuple[str, ...], context: Context) -> None:
         raise UsageError("contest writes no report: '--results FOLDER' has its table and figures")
     methods = (STATIC, *searches())
     for method in methods:
-        contested(method, next(iter(KINDS)), context.seeds[0], 1)  # a package that is missing is said at once
+        contested(method, next(iter(SURFACES)), context.seeds[0], 1)  # a package that is missing is said at once
     folder = None if context.results is None else new_folder(context.results)
     said = []
     for part in wanted:
         found = []
-        for kind in KINDS:
+        about = real_against_simulated() if BEDS[part] is SHOPS else ""
+        if about:
+            context.say(about)
+        for kind in BEDS[part]:
             these = list(_all(methods, kind, context, TRIALS[part]))
             found += these
             context.say(summary(these, part))
             if context.stop:
                 return
-        said.append(summary(found, part))
+        said.append(summary(found, part) + about)
         if folder is not None:
             with (folder / f"{part}.jsonl").open("w", encoding="utf-8") as out:
                 out.writelines(json.dumps(asdict(one)) + "\n" for one in found)
@@ -69,7 +80,7 @@ def run(parts: tuple[str, ...], context: Context) -> None:
 
 
 def _all(methods: Sequence[str], kind: str, context: Context, trials: int) -> Iterator[Contested]:
-    """The runs of all methods on one kind of surface, on all CPUs, behind whatever else runs."""
+    """The runs of all methods on one kind of bed, on all CPUs, behind whatever else runs."""
     pairs = list(product(methods, context.seeds))
     with ProcessPoolExecutor(os.cpu_count(), get_context("forkserver"), os.nice, (NICE,)) as pool:
         yield from pool.map(
