@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
@@ -40,15 +41,12 @@ def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding
         said: the findings, whose subjects follow its name.
     """
     try:
-        plant = make()
+        with closing(make()) as plant:
+            return tuple(replace(one, subject=f"{subject} {one.subject}".strip()) for one in said(plant))
     except UsageError as error:
         return (Finding(subject, False, str(error), "see the reason"),)
     except (PlantGone, OSError) as error:
         return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
-    try:
-        return tuple(replace(one, subject=f"{subject} {one.subject}".strip()) for one in said(plant))
-    finally:
-        plant.close()
 
 
 def knobs(plant: OwnFilePlant) -> Iterable[Finding]:

@@ -1,0 +1,33 @@
+"""The doctor's findings on a server that ends while it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from trimtab.core import Finding
+from trimtab.errors import PlantGone, UsageError
+from trimtab.plants import _findings
+
+
+class Server:
+    """A plant of which only its end is asked."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("error", [PlantGone("it has ended"), FileNotFoundError("no such file"), UsageError("refused")])
+def test_a_server_that_ends_between_two_looks_is_one_finding_and_is_let_go(error: Exception) -> None:
+    server = Server()
+
+    def said(plant: Server) -> Iterable[Finding]:
+        yield Finding("first", True, "there", "")
+        raise error
+
+    (found,) = _findings.of("a server", lambda: server, said)  # type: ignore[type-var, arg-type]
+    assert (found.subject, found.usable, server.closed) == ("a server", False, True)
+    assert str(error) in found.detail
