@@ -20,7 +20,9 @@ class Server:
         self.closed = True
 
 
-@pytest.mark.parametrize("error", [PlantGone("it has ended"), FileNotFoundError("no such file"), UsageError("refused")])
+@pytest.mark.parametrize(
+    "error", [PlantGone("it has ended"), FileNotFoundError("no such file"), UsageError("refused")]
+)
 def test_a_server_that_ends_between_two_looks_is_one_finding_and_is_let_go(error: Exception) -> None:
     server = Server()
 
@@ -28,6 +30,6 @@ def test_a_server_that_ends_between_two_looks_is_one_finding_and_is_let_go(error
         yield Finding("first", True, "there", "")
         raise error
 
-    (found,) = _findings.of("a server", lambda: server, said)  # type: ignore[type-var, arg-type]
+    (found,) = _findings.of("a server", lambda: server, said)  # type: ignore[type-var]
     assert (found.subject, found.usable, server.closed) == ("a server", False, True)
     assert str(error) in found.detail
