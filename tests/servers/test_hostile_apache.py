@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, his_directory
 from tests.servers._private_apache import Bed, private
 from tests.servers._under_gate import until
 from trimtab import processes
@@ -31,7 +32,6 @@ from trimtab.testbed.apache import module_directory, program
 
 pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
 
-STRANGER = 65534
 AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 MODULE = """
 #include <fcntl.h>
@@ -42,14 +42,10 @@ unsigned la_version(unsigned version) { return version; }
 
 
 @pytest.fixture
-def his(tmp_path: Path) -> Path:
-    """A directory of the stranger's, in one that is root's."""
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(0o755)
-    directory = tmp_path / "his"
-    directory.mkdir()
-    os.chown(directory, STRANGER, STRANGER)
-    return directory
+def his() -> Iterator[Path]:
+    """A directory of the stranger's."""
+    with his_directory() as directory:
+        yield directory
 
 
 @pytest.fixture

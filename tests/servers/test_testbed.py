@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import trimtab
@@ -188,11 +189,12 @@ def test_a_killed_owner_takes_its_server_along_and_the_rest_is_reaped() -> None:
 
 @pytest.fixture
 def readable_package() -> Iterator[Path]:
-    """A directory with a copy of the package that every user can read, wherever the repository is."""
+    """A directory with a copy of the package, and of its codec's, that every user can read."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         directory.chmod(0o755)
-        shutil.copytree(Path(trimtab.__file__).parent, directory / "trimtab")
+        for package in (trimtab, msgspec):
+            shutil.copytree(Path(str(package.__file__)).parent, directory / package.__name__)
         yield directory
 
 
