@@ -37,6 +37,10 @@ class Generations:
     workers: tuple[int, ...]
     old: tuple[int, ...]
 
+    def __bool__(self) -> bool:
+        """Whether there is any child."""
+        return bool(self.workers or self.old)
+
 
 def parents() -> list[Parent]:
     """Every running Apache."""

@@ -1,0 +1,58 @@
+"""What a reload makes of the children that it sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import FakeClock
+from trimtab.errors import ApplyFailed
+from trimtab.plants.apache import reload
+from trimtab.plants.apache.process import Generations, Parent
+
+NOBODY = Generations((), ())
+
+
+@pytest.fixture
+def parent(monkeypatch: pytest.MonkeyPatch) -> Parent:
+    """One that opens a new pipe when it is told to reload."""
+    pipes = iter([frozenset({"pipe:[1]"}), frozenset({"pipe:[2]"})])
+    monkeypatch.setattr(reload, "_quiet", lambda parent: next(pipes))
+    monkeypatch.setattr(reload, "descriptors", lambda pid, kind: next(pipes))
+    monkeypatch.setattr(Parent, "check", lambda self: None)
+    monkeypatch.setattr(Parent, "signal", lambda self, number: None)
+    return Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, *first: Generations) -> None:
+    """What is seen look by look; the last again and again."""
+
+    def seen() -> Iterator[Generations]:
+        yield from first
+        while True:
+            yield first[-1]
+
+    series = seen()
+    monkeypatch.setattr(reload, "generations", lambda parent, present: next(series))
+
+
+def test_a_helper_that_looked_like_a_worker_does_not_end_the_wait(
+    monkeypatch: pytest.MonkeyPatch, parent: Parent
+) -> None:
+    helper, worker = Generations((6124,), (6097,)), Generations((6125,), ())
+    looks(monkeypatch, helper, helper, NOBODY, NOBODY, NOBODY, worker)
+    assert reload.reload(parent, FakeClock(), reload.Patience()) == worker
+
+
+def test_a_reload_without_any_child_failed_after_all_of_the_wait(
+    monkeypatch: pytest.MonkeyPatch, parent: Parent
+) -> None:
+    clock = FakeClock()
+    looks(monkeypatch, Generations((6124,), ()), NOBODY)
+    began_s = clock.now_s()
+    with pytest.raises(ApplyFailed, match="no new worker within 20 s"):
+        reload.reload(parent, clock, reload.Patience())
+    assert clock.now_s() - began_s >= 20.0
