@@ -1,7 +1,8 @@
 # make demo: trimtab's main job on this machine, set-up included.  make test: every test, set-up included.
 # make setup-lab: what the shop of three tiers and the kernel lab need, beside what the demo needs.
 .DELETE_ON_ERROR:
-.PHONY: demo test setup setup-lab setup-test lint lint-python lint-rust unit native servers docs clean
+.PHONY: demo test setup setup-lab setup-test lint lint-python lint-rust unit native servers servers-beside servers-apart \
+	docs clean
 
 bin := .venv/bin
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
@@ -14,7 +15,8 @@ demo: setup
 
 test: setup-test
 	$(MAKE) -j 2 --output-sync=target lint-python native
-	$(MAKE) lint-rust unit servers
+	$(MAKE) -j 3 --output-sync=target lint-rust unit servers-beside
+	$(MAKE) servers-apart
 
 setup: $(stamp)
 
@@ -50,10 +52,14 @@ native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
-	$(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
+	nice -n 5 $(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
 
-servers: setup-test
+servers: servers-beside servers-apart
+
+servers-beside: setup-test
 	$(bin)/pytest -q -n 3 --dist loadscope -m 'not alone and not quiet' tests/servers
+
+servers-apart: setup-test
 	$(bin)/pytest -q -n 2 --dist loadscope -m quiet tests/servers
 	$(bin)/pytest -q -m alone tests/servers
 

@@ -1,7 +1,7 @@
-"""Measures what `trimtab tune apache` itself uses: CPU time and memory, with windows of one second.
+"""Measures what `trimtab tune` itself uses: CPU time and memory, with windows of one second unless told.
 
     python benchmarks/overhead/run.py --out benchmarks/results/2026-11-21-overhead
-    python benchmarks/overhead/run.py --plant linux --controllers static --out DIR
+    python benchmarks/overhead/run.py --plant linux --controllers climb --window 5 --out DIR
     python benchmarks/overhead/run.py --plant linux --controllers static --against SRC --repeats 4 --out DIR
 
 A private Apache is loaded by a closed loop; every controller tunes it for a minute. CPU time is that of the trimtab
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--controllers", default="static,trim,fuzzy")
     parser.add_argument("--duration", type=int, default=60, help="seconds for each controller")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--window", type=int, default=1, help="seconds of a window; `tune linux` has 5 by default")
     parser.add_argument("--plant", choices=("apache", "linux"), default="apache")
     parser.add_argument("--against", type=Path, metavar="SRC", help="another trimtab's src directory")
     parser.add_argument("--out", type=Path, required=True)
@@ -58,18 +59,19 @@ def main() -> None:
         for controller in args.controllers.split(","):
             # They take turns in going first.
             for source in [None, *([args.against] if args.against else ())][:: 1 if repeat % 2 else -1]:
-                runs.append(measured(controller, args.duration, args.plant, source))
+                runs.append(measured(controller, args.duration, args.window, args.plant, source))
                 print(json.dumps(runs[-1]), flush=True)
     args.out.mkdir(parents=True, exist_ok=False)
-    write(args.out, runs)
+    write(args.out, runs, args.window)
 
 
-def measured(controller: str, duration_s: int, plant: str, source: Path | None) -> dict[str, Any]:
+def measured(controller: str, duration_s: int, window_s: int, plant: str, source: Path | None) -> dict[str, Any]:
     """What one run used.
 
     Args:
         controller: the controller.
         duration_s: how long it tunes, in seconds.
+        window_s: length of a window, in seconds.
         plant: "apache" or "linux".
         source: the src directory of another trimtab; None for this one.
     """
@@ -92,7 +94,7 @@ def measured(controller: str, duration_s: int, plant: str, source: Path | None) 
         apache = ("--status-url", bed.status_url, "--snippet-directory", str(bed.snippet_directory))
         process = subprocess.Popen(
             [
-                *(*trimtab, "tune", plant, "--controller", controller, "--window", "1s"),
+                *(*trimtab, "tune", plant, "--controller", controller, "--window", f"{window_s}s"),
                 *("--duration", f"{duration_s}s", "--pid", str(bed.pid), "--store", str(store)),
                 *(apache if plant == "apache" else ()),
             ],
@@ -143,7 +145,7 @@ def followed(process: subprocess.Popen[bytes], duration_s: int) -> dict[str, flo
     }
 
 
-def write(out: Path, runs: list[dict[str, Any]]) -> None:
+def write(out: Path, runs: list[dict[str, Any]], window_s: int) -> None:
     """The raw data, and a summary that a person reads."""
     (out / "runs.json").write_text("".join(json.dumps(run) + "\n" for run in runs))
     ours = [run for run in runs if "source" not in run]
@@ -151,7 +153,7 @@ def write(out: Path, runs: list[dict[str, Any]]) -> None:
     start_up_s = max(run["cpu_s"] - run["cpu_ratio_after_start_up"] * run["elapsed_s"] for run in runs)
     worst_memory = max(run["peak_memory_bytes"] for run in runs)
     lines = [
-        "# What trimtab itself uses while it tunes with windows of 1 s",
+        f"# What trimtab itself uses while it tunes with windows of {window_s} s",
         "",
         f"    {' '.join(['python', *sys.argv])}",
         "",

@@ -16,6 +16,7 @@ from trimtab.core.controller import Controller
 from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
+from trimtab.core.rules import within_rules
 from trimtab.core.trial import Fate, MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.decision import Decider, Decision, Oversight, Standing
@@ -207,9 +208,10 @@ class Loop:
         """Applies the open move and stores its outcome."""
         self._touched = True
         applied: Applied | None = None
+        reached, said = self._within_rules(changes)
         try:
-            applied = self._plant.apply(changes)
-            state, detail = MoveState.APPLIED, "; ".join(applied.notes)
+            applied = self._plant.apply(reached)
+            state, detail = MoveState.APPLIED, "; ".join((*said, *applied.notes))
             self._configuration, self._young = applied.configuration, _YOUNG
             self._failures, self._refusals, self._refused = 0, 0, {}
         except ApplyRefused as error:
@@ -228,6 +230,21 @@ class Loop:
             raise
         self._recorder.outcome(stamp, state, detail, applied)
         return state, detail
+
+    def _within_rules(self, changes: Mapping[str, int]) -> tuple[Mapping[str, int], tuple[str, ...]]:
+        """A search's changes as far as the rules among the knobs let them go, and what that made of them.
+
+        Other methods count on their change as it is, or none.
+        """
+        if not getattr(self._decider.controller, "searches", False):
+            return changes, ()
+        knobs, now = self._standing.knobs, self._configuration
+        reached = within_rules(changes, now, knobs, self._plant.objection)
+        if not reached or reached == changes:
+            return changes, ()
+        less = {name: reached.get(name, now[name]) for name in changes if reached.get(name) != changes[name]}
+        why = self._plant.objection({**now, **changes})
+        return reached, (f"{why}: as far as that allows, {in_words(less, knobs)}",)
 
     def _why_abort(self, partial: Window) -> str:
         """Why the guards want the window under way to end, or an empty string.

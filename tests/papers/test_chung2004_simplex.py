@@ -18,6 +18,11 @@ def whole(*vertices: tuple[float, tuple[int, int]]) -> SimplexState:
     return told(SimplexState(KNOBS, tuple(first), asked=last[1]), last[0])
 
 
+def seen(index: int, a: int, b: int) -> Window:
+    """A window with a mean of one second."""
+    return Window(index, float(index), 1.0, {"a": a, "b": b}, {"response_time_s": 1.0}, 100)
+
+
 STATE = whole((1.0, (10, 10)), (2.0, (40, 10)), (3.0, (10, 40)))
 
 
@@ -62,12 +67,20 @@ def test_a_point_that_is_a_vertex_already_is_moved_by_a_step() -> None:
 
 
 def test_it_starts_from_what_runs_and_a_refused_vertex_costs_infinitely_much() -> None:
-    controller, objective = Simplex(Objective("response_time_s")), {"response_time_s": 1.0}
+    controller = Simplex(Objective("response_time_s"))
     state = controller.start(KNOBS, 0)
-    state, move = controller.step(state, Trial(Window(0, 0.0, 1.0, {"a": 10, "b": 20}, objective, 100)))
+    state, move = controller.step(state, Trial(seen(0, 10, 20)))
     assert dict(move.changes) == {"a": 100, "b": 20}
     fate = Fate(MoveState.REFUSED, {"a": 100}, "a + b is at most 100")
-    state, move = controller.step(state, Trial(Window(1, 1.0, 1.0, {"a": 10, "b": 20}, objective, 100), fate))
+    state, move = controller.step(state, Trial(seen(1, 10, 20), fate))
     assert state.simplex[0] == (0.0, (10, 20))
     assert state.simplex[1] == (math.inf, (100, 20))
     assert dict(move.incumbent or {}) == {"a": 10, "b": 20}
+
+
+def test_where_a_vertex_was_reached_in_part_it_is_what_was_measured() -> None:
+    controller = Simplex(Objective("response_time_s"))
+    state, move = controller.step(controller.start(KNOBS, 0), Trial(seen(0, 10, 20)))
+    assert dict(move.changes) == {"a": 100, "b": 20}
+    state, _ = controller.step(state, Trial(seen(1, 80, 20), Fate(MoveState.APPLIED, {"a": 100})))
+    assert [vertex for _, vertex in state.simplex] == [(10, 20), (80, 20)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
@@ -170,3 +171,38 @@ def test_one_that_cannot_starts_again_and_says_so() -> None:
     run.go()
     (note, *_) = run.notes(NoteKind.STAND_DOWN)
     assert note.text == "workers stands down: by hand; the search starts again with the others"
+
+
+class Bounded(MemoryPlant):
+    """A plant that has room for 24 workers."""
+
+    def objection(self, configuration: Mapping[str, int]) -> str:
+        return "there is room for 24 workers" if configuration["workers"] > 24 else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Searcher(Search):
+    """The same, as one that counts on rules among knobs."""
+
+    searches: ClassVar[bool] = True
+
+
+def test_a_search_goes_as_far_as_a_rule_among_knobs_lets_it_and_says_so() -> None:
+    run = Run(Bounded(), controller=Searcher(), duration_s=600.0)
+    assert run.go().status is Status.DONE
+    assert [window.configuration["workers"] for window in run.windows] == [10, 20, 24, 20]
+    moves = run.store.moves(run.recorder.run_id)
+    assert (moves[1].move.changes, moves[1].state) == ({"workers": 30}, MoveState.APPLIED)
+    assert moves[1].detail == "there is room for 24 workers: as far as that allows, workers 24; took effect"
+    again = replayed(
+        run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(run.recorder.run_id)
+    )
+    assert isinstance(again, Past)
+    assert again.standing == run.loop._standing
+
+
+def test_other_methods_get_their_change_or_none() -> None:
+    run = Run(Bounded(), controller=Search(), duration_s=600.0)
+    run.go()
+    assert run.states[:2] == [MoveState.APPLIED, MoveState.REFUSED]
+    assert [window.configuration["workers"] for window in run.windows] == [10, 20, 20]

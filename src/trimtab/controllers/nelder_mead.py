@@ -11,7 +11,8 @@ Equations, with the vertices in order of cost, x_n the worst and c the centroid 
 | f | the objective of the window, less is better | its own | scalar |
 
 Departures: the contraction is always inside; a setting that cannot be measured for `patience` windows costs
-infinitely much. It never ends: users stop it by hand.
+infinitely much; where rules among the knobs or a guard let a proposal go part of its way only, the vertex is what was
+measured. It never ends: users stop it by hand.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class NelderMead:
         if state.asked is None:
             state = replace(state, pending=_corners(at))
         denied = refused(trial, named(state.knobs, values_at(state.knobs, at)))
+        if not denied and now != values_at(state.knobs, at):
+            at = point_of(state.knobs, now)
         found = None if missing or denied else self.objective.cost(trial.window)
         state, said = _told(replace(state, silent=0), math.inf if found is None else found, at)
         assert state.asked is not None

@@ -23,7 +23,8 @@ Its departures from Nelder and Mead, which are why the paper's first trials are 
 6. The value of a reflection between second worst and worst, but not its point, replaces that of the worst.
 7. It never ends and measures no vertex again but in a shrink.
 
-Departures from the paper: none further; a refused or failed trial costs infinitely much.
+Departures from the paper: a refused or failed trial costs infinitely much; where rules among the knobs or a guard let
+a proposal go part of its way only, the vertex is what was measured.
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class Simplex:
         if state.asked is None:
             state = replace(state, asked=now, pending=first_vertices(state.knobs, now))
         assert state.asked is not None
-        y = None if missing or refused(trial, named(state.knobs, state.asked)) else y_of(self.objective, trial)
-        state = told(replace(state, silent=0), math.inf if y is None else y)
+        denied = refused(trial, named(state.knobs, state.asked))
+        y = None if missing or denied else y_of(self.objective, trial)
+        state = replace(state, silent=0, asked=state.asked if denied else now)
+        state = told(state, math.inf if y is None else y)
         assert state.asked is not None
         best = min(state.simplex, default=None)
         incumbent = None if best is None else named(state.knobs, best[1])

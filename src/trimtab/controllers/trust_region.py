@@ -29,7 +29,8 @@ standard deviation: a false alarm in about 470 repeats of the incumbent. After a
 any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
 first, since a load often comes back.
 
-A refused configuration is not asked for again. In the end it holds the incumbent and goes on watching for (T5).
+A configuration that was refused, or reached only in part, is not asked for again. In the end it holds the incumbent
+and goes on watching for (T5).
 """
 
 from __future__ import annotations
@@ -136,6 +137,8 @@ class TrustRegion:
             said = f"the last trial was refused ({why}); "
         else:
             said = ""
+            if state.asked not in (None, now, state.incumbent):  # rules or guards let it go part of its way only
+                state = replace(state, rejected=(*state.rejected, state.asked))
         state = self._learned(replace(state, silent=0), Told(now, None if missing else y_of(self.objective, trial)))
         state, wanted, reason = self._next(state)
         assert state.incumbent is not None

@@ -1,7 +1,7 @@
 """Limits how far a knob may move in one window.
 
 Promises that a value which passes is within a factor of the one in force, so that one bad window costs one bounded
-step.
+step. Among levels around 0 there are no ratios: there it is within that part of the range.
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ class LargestStep:
             allowed = max(lowest, min(highest, wanted))
             if allowed != wanted:
                 changes[knob.name] = allowed
-                why.append(f"{knob.name} {now} to {wanted} is more than a factor of {self.factor:g}, so {allowed}")
+                most = f"1/{self.factor:g} of its range" if _levels(knob) else f"a factor of {self.factor:g}"
+                why.append(f"{knob.name} {now} to {wanted} is more than {most}, so {allowed}")
         return state, move.amended(changes, "; ".join(why)) if why else move
 
     def _range(self, knob: Knob, now: int) -> tuple[int, int]:
         """The least and the greatest value that may follow, members of the domain."""
         domain = knob.domain
+        if _levels(knob):
+            reach = max(domain.step, math.floor((domain.maximum - domain.minimum) / self.factor))
+            return domain.clip(now - reach), domain.clip(now + reach)
         if domain.choices or not now:  # no ratios among names, nor from nothing
             return domain.minimum, domain.maximum
         steps_down = max(1, math.floor((now - now / self.factor) / domain.step))
@@ -52,6 +56,11 @@ class LargestStep:
     def abort(self, state: tuple[Knob, ...], partial: Window) -> str:
         """Never: it judges proposals, not windows."""
         return ""
+
+
+def _levels(knob: Knob) -> bool:
+    """Whether a knob's values are levels around 0, as nice levels are."""
+    return knob.domain.minimum < 0
 
 
 GUARD = LargestStep

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from trimtab import discovery
-from trimtab.core import Fate, MoveState, Objective, Trial
+from trimtab.core import Configuration, Fate, Knob, MoveState, Objective, Trial
+from trimtab.core.rules import within_rules
 from trimtab.lab._contest_beds import Bed, bed
 from trimtab.search.evidence import Told, best_of, y_of
 from trimtab.search.matter import Matter, which_matter
@@ -94,19 +96,13 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:
         incumbent = move.incumbent
         ended = (ended or index + 1) if move.finished or move.phase == "hold" else None
         wanted = {**named(knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
-        after = in_force(knobs, wanted)
-        assert after is not None
-        if after == values:
+        now = named(knobs, values)
+        apart = {name: value for name, value in wanted.items() if value != now[name]}
+        if not apart:
             continue
-        if reason := bed.objection(after):
-            apart = {
-                name: value
-                for name, value in named(knobs, after).items()
-                if value != trial.window.configuration[name]
-            }
-            fate = Fate(MoveState.REFUSED, apart, reason)
-            continue
-        fate, values = Fate(MoveState.APPLIED, wanted), after
+        reached = within_rules(apart, now, knobs, lambda configuration: bed.objection(_of(knobs, configuration)))
+        values = _of(knobs, {**now, **reached})
+        fate = Fate(MoveState.APPLIED, apart) if reached else Fate(MoveState.REFUSED, apart, "a rule among the knobs")
     named_one: Values | None = None if incumbent is None else in_force(knobs, incumbent)
     winner = named_one or best_of(told) or bed.start
     last = trials - 1
@@ -123,6 +119,11 @@ def run(method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:
         sum(one.knob not in bed.active for one in found),
         sum(one.knob in bed.active for one in found),
     )
+
+
+def _of(knobs: Sequence[Knob], configuration: Configuration) -> Values:
+    """The values of the knobs."""
+    return tuple(configuration[knob.name] for knob in knobs)
 
 
 def _built(method: str, objective: Objective) -> Any:

@@ -52,7 +52,7 @@ class Seen:
         index: its place in time, in windows.
         log_cost: natural logarithm of the objective.
         utilisation: offered utilisation of the bottleneck.
-        requests: how many requests it is the mean of.
+        requests: how many requests it is the mean of; infinite where that is not known.
     """
 
     index: int

@@ -176,9 +176,13 @@ class Workload:
         return self.arrivals(window) * self.demand_s
 
     def seen(self, window: Measured) -> Seen:
-        """The window for the estimator; its log cost must be known."""
+        """The window for the estimator; its log cost must be known.
+
+        Where requests are not counted, nothing is added for their chance: what windows differ by says it too.
+        """
         assert window.log_cost is not None
-        return Seen(window.index, window.log_cost, self.utilisation(window), max(1.0, window.requests))
+        requests = max(1.0, window.requests) if window.counted else math.inf
+        return Seen(window.index, window.log_cost, self.utilisation(window), requests)
 
     def noise(self, window_s: float) -> Noise:
         """The noise of windows of that length, before any was compared."""

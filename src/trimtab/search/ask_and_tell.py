@@ -3,9 +3,9 @@
 The state is the evidence told so far; the library's own object is built from it anew at each step, by the seed, so
 that a step is pure, a run can be replayed and a killed one resumed.
 
-A refused configuration is told as a failed trial and the next one is asked for at once, so a method learns rules
-among knobs that it does not know. One in which nothing is measured is waited for `patience` windows, then it has
-failed.
+What is told is the configuration that was in force: rules among knobs may let a proposal go part of its way only. One
+that is refused whole is told as a failed trial, and the next one is asked for at once. One in which nothing is
+measured is waited for `patience` windows, then it has failed.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from trimtab.controllers.nelder_mead import NelderMead
 from trimtab.controllers.tpe import Tpe
 from trimtab.controllers.vegas import Vegas
 from trimtab.core import Objective, Trial
+from trimtab.search.space import point_of
 
 KNOB = worker_knob(maximum=1000)
 MIB = 2**20
@@ -88,3 +89,12 @@ def test_a_simplex_moves_off_a_setting_that_cannot_be_measured() -> None:
         state, move = controller.step(state, Trial(seen(150, index)))
         moved.append(bool(move.changes))
     assert moved == [False, True]
+
+
+def test_nelder_mead_takes_what_was_measured_for_its_vertex() -> None:
+    """Where rules among knobs let a point be reached in part only."""
+    controller = NelderMead(Objective())
+    state, move = controller.step(controller.start((KNOB,), 0), Trial(seen(800, 0, response_time_s=2.0)))
+    reached = (800 + move.changes[NAME]) // 2
+    state, _ = controller.step(state, Trial(seen(reached, 1, response_time_s=1.0)))
+    assert state.simplex[0] == (1.0, point_of((KNOB,), (reached,)))

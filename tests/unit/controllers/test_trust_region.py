@@ -73,6 +73,22 @@ def test_a_refused_configuration_is_not_asked_for_again() -> None:
     assert all(values[0] <= USUAL.start[0] for values in forced)
 
 
+def test_a_configuration_that_was_reached_in_part_is_not_asked_for_again() -> None:
+    """Another knob lets k00 go half its way only."""
+    controller, start = TrustRegion(OBJECTIVE), USUAL.start
+    state, values, asked, cut = controller.start(USUAL.knobs, 1), start, list[Values](), list[Values]()
+    for index in range(30):
+        state, move = controller.step(state, Trial(USUAL.window(index, values), Fate(MoveState.APPLIED, {})))
+        wanted = in_force(USUAL.knobs, {**named(USUAL.knobs, values), **move.changes})
+        assert wanted is not None
+        asked.append(wanted)
+        values = (min(wanted[0], start[0]), *wanted[1:])
+        cut += [wanted] if values != wanted else []
+    assert cut
+    assert len(cut) == len(set(cut))
+    assert {told.values for told in state.told} <= {start, *((min(v[0], start[0]), *v[1:]) for v in asked)}
+
+
 def test_where_nothing_is_to_be_had_it_ends_and_says_so() -> None:
     flat = replace(surface(KINDS["plateau"][0], 2, 60), matrix=USUAL.matrix * 30)
     _, moves, _ = walk(flat, 60, TrustRegion(OBJECTIVE))

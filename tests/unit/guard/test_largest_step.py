@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests._curve import NAME, seen, worker_knob
-from trimtab.core import Move, Window
+from trimtab.core import Domain, Move, Window
 from trimtab.guard.largest_step import LargestStep
 
 
@@ -32,6 +34,14 @@ def test_a_knob_at_0_may_go_anywhere_because_no_factor_is_defined_there() -> Non
     guard = LargestStep()
     state = guard.start((worker_knob(0, 16),))
     assert guard.review(state, seen(0), Move({NAME: 9}, "why"))[1].changes == {NAME: 9}
+
+
+@pytest.mark.parametrize(("now", "wanted", "allowed"), [(-4, -8, -8), (0, -20, -9), (-1, 19, 8), (5, -3, -3)])
+def test_levels_around_0_move_within_a_part_of_their_range(now: int, wanted: int, allowed: int) -> None:
+    nice, guard = replace(worker_knob(), domain=Domain(-20, 19)), LargestStep()
+    move = guard.review((nice,), seen(now), Move({NAME: wanted}, "why"))[1]
+    assert move.changes == {NAME: allowed}
+    assert ("1/4 of its range" in move.reason) is (wanted != allowed)
 
 
 def test_memory_over_its_limit_is_no_reason_for_a_longer_step() -> None:

@@ -87,6 +87,20 @@ def test_a_change_that_can_be_judged_and_paid_passes_as_it_is() -> None:
     assert ready().asked() == DOWN
 
 
+class Uncounted(Bench):
+    """Windows of which only the objective is known."""
+
+    def window(self, cost_s: float | None = 0.02, **readings: float) -> Window:
+        made = super().window(cost_s, **readings)
+        return replace(made, readings={"request_time_s": made.readings["request_time_s"]}, samples=0)
+
+
+def test_where_requests_are_not_counted_verdicts_come_all_the_same() -> None:
+    assert Uncounted().see(6).change(w=100).see(8, 0.013).state.incumbent["w"] == 100
+    worse = Uncounted().see(6).change(w=100).see(4, 0.03)
+    assert worse.backs == [{"w": 150}]
+
+
 def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
     held = ready().asked(replace(DOWN, gain=0.01))
     assert not held.changes

@@ -68,7 +68,9 @@ def may_raise() -> bool:
 
 
 def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]:
-    """The knobs of a server's threads that can be moved here.
+    """The knobs of a server's threads that can be moved here, in the order in which `climb` tries them.
+
+    The nice level is first: it is the one that changed most in the factorial (docs/lab-lamp2016.md).
 
     Args:
         base_ns: the machine's own slice; 0 where the kernel has no slices.
@@ -76,6 +78,20 @@ def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]
         real_time: whether SCHED_RR may be chosen.
     """
     found = []
+    if raising:
+        found.append(
+            Knob(
+                NICE,
+                "sched_attr.sched_nice",
+                "levels",
+                Domain(-20, 19),
+                0,
+                How.LIVE,
+                _LIVE,
+                "Share of the CPU beside other programs: each level less is about a quarter more.",
+                Role.PRIORITY,
+            )
+        )
     if base_ns:
         domain = Domain(_LEAST_US, _MOST_US, _STEP_US, _CLIPPED, logarithmic=True)
         found.append(
@@ -105,20 +121,6 @@ def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]
             Role.SCHEDULING_POLICY,
         )
     )
-    if raising:
-        found.append(
-            Knob(
-                NICE,
-                "sched_attr.sched_nice",
-                "levels",
-                Domain(-20, 19),
-                0,
-                How.LIVE,
-                _LIVE,
-                "Share of the CPU beside other programs: each level less is about a quarter more.",
-                Role.PRIORITY,
-            )
-        )
     return tuple(found)
 
 
