@@ -100,7 +100,7 @@ def measured(controller: str, duration_s: int, window_s: int, plant: str, source
             ],
             stdout=subprocess.DEVNULL,
         )
-        used = followed(process, duration_s)
+        used = followed(process, duration_s - window_s)
         assert process.returncode == 0
         moves = [m for m in Store(store).moves(1) if m.configuration is not None]
         windows = len(Store(store).windows(1))
@@ -108,11 +108,11 @@ def measured(controller: str, duration_s: int, window_s: int, plant: str, source
     return {"controller": controller, **whose, **used, "windows": windows, "changes": len(moves)}
 
 
-def followed(process: subprocess.Popen[bytes], duration_s: int) -> dict[str, float]:
+def followed(process: subprocess.Popen[bytes], until_s: int) -> dict[str, float]:
     """Reads a process's use until it ends: the last figures seen are at most 50 ms old.
 
-    It tunes from five seconds after its start to `duration_s` after that: what loads the library that sums the run up
-    comes later.
+    It tunes from five seconds after its start to `until_s` after it: a run ends with its last whole window, and then
+    loads the library that sums it up.
     """
     began = time.monotonic()
     start_up_s: float | None = None
@@ -130,7 +130,7 @@ def followed(process: subprocess.Popen[bytes], duration_s: int) -> dict[str, flo
             peak_bytes = int(status.partition("VmHWM:")[2].split()[0]) * 1024
             if start_up_s is None and at_s >= START_UP_S:
                 start_up_s, start_up_at_s = own_s, at_s
-            if at_s <= duration_s:
+            if at_s <= until_s:
                 tuned_s, tuned_at_s = own_s, at_s
         time.sleep(0.05)
     process.wait()

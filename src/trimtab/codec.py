@@ -130,7 +130,7 @@ def _unknown(raw: Any, known: Any, place: str) -> str:
 
 
 def _in_words(error: str, raw: Any, kind: Any) -> str:
-    """What msgspec has found wrong in a table, as its writer needs it."""
+    """The fault that msgspec has found in a table, as its writer needs it."""
     said, _, path = error.rpartition(" - at `$") if " - at `$" in error else (error, "", "")
     place: list[Any] = [name or int(index) for name, index in _STEP.findall(path.removesuffix("`"))]
     try:
@@ -183,7 +183,7 @@ def _declared(kind: Any, place: Sequence[Any]) -> tuple[Any, str]:
 
 
 def _bounds(kind: Any) -> str:
-    """What a type allows, in words; empty where it takes more than that to say it."""
+    """Values that a type allows, in words; empty where it takes more than that to say it."""
     match kind:
         case inspect.EnumType(cls=members):
             return f"one of {', '.join(str(one.value) for one in members)}"

@@ -63,7 +63,7 @@ class Process:
 
 
 def contents(path: str) -> bytes:
-    """What a small file of /proc holds, in one read; a file object would cost several times as much.
+    """Content of a small file of /proc, in one read; a file object would cost several times as much.
 
     Raises:
         OSError: there is none, or its process has ended.

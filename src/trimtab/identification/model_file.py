@@ -20,7 +20,7 @@ FORMAT = "trimtab-model-1"
 
 
 class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What stands in the file; the rest of the fields are those of `Model`, `Pair` and `ModelFile`.
+    """Content of the file; the rest of the fields are those of `Model`, `Pair` and `ModelFile`.
 
     Args:
         format: tells this file from those of other times.
@@ -54,7 +54,7 @@ class ModelFile:
     facts: Mapping[str, Any]
 
     def body(self) -> dict[str, Any]:
-        """What stands in the file."""
+        """Content of the file."""
         found: dict[str, Any] = codec.builtins(
             _Body(
                 format=FORMAT,

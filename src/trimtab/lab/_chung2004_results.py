@@ -140,7 +140,7 @@ def _again(track: Track) -> str:
 
 
 def _table_3(page: Page) -> list[str]:
-    """What our searches found, beside the paper's Table 3."""
+    """Settings that our searches found, beside the paper's Table 3."""
     found = {mix: page.parts.get(f"search-{mix}", {}).get(OURS, []) for mix in MIXES}
     every = [track for repeats in found.values() for track in repeats]
     if not every:

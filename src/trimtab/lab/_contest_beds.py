@@ -1,4 +1,4 @@
-"""What searches are let loose on in the contest: synthetic surfaces, and the simulated shop."""
+"""Beds of the contest: synthetic surfaces, and the simulated shop."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Bed(Protocol):
 
     @property
     def objective(self) -> Objective:
-        """What is to be made best."""
+        """The objective."""
         ...
 
     def window(self, index: int, values: Values) -> Window:
-        """What is measured in a trial of a configuration."""
+        """The window of a trial of a configuration."""
         ...
 
     def truth(self, index: int, values: Values) -> float:

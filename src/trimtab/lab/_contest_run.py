@@ -17,7 +17,7 @@ from trimtab.search.space import Values, in_force, named
 
 ROOM = "trimtab.controllers"
 STATIC = "static"
-"""What is never moved: no search, but what one has to be worth."""
+"""Controller that never moves: no search, but what one has to beat."""
 
 
 @dataclass(frozen=True)

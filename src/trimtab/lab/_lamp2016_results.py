@@ -48,7 +48,7 @@ def summary(page: Page) -> list[str]:
 
 
 def observations(tracks: Sequence[Track], metric: str) -> list[Observation]:
-    """What was measured, a run with its levels and its block; runs without the metric are left out."""
+    """Measurements, each a run with its levels and its block; runs without the metric are left out."""
     return [
         Observation(track.run.plan.extras["levels"], track.run.plan.settings.seed, value)
         for track in tracks

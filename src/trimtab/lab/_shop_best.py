@@ -21,7 +21,7 @@ from trimtab.search.space import Values, named, point_of, value_at
 
 _STEPS = (0.25, 0.12, 0.06, 0.03)
 _WORTH = 1e-3
-"""What is not better by a tenth of a percent may be the truth's own noise."""
+"""A gain below a tenth of a percent may be the truth's own noise."""
 
 
 def search(cost: Callable[[Values], float], start: Values) -> tuple[float, Values]:
@@ -73,7 +73,7 @@ def _moved(values: Values, index: int, way: float) -> Values | None:
 
 
 def best_of(mix: str, seed: int = 1) -> tuple[float, float, Values]:
-    """What the start costs, what the best setting found costs, and it.
+    """Cost of the start, cost of the best setting found, and that setting.
 
     Args:
         mix: what the browsers do.

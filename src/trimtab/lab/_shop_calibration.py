@@ -1,4 +1,4 @@
-"""What the simulated shop has to do with the real one: constants from a real run, and both side by side.
+"""Calibration of the simulated shop: constants from a real run, and both side by side.
 
     scale_k  <-  scale_k x (CPU seconds for a page, real) / (the same, simulated)                        (K1)
 

@@ -33,7 +33,7 @@ _TRUTH_S = 60.0
 _LEAST_HZ = 0.1
 
 Constants = Mapping[str, Any]
-"""What `simulated_shop.toml` holds."""
+"""Content of `simulated_shop.toml`."""
 
 
 @cache
@@ -60,7 +60,7 @@ def settings(of: Constants, values: Mapping[str, int]) -> dict[str, Any]:
 
 
 def run(of: Constants, values: Mapping[str, int], mix: str, seed: int, length_s: float) -> Readings:
-    """What is measured of the shop, warm, in some seconds of virtual time.
+    """Readings of the shop, warm, over some seconds of virtual time.
 
     Args:
         of: its constants.

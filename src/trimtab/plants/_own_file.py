@@ -25,7 +25,7 @@ _STATE = "trimtab-state: "
 
 
 class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file carries as a comment.
+    """Comment in the file.
 
     Args:
         before: what was there before it; None for nothing.

@@ -52,7 +52,7 @@ def mattering(state: SearchState[Any], objective: Objective) -> tuple[Matter, ..
 
 
 def _knobs(state: SearchState[Any], objective: Objective) -> Table:
-    """What the trials tell of each knob."""
+    """Effect of each knob, by the trials."""
     found = mattering(state, objective)
     rows = [(one.knob, "yes" if one.matters else "not told apart", one.said.partition(": ")[2]) for one in found]
     return Table("Which knobs matter", ("knob", "matters", "what it did to the cost, over what was tried"), rows)

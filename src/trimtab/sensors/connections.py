@@ -58,8 +58,8 @@ from trimtab.sensors._metrics import (
 from trimtab.sensors._namespace import in_network_of
 from trimtab.sensors._shared_file import SharedFile
 
-_SHARE = 0.005
-"""Most CPU time, as a share of a core: the accept queue, the status page and the resources take as much together."""
+_SHARE = 0.0025
+"""Most CPU time, as a share of a core: a quarter of the most that all sensors may take together."""
 _INFO = 2
 """INET_DIAG_INFO."""
 _BYTECODE = 1

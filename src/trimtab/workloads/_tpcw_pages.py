@@ -64,7 +64,7 @@ class Shop:
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """What a session knows from its start: a returning one its customer."""
+        """Values that a session has from its start: a returning one its customer."""
         return (Memory(_KNOWN, self.customer, self.facts["session"]["returning_customer_ratio"]),)
 
     @property

@@ -1,4 +1,4 @@
-"""What a run of TPC-W's browsers has shown: WIPS, each interaction against its limit, whether the run is valid."""
+"""Result of a run of TPC-W's browsers: WIPS, each interaction against its limit, whether the run is valid."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _why_not(
     facts: Mapping[str, Any],
     found: Browsing,
 ) -> tuple[str, ...]:
-    """What a run does not meet, each in a few words."""
+    """Requirements that a run does not meet, each in a few words."""
     metric, think = facts["metric"], facts["think_time"]
     why = [
         f"90 % of {row.page} within {_time(row.p90_s)}, the limit is {row.limit_s:g} s"

@@ -27,7 +27,7 @@ from trimtab.plants.nginx.syntax import directives
 
 
 class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands there besides the original; the fields are those of `Kept`."""
+    """Content of the file besides the original; the fields are those of `Kept`."""
 
     edited: str
     values: dict[str, tuple[str, str]]
