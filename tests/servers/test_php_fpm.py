@@ -248,7 +248,7 @@ def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
 
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
     bed.write(bed.snippet.name, "; mine\n")
-    os.utime(bed.snippet, (1, 1))  # from before FPM was started, which is known to a second only
+    bed.restart_pool()
     fpm = bed.attach()
     with pytest.raises(ApplyRefused, match="was not written by trimtab"):
         fpm.apply({"max_children": 6})
