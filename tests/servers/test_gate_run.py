@@ -157,7 +157,9 @@ def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, 
         bed.pages(BASIC, path=cgi_url(300))
     settled(plant)
     readings = sensor.read()
-    assert 0.3 <= readings["service_time_s"] <= (time.monotonic() - began) / 3
+    assert 0.3 <= readings["service_time_s"] <= time.monotonic() - began, (
+        "a page may end while the next one is served"
+    )
     derived = plant.derive(readings)
     assert derived["response_time_s"] == pytest.approx(
         readings["accept_queue_delay_s"] + readings["service_time_s"], rel=1e-6
