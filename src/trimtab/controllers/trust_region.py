@@ -2,7 +2,8 @@
 
 What it promises. It starts from the running configuration and repeats it first, so it knows the noise before it
 changes anything. A trial stays within a trust region around the incumbent, which is small at first: a tenth of each
-coordinate, about a factor of two for what spans three decades. It does not ask for what its model expects to be worse
+coordinate, about a factor of two for what spans three decades, and twice that for limits of workers and pools and
+sizes of caches. It does not ask for what its model expects to be worse
 than the incumbent by a tenth with more than 10 % probability, while there is anything else to ask for. A bound is
 approached by halves and reached only from next to it. What looks better is measured again, in turn with the
 incumbent, and takes its place only when it is better with the `confidence`; so "no improvement" is an answer.
@@ -27,7 +28,12 @@ needs few trials where few of many knobs matter. A simplex keeps the best of noi
 is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one
 standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
 any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
-first, since a load often comes back.
+first, since a load often comes back. The incumbent is repeated every `LATELY` trials, and at once after a trial that
+cost far more or less than the model expected, which is the model's error or a changed load.
+
+A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
+most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. A few
+knobs are moved together (`trimtab.search.region`), since of many that are moved by little none can be told apart.
 
 A configuration that was refused, or reached only in part, is not asked for again. In the end it holds the incumbent
 and goes on watching for (T5).
@@ -36,15 +42,17 @@ and goes on watching for (T5).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.search.era import Era, normal
 from trimtab.search.evidence import Told, refused, unmeasured, y_of
-from trimtab.search.local_model import Array, LocalModel, Scales, noise_of
-from trimtab.search.region import candidates
+from trimtab.search.local_model import Array, LocalModel, Scales
+from trimtab.search.region import Region
 from trimtab.search.space import Values, in_force, named, of_many, point_of
 
 FIRST_RADIUS, MOST_RADIUS = 0.1, 0.4
@@ -53,9 +61,12 @@ HARM, HARM_QUANTILE = math.log(1.1), 1.28
 SLACK, ALARM = 0.5, 5.0
 LATELY = 6
 """Trials after which the incumbent is measured again."""
-PROMISING = 0.6
+PROMISING = 0.8
 """Probability of being better from which a configuration is worth another trial."""
 MOST_REPEATS = 5
+SURPRISE = 3.0
+"""Standard deviations from what was expected from which the incumbent is measured again."""
+_UNSAFE = 1e6
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class TrustRegionState:
         rejected: configurations that were repeated and found no better, or refused.
         earlier: incumbents of earlier loads that are still to be tried.
         asked: the last configuration proposed.
+        expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
+        surprised: whether the last trial was far from what was expected of it.
         sums: S+ and S- of Eq. (T5).
         finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.
@@ -90,6 +103,8 @@ class TrustRegionState:
     rejected: tuple[Values, ...] = ()
     earlier: tuple[Values, ...] = ()
     asked: Values | None = None
+    expected: tuple[float, float] | None = None
+    surprised: bool = False
     sums: tuple[float, float] = (0.0, 0.0)
     finished: str = ""
     silent: int = 0
@@ -123,7 +138,7 @@ class TrustRegion:
     def start(self, knobs: tuple[Knob, ...], seed: int) -> TrustRegionState:
         """The state before the first window."""
         knobs = of_many(knobs, "trust_region")
-        return TrustRegionState(knobs, seed, Scales.usual(len(knobs)))
+        return TrustRegionState(knobs, seed, Scales.usual(knobs))
 
     def step(self, state: TrustRegionState, trial: Trial) -> tuple[TrustRegionState, Move]:
         """The next trial, or the end."""
@@ -132,76 +147,61 @@ class TrustRegion:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"trust_region: {missing}")
         assert now is not None
-        if state.asked is not None and (why := refused(trial, named(state.knobs, state.asked))):
-            state = replace(state, rejected=(*state.rejected, state.asked))
-            said = f"the last trial was refused ({why}); "
-        else:
-            said = ""
-            if state.asked not in (None, now, state.incumbent):  # rules or guards let it go part of its way only
-                state = replace(state, rejected=(*state.rejected, state.asked))
-        state = self._learned(replace(state, silent=0), Told(now, None if missing else y_of(self.objective, trial)))
-        state, wanted, reason = self._next(state)
+        why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
+        if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
+            state = replace(state, rejected=(*state.rejected, state.asked))  # refused, or let go part of its way only
+        told = Told(now, None if missing else y_of(self.objective, trial))
+        state, wanted, reason = self._next(self._learned(replace(state, silent=0), told))
         assert state.incumbent is not None
         incumbent = named(state.knobs, state.incumbent)
+        said = f"trust_region: {f'the last trial was refused ({why}); ' if why else ''}{reason}"
         state = replace(state, asked=wanted)
         if state.finished and not self.watch:
-            return state, Move.end(incumbent, f"trust_region: {said}{reason}")
+            return state, Move.end(incumbent, said)
+        evidence = {"radius": state.radius, "noise_ratio": _era(state).noise}
         phase = "hold" if state.finished else "trial"
-        evidence = {"radius": state.radius, "noise_ratio": self._noise(state)}
-        move = Move(named(state.knobs, wanted), f"trust_region: {said}{reason}", evidence, phase, incumbent=incumbent)
-        return state, move
+        return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent)
 
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
-        before = [one.y for one in state.told[state.era :] if one.values == state.incumbent and one.y is not None]
-        noise = self._noise(state)
-        state = replace(state, told=(*state.told, told), incumbent=state.incumbent or told.values)
-        if told.values != state.incumbent or told.y is None or len(before) < self.repeats - 1:
+        era, incumbent, y = _era(state), state.incumbent or told.values, told.y
+        expected = state.expected if told.values == state.asked else None
+        state = replace(state, told=(*state.told, told), incumbent=incumbent, expected=None, surprised=False)
+        known = len(era.costs.get(incumbent, ()))
+        if y is None or not known:
             return state
-        usual = math.fsum(before) / len(before)
-        z = (told.y - usual) / (noise * math.sqrt(1 + 1 / len(before)))
+        if expected is not None:
+            return replace(state, surprised=abs(era.strangeness(y, incumbent, *expected)) > SURPRISE)
+        if told.values != incumbent or known < self.repeats - 1:
+            return state
+        z = era.strangeness(y, incumbent)
         sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
         if max(sums) <= ALARM:
-            return replace(state, sums=sums)
-        known = dict.fromkeys((*state.earlier, *self._stood(state)))
-        known.pop(told.values, None)
-        return replace(
-            state,
-            era=len(state.told) - 1,
-            radius=FIRST_RADIUS,
-            failures=0,
-            rejected=(),
-            earlier=tuple(known),
-            sums=(0.0, 0.0),
-            finished="",
-        )
-
-    def _stood(self, state: TrustRegionState) -> list[Values]:
-        """Configurations worth trying again on another load: those that were measured three times or more."""
-        counts: dict[Values, int] = {}
-        for one in state.told:
-            counts[one.values] = counts.get(one.values, 0) + 1
-        return [values for values, count in counts.items() if count >= self.repeats]
+            return replace(state, sums=sums, surprised=max(sums) > ALARM / 2)
+        stood = [values for values, count in Era(state.told).counts.items() if count >= self.repeats]
+        earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
+        fresh = TrustRegionState(state.knobs, state.seed, state.scales)
+        return replace(fresh, told=state.told, era=len(state.told) - 1, incumbent=incumbent, earlier=earlier)
 
     def _next(self, state: TrustRegionState) -> tuple[TrustRegionState, Values, str]:
         """The next configuration to be measured, and why."""
-        incumbent = state.incumbent
+        incumbent, era = state.incumbent, _era(state)
         assert incumbent is not None
-        era = state.told[state.era :]
-        counts = {one.values: sum(o.values == one.values for o in era) for one in era}
-        known = [one for one in era if one.y is not None]
-        if counts.get(incumbent, 0) < (self.repeats if state.era == 0 else 2) or not known:
+        if era.counts.get(incumbent, 0) < (self.repeats if state.era == 0 else 2) or not era.costs:
             return state, incumbent, "the incumbent is repeated, to know the noise"
+        if state.surprised:
+            return state, incumbent, "the incumbent is measured again: the load may have changed"
         if state.finished:
             return state, incumbent, state.finished
         for values in state.earlier:
             return replace(state, earlier=state.earlier[1:]), values, "it was the best on an earlier load"
-        model = self._model(state, known)
-        state = replace(state, scales=model.scales)
-        state, challenger = self._challenged(state, model, counts)
+        known = [one for one in era.trials if one.y is not None]
+        x = np.array([point_of(state.knobs, one.values) for one in known])
+        model = LocalModel(x, np.array([one.y for one in known], dtype=float), state.knobs, era.noise, state.scales)
+        state, challenger = self._challenged(replace(state, scales=model.scales), model)
         incumbent = state.incumbent
         assert incumbent is not None
-        since = next((k for k, one in enumerate(reversed(era)) if one.values == incumbent), len(era))
+        since = era.since(incumbent)
         if since >= LATELY:
             return state, incumbent, "the incumbent is measured again, to notice a changed load"
         if challenger is not None:
@@ -209,38 +209,25 @@ class TrustRegion:
             return state, wanted, "what looks better is measured again, in turn with the incumbent"
         return self._explored(state, model)
 
-    def _challenged(
-        self, state: TrustRegionState, model: LocalModel, counts: dict[Values, int]
-    ) -> tuple[TrustRegionState, Values | None]:
+    def _challenged(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values | None]:
         """The state after a promotion, and a configuration worth another trial; None for none."""
-        assert state.incumbent is not None
-        tried = [v for v in counts if v != state.incumbent and v not in state.rejected]
+        era, incumbent = _era(state), state.incumbent
+        assert incumbent is not None
+        tried = [values for values in era.counts if values != incumbent and values not in state.rejected]
         if not tried:
             return state, None
-        points = np.array([point_of(state.knobs, v) for v in tried])
-        means, deviations = model.against(points, np.array(point_of(state.knobs, state.incumbent)))
-        chances = [_normal(-m / max(s, 1e-9)) for m, s in zip(means, deviations, strict=True)]
-        best = min(range(len(tried)), key=lambda i: (means[i] if chances[i] >= PROMISING else math.inf, tried[i]))
-        if chances[best] < PROMISING:
+        means, deviations = self._against(state, model, tried)
+        chances = {v: normal(-m / max(s, 1e-9)) for v, m, s in zip(tried, means, deviations, strict=True)}
+        promising = [(mean, v) for mean, v in zip(means, tried, strict=True) if chances[v] >= PROMISING]
+        if not promising:
             return state, None
-        values = tried[best]
-        if counts[values] >= 2 and min(chances[best], self._told_apart(state, values)) >= self.confidence:  # Eq. (T2)
+        _, best = min(promising)
+        if era.counts[best] >= 2 and min(chances[best], era.better(best, incumbent)) >= self.confidence:  # Eq. (T2)
             radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
-            return replace(state, incumbent=values, radius=radius, failures=0, sums=(0.0, 0.0)), None
-        if counts[values] >= MOST_REPEATS:
-            return replace(state, rejected=(*state.rejected, values)), None
-        return state, values
-
-    def _told_apart(self, state: TrustRegionState, values: Values) -> float:
-        """The probability of being better than the incumbent by the repeats of both alone, without the model."""
-        own, other = (
-            [one.y for one in state.told[state.era :] if one.values == which and one.y is not None]
-            for which in (values, state.incumbent)
-        )
-        if not own or not other:
-            return 0.0
-        apart = math.fsum(other) / len(other) - math.fsum(own) / len(own)
-        return _normal(apart / (self._noise(state) * math.sqrt(1 / len(own) + 1 / len(other))))
+            return replace(state, incumbent=best, radius=radius, failures=0, sums=(0.0, 0.0)), None
+        if era.counts[best] >= MOST_REPEATS:
+            return replace(state, rejected=(*state.rejected, best)), None
+        return state, best
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
         """A new configuration within the region, or the end."""
@@ -248,22 +235,32 @@ class TrustRegion:
         assert incumbent is not None
         if state.failures >= max(4, len(state.knobs) // 2):
             state = replace(state, radius=state.radius * NARROWER, failures=0)  # Eq. (T3)
-        failed = {one.values for one in state.told[state.era :] if one.y is None}
-        tried = {one.values for one in state.told[state.era :]} | failed | set(state.rejected)
+        tried = {*_era(state).counts, *state.rejected}
+        region = Region(state.knobs, incumbent, state.radius, state.scales)
         rng = np.random.default_rng((state.seed, len(state.told)))
-        found = [v for v in candidates(state.knobs, incumbent, state.radius, state.scales, rng) if v not in tried]
+        found = [values for values in region.candidates(rng) if values not in tried]
         if not found or state.radius < self.least_radius:
             return self._ended(state, "no better one was found, and the region is small")
-        centre = np.array(point_of(state.knobs, incumbent))
-        means, deviations = model.against(np.array([point_of(state.knobs, v) for v in found]), centre)
+
+        def score(asked: Sequence[Values]) -> Array:
+            means, deviations = self._against(state, model, asked)
+            risk = means + HARM_QUANTILE * deviations
+            return np.where(risk <= HARM, means - self.optimism * deviations, _UNSAFE + risk)  # Eq. (T1)
+
+        found = [values for values in region.improved(found, score) if values not in tried]
+        means, deviations = self._against(state, model, found)
         if np.min(means - 2 * deviations) > -self.least_gain:  # Eq. (T4)
             return self._ended(state, f"nothing near it promises {self.least_gain:.0%}")
-        risk = means + HARM_QUANTILE * deviations
-        wanted = means - self.optimism * deviations
-        safe = risk <= HARM
-        pick = int(np.argmin(np.where(safe, wanted, np.inf) if safe.any() else risk))  # Eq. (T1)
-        said = f"trial {len(state.told) + 1}, {means[pick]:+.1%} expected, to within {deviations[pick]:.1%}"
-        return replace(state, failures=state.failures + 1), found[pick], said
+        pick = int(np.argmin(score(found)))
+        expected = float(means[pick]), float(deviations[pick])
+        said = f"trial {len(state.told) + 1}, {expected[0]:+.1%} expected, to within {expected[1]:.1%}"
+        return replace(state, failures=state.failures + 1, expected=expected), found[pick], said
+
+    def _against(self, state: TrustRegionState, model: LocalModel, asked: Sequence[Values]) -> tuple[Array, Array]:
+        """How much more than the incumbent configurations cost by the model: means, standard deviations."""
+        assert state.incumbent is not None
+        points = np.array([point_of(state.knobs, values) for values in asked])
+        return model.against(points, np.array(point_of(state.knobs, state.incumbent)))
 
     def _ended(self, state: TrustRegionState, why: str) -> tuple[TrustRegionState, Values, str]:
         """The end of the search, with the incumbent in force."""
@@ -273,23 +270,10 @@ class TrustRegion:
         said = f"no improvement on the configuration that it began with: {why}" if same else why
         return replace(state, finished=said), incumbent, said
 
-    def _model(self, state: TrustRegionState, known: list[Told]) -> LocalModel:
-        x = np.array([point_of(state.knobs, one.values) for one in known])
-        y: Array = np.array([one.y for one in known], dtype=float)
-        return LocalModel(x, y, [bool(k.domain.choices) for k in state.knobs], self._noise(state), state.scales)
 
-    def _noise(self, state: TrustRegionState) -> float:
-        """The noise, from repeated configurations at one load."""
-        groups: dict[Values, list[float]] = {}
-        for one in state.told[state.era :]:
-            if one.y is not None:
-                groups.setdefault(one.values, []).append(one.y)
-        return noise_of(list(groups.values()))
-
-
-def _normal(z: float) -> float:
-    """The standard normal distribution function."""
-    return 0.5 * math.erfc(-z / math.sqrt(2))
+def _era(state: TrustRegionState) -> Era:
+    """The trials that are believed."""
+    return Era(state.told[state.era :])
 
 
 CONTROLLER = TrustRegion

@@ -69,20 +69,21 @@ def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
         seed: of the bed, and of the method's randomness.
         trials: how many it is given.
     """
-    return run(method, kind, bed(kind, seed, trials), seed, trials)
+    drawn = bed(kind, seed, trials)
+    return run(built(method, drawn.objective), method, kind, drawn, seed, trials)
 
 
-def run(method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:
-    """Runs a method on a bed.
+def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:
+    """Runs a controller on a bed.
 
     Args:
-        method: registered name.
+        controller: it, for the bed's objective.
+        method: what it is called.
         kind: what the bed is called.
         bed: it.
         seed: of the method's randomness.
         trials: how many it is given.
     """
-    controller = _built(method, bed.objective)
     knobs, values = bed.knobs, bed.start
     state, told, regrets, harmed = controller.start(knobs, seed), list[Told](), [], 0
     fate, ended, incumbent = None, None, None
@@ -126,7 +127,7 @@ def _of(knobs: Sequence[Knob], configuration: Configuration) -> Values:
     return tuple(configuration[knob.name] for knob in knobs)
 
 
-def _built(method: str, objective: Objective) -> Any:
+def built(method: str, objective: Objective) -> Any:
     """A controller as the contest runs it; one that can watch the load goes on watching."""
     kind = discovery.load(ROOM, method).CONTROLLER
     known = {field.name for field in fields(kind)}

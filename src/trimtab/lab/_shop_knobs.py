@@ -75,7 +75,7 @@ KNOBS: tuple[Knob, ...] = (
     ),
     _knob(
         *(DATABASE, "innodb_buffer_pool_size", "bytes", Domain(8 * _MIB, 1024 * _MIB, 8 * _MIB, logarithmic=True)),
-        *(128 * _MIB, "Blocks that are held; others are read from disk."),
+        *(128 * _MIB, "Blocks that are held; others are read from disk.", Role.CACHE),
     ),
     _knob(
         *(DATABASE, "table_open_cache", "tables", Domain(16, 3616, 8), 2000),

@@ -11,7 +11,8 @@ trials made late are not believed to be better only because the shop was quieter
 The other parameters are the most likely ones under broad lognormal priors, one step of a factor at a time from those
 of the trial before. The medians of the priors say what is usual before anything is known: a = 0.5, that is, somewhere
 in the space the cost is about 1.6 times another; l = 0.7 sqrt(knobs), so that surfaces of many knobs are no rougher
-than of few; g = 0.002, a wander of 2 % in a hundred trials.
+than of few, and half of that for what a server runs out of: workers, pooled connections, caches; g = 0.002, a wander
+of 2 % in a hundred trials.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from trimtab.core import Knob, Role
+
 Array = npt.NDArray[np.float64]
 _FACTOR = 1.6
 _ROUNDS = 3
@@ -30,6 +33,8 @@ _SPREADS = (1.0, 0.7, 0.7)
 """Standard deviations of the logarithms of l, a and g under their priors."""
 _JITTER = 1e-10
 _LEAST_NOISE, _PRIOR_NOISE = 1e-3, 0.03
+_SHORTER = dict.fromkeys((Role.WORKER_LIMIT, Role.POOL_LIMIT, Role.CACHE), 0.5)
+"""Length of a knob by its role, to the usual one."""
 MOST = 80
 """Trials that it looks at, the latest; its cost grows with their cube."""
 
@@ -49,9 +54,10 @@ class Scales:
     drift: float = 0.002
 
     @staticmethod
-    def usual(knobs: int) -> Scales:
+    def usual(knobs: Sequence[Knob]) -> Scales:
         """The medians of the priors."""
-        return Scales((0.7 * math.sqrt(knobs),) * knobs)
+        length = 0.7 * math.sqrt(len(knobs))
+        return Scales(tuple(length * _SHORTER.get(knob.role, 1.0) for knob in knobs))
 
 
 def noise_of(groups: Sequence[Sequence[float]]) -> float:
@@ -74,13 +80,14 @@ class LocalModel:
     Args:
         x: coordinates, one row for each trial.
         y: their costs.
-        choices: which coordinates are of choices.
+        knobs: those of the coordinates.
         noise: s.
         scales: parameters to begin with; `scales` has the most likely ones near them.
     """
 
-    def __init__(self, x: Array, y: Array, choices: Sequence[bool], noise: float, scales: Scales) -> None:
-        self._x, self._noise, self._choices = x[-MOST:], noise, np.array(choices, dtype=bool)
+    def __init__(self, x: Array, y: Array, knobs: Sequence[Knob], noise: float, scales: Scales) -> None:
+        self._x, self._noise, self._usual = x[-MOST:], noise, Scales.usual(knobs)
+        self._choices = np.array([bool(knob.domain.choices) for knob in knobs])
         self._y = y[-MOST:]
         times = np.arange(len(self._y), dtype=float)
         self._walk = np.minimum(times[:, None], times[None, :])
@@ -146,7 +153,9 @@ class LocalModel:
         means = (ones * values).sum(axis=1) / (ones * ones).sum(axis=1)
         residuals = values - means[:, None] * ones
         volumes = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        found: Array = -0.5 * (residuals**2).sum(axis=1) - volumes + np.array([_prior(scales) for scales in tried])
+        found: Array = (
+            -0.5 * (residuals**2).sum(axis=1) - volumes + np.array([_prior(scales, self._usual) for scales in tried])
+        )
         return found
 
     def _solve(self, right: Array) -> Array:
@@ -166,10 +175,9 @@ def _steps(scales: Scales) -> list[Scales]:
     return found
 
 
-def _prior(scales: Scales) -> float:
+def _prior(scales: Scales, usual: Scales) -> float:
     """The logarithm of the prior, but for a constant."""
-    usual = Scales.usual(len(scales.lengths))
     length, amplitude, drift = _SPREADS
-    far = [math.log(one / usual.lengths[0]) / length for one in scales.lengths]
+    far = [math.log(one / own) / length for one, own in zip(scales.lengths, usual.lengths, strict=True)]
     far += [math.log(scales.amplitude / usual.amplitude) / amplitude, math.log(scales.drift / usual.drift) / drift]
     return -0.5 * math.fsum(one * one for one in far)

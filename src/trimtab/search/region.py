@@ -2,62 +2,108 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from trimtab.core import Knob
-from trimtab.search.local_model import Scales
+from trimtab.core import Knob, Role
+from trimtab.search.local_model import Array, Scales
 from trimtab.search.space import Values, point_of, values_at
 
 COUNT = 240
 _NEXT_TO = 0.1
 """Part of a coordinate from which its bound may be reached; farther off it is approached by halves."""
-_AT_ONCE = 12.0
+_AT_ONCE = 3.0
 """Knobs that are moved together in the mean, where there are more."""
 _CHOICE = 0.25
 """Probability with which a choice that is moved takes another of its names."""
+_REACH = dict.fromkeys((Role.WORKER_LIMIT, Role.POOL_LIMIT, Role.CACHE), 2.0)
+"""How much wider the region is for what limits or holds: a small step tells nothing where it does not bind."""
+_BEST, _ROUNDS = 3, 3
+"""Candidates that are improved knob by knob, and how often."""
 
 
-def candidates(
-    knobs: Sequence[Knob], centre: Values, radius: float, scales: Scales, rng: np.random.Generator
-) -> list[Values]:
-    """Configurations within the region, each once, the centre left out.
+class Region:
+    """The region around an incumbent.
 
-    Sides are in proportion to the lengths of the model, at most twice and at least half of the usual one. A part of
-    the candidates are corners, which tell most of a slope; the others lie within, with some knobs left alone.
+    Sides are in proportion to how much longer the model's lengths have become than they were at first, at most twice
+    and at least half of the usual one.
 
     Args:
         knobs: those that are moved.
         centre: the incumbent.
         radius: half of the usual side.
         scales: the model's.
-        rng: source of randomness.
     """
-    at = np.array(point_of(knobs, centre))
-    lengths = np.array(scales.lengths)
-    sides = radius * np.clip(lengths / math.exp(float(np.mean(np.log(lengths)))), 0.5, 2.0)
-    up, down = (np.where(room > _NEXT_TO, np.minimum(sides, room / 2), room) for room in (1 - at, at))
-    up, down = np.minimum(up, sides), np.minimum(down, sides)
-    count = len(knobs)
-    signs = rng.uniform(-1.0, 1.0, (COUNT, count))
-    signs[::2] = np.sign(signs[::2])
-    moved = rng.random((COUNT, count)) < min(1.0, _AT_ONCE / count)
-    moved[1::4] &= rng.random((len(moved[1::4]), count)) < 0.5
-    single = rng.integers(0, count, len(moved[3::4]))
-    moved[3::4] = np.arange(count)[None, :] == single[:, None]
-    points = at + np.where(moved, np.where(signs > 0, signs * up, signs * down), 0.0)
-    found: dict[Values, None] = {}
-    for row, which in zip(points, moved, strict=True):
-        values = list(values_at(knobs, row.tolist()))
-        for k, knob in enumerate(knobs):
-            if knob.domain.choices:
-                other = which[k] and rng.random() < _CHOICE
-                values[k] = int(rng.integers(0, len(knob.domain.choices))) if other else centre[k]
-            elif which[k] and values[k] == centre[k]:
-                step = knob.domain.step if row[k] > at[k] else -knob.domain.step
-                values[k] = knob.domain.clip(centre[k] + step)
-        if tuple(values) != centre:
-            found[tuple(values)] = None
-    return list(found)
+
+    def __init__(self, knobs: Sequence[Knob], centre: Values, radius: float, scales: Scales) -> None:
+        self._knobs, self._centre = knobs, centre
+        self._at = np.array(point_of(knobs, centre))
+        grown = np.log(np.array(scales.lengths) / np.array(Scales.usual(knobs).lengths))
+        sides = radius * np.clip(np.exp(grown - np.mean(grown)), 0.5, 2.0)
+        sides *= [_REACH.get(knob.role, 1.0) for knob in knobs]
+        up, down = (np.where(room > _NEXT_TO, np.minimum(sides, room / 2), room) for room in (1 - self._at, self._at))
+        self._up, self._down = np.minimum(up, sides), np.minimum(down, sides)
+
+    def candidates(self, rng: np.random.Generator) -> list[Values]:
+        """Configurations within the region, each once, the centre left out.
+
+        A part of them are corners, which tell most of a slope; the others lie within, with some knobs left alone.
+
+        Args:
+            rng: source of randomness.
+        """
+        knobs, at, count = self._knobs, self._at, len(self._knobs)
+        signs = rng.uniform(-1.0, 1.0, (COUNT, count))
+        signs[::2] = np.sign(signs[::2])
+        moved = rng.random((COUNT, count)) < min(1.0, _AT_ONCE / count)
+        moved[1::4] &= rng.random((len(moved[1::4]), count)) < 0.5
+        single = rng.integers(0, count, len(moved[3::4]))
+        moved[3::4] = np.arange(count)[None, :] == single[:, None]
+        points = at + np.where(moved, np.where(signs > 0, signs * self._up, signs * self._down), 0.0)
+        found: dict[Values, None] = {}
+        for row, which in zip(points, moved, strict=True):
+            values = list(values_at(knobs, row.tolist()))
+            for k, knob in enumerate(knobs):
+                if knob.domain.choices:
+                    other = which[k] and rng.random() < _CHOICE
+                    values[k] = int(rng.integers(0, len(knob.domain.choices))) if other else self._centre[k]
+                elif which[k] and values[k] == self._centre[k]:
+                    step = knob.domain.step if row[k] > at[k] else -knob.domain.step
+                    values[k] = knob.domain.clip(self._centre[k] + step)
+            if tuple(values) != self._centre:
+                found[tuple(values)] = None
+        return list(found)
+
+    def improved(self, found: Sequence[Values], score: Callable[[Sequence[Values]], Array]) -> list[Values]:
+        """The candidates, and what is near the best of them: one knob left alone, or at a side of the region.
+
+        No more knobs are moved together than in any of the candidates.
+
+        Args:
+            found: candidates, one or more.
+            score: of configurations, the less the better.
+        """
+        ends = [values_at(self._knobs, (self._at + side).tolist()) for side in (self._up, -self._down)]
+        places = [
+            {self._centre[k], *(() if knob.domain.choices else (end[k] for end in ends))}
+            for k, knob in enumerate(self._knobs)
+        ]
+        most = max(map(self._moved, found))
+        known = dict(zip(found, score(found).tolist(), strict=True))
+        for best in sorted(known, key=lambda one: (known[one], one))[:_BEST]:
+            for _ in range(_ROUNDS):
+                near = [
+                    (*best[:k], value, *best[k + 1 :]) for k, values in enumerate(places) for value in sorted(values)
+                ]
+                fresh = [one for one in near if one not in known and 0 < self._moved(one) <= most]
+                known.update(zip(fresh, score(fresh).tolist() if fresh else (), strict=True))
+                better = min((one for one in near if one in known), key=lambda one: (known[one], one), default=best)
+                if known[better] >= known[best]:
+                    break
+                best = better
+        return list(known)
+
+    def _moved(self, values: Values) -> int:
+        """How many knobs differ from the centre's."""
+        return sum(one != other for one, other in zip(values, self._centre, strict=True))

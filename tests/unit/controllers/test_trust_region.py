@@ -110,6 +110,23 @@ def test_a_changed_load_is_noticed_and_what_was_known_of_the_old_one_no_longer_b
     assert state.radius == FIRST_RADIUS
 
 
+@pytest.mark.parametrize("factor", [3.0, 1 / 3.0])
+def test_after_a_trial_that_nobody_expected_the_incumbent_is_measured_again(factor: float) -> None:
+    controller = TrustRegion(OBJECTIVE)
+    state, moves, _ = walk(USUAL, 3, controller)
+    assert state.expected is not None
+    values = in_force(USUAL.knobs, moves[-1].changes)
+    assert values is not None
+    window = USUAL.window(3, values)
+    strange = replace(window, readings={METRIC: window.readings[METRIC] * factor})
+    state, move = controller.step(state, Trial(strange, Fate(MoveState.APPLIED, moves[-1].changes)))
+    assert move.changes == named(USUAL.knobs, USUAL.start)
+    assert "may have changed" in move.reason
+    state, move = controller.step(state, Trial(USUAL.window(4, USUAL.start), Fate(MoveState.APPLIED, move.changes)))
+    assert state.era == 0
+    assert not state.surprised
+
+
 def test_its_state_comes_back_from_json_and_goes_on_alike() -> None:
     controller = TrustRegion(OBJECTIVE)
     state, _, _ = walk(USUAL, 12, controller)

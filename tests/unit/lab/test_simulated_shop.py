@@ -11,6 +11,7 @@ from trimtab.core import Objective, Window
 from trimtab.lab import _shop_calibration as calibration
 from trimtab.lab import _shop_knobs as shop
 from trimtab.lab._contest_beds import SAID, bed
+from trimtab.lab._contest_run import built
 from trimtab.lab._contest_run import run as contest
 from trimtab.lab._shop_best import search
 from trimtab.lab._shop_model import MIXES, RATE, TIERS, TIME, constants, cpu_s, run, settings, true_cost
@@ -196,7 +197,8 @@ class Strict(SimulatedShop):
 
 
 def test_what_is_refused_is_never_in_force_and_costs_what_was_in_force() -> None:
-    found = contest("simplex", "shop-shopping", Strict(("shopping", "shopping"), 1, 6), 1, 6)
+    strict = Strict(("shopping", "shopping"), 1, 6)
+    found = contest(built("simplex", strict.objective), "simplex", "shop-shopping", strict, 1, 6)
     assert len(set(found.regrets)) == 1
     assert not found.moved
 
@@ -210,6 +212,7 @@ def test_the_contest_knows_every_kind_of_shop() -> None:
 
 
 def test_a_run_of_the_contest_on_the_shop_counts_regret_from_the_best_known() -> None:
-    found = contest("static", "shop-ordering", bed("shop-ordering", 1, 2), 1, 2)
+    made = bed("shop-ordering", 1, 2)
+    found = contest(built("static", made.objective), "static", "shop-ordering", made, 1, 2)
     worth = true_cost(constants(), {}, "ordering") - true_cost(constants(), best_known("ordering") or {}, "ordering")
     assert found.regrets == pytest.approx((worth, worth))

@@ -87,6 +87,7 @@ TABLE: Mapping[str, Row] = {
         "the memory that MariaDB may use",
         How.LIVE,
         "Memory for pages of tables and indexes; what is not in it is read from disk.",
+        Role.CACHE,
         least=8 * _MIB,
         logarithmic=True,
     ),

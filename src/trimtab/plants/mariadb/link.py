@@ -17,6 +17,8 @@ from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.trust import printable
 
 _DENIED, _DENIED_PLUGIN, _TOO_MANY = 1045, 1698, 1040
+_ENDED = (1053, 1927)
+"""It shuts down, and the connection was killed."""
 _SILENT = "timed out"
 _CLEAR = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
 """Authentication plugins that may send a password in clear, none of them MariaDB's default."""
@@ -120,7 +122,7 @@ class Link:
     def _said(self, error: Exception) -> Exception:
         """Exception for an error of the conversation; a broken one begins anew with the next question."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        broken = not 1000 <= code < 2000 or self._connection is None
+        broken = code in _ENDED or not 1000 <= code < 2000 or self._connection is None
         if broken:
             if self._connection is not None:
                 self._connection._force_close()

@@ -114,7 +114,7 @@ def _anew(master: SquidMaster, worker: int, before: dict[str, tuple[str, int]]) 
         now = master.ports()
     except UsageError:
         return False
-    return not set(now) & set(before) and len(now) >= len(before)
+    return bool(now) and not set(now) & set(before) and len(now) >= len(before)
 
 
 def _resets() -> int:

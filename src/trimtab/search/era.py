@@ -1,0 +1,76 @@
+"""The trials of a search at one load: what was measured how often, how noisy it is, and what it tells apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from trimtab.search.evidence import Told
+from trimtab.search.local_model import noise_of
+from trimtab.search.space import Values
+
+
+class Era:
+    """The trials since the load last changed.
+
+    Args:
+        trials: they, in order.
+    """
+
+    def __init__(self, trials: Sequence[Told]) -> None:
+        self.trials = trials
+
+    @cached_property
+    def counts(self) -> dict[Values, int]:
+        """How often each configuration was tried, in the order of its first trial."""
+        found: dict[Values, int] = {}
+        for one in self.trials:
+            found[one.values] = found.get(one.values, 0) + 1
+        return found
+
+    @cached_property
+    def costs(self) -> dict[Values, list[float]]:
+        """The costs of each configuration, without trials that failed."""
+        found: dict[Values, list[float]] = {}
+        for one in self.trials:
+            if one.y is not None:
+                found.setdefault(one.values, []).append(one.y)
+        return found
+
+    @cached_property
+    def noise(self) -> float:
+        """The standard deviation of one cost, from repeats."""
+        return noise_of(list(self.costs.values()))
+
+    def since(self, values: Values) -> int:
+        """How many trials were made since the last one of a configuration."""
+        return next((k for k, one in enumerate(reversed(self.trials)) if one.values == values), len(self.trials))
+
+    def better(self, values: Values, other: Values) -> float:
+        """The probability that a configuration is better than another, by the repeats of both alone."""
+        own, others = self.costs.get(values, []), self.costs.get(other, [])
+        if not own or not others:
+            return 0.0
+        return normal((_mean(others) - _mean(own)) / (self.noise * math.sqrt(1 / len(own) + 1 / len(others))))
+
+    def strangeness(self, y: float, values: Values, more: float = 0.0, within: float = 0.0) -> float:
+        """How far a new cost is from what a configuration cost until now, in standard deviations.
+
+        Args:
+            y: the cost.
+            values: the configuration; it was measured.
+            more: how much more than that was expected.
+            within: standard deviation of this expectation.
+        """
+        own = self.costs[values]
+        return (y - _mean(own) - more) / math.hypot(within, self.noise * math.sqrt(1 + 1 / len(own)))
+
+
+def normal(z: float) -> float:
+    """The standard normal distribution function."""
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
