@@ -128,8 +128,10 @@ def test_it_can_be_built_from_what_a_user_types(name: str) -> None:
 
 def test_a_ratio_to_a_delay_of_next_to_nothing_teaches_self_tuning_nothing() -> None:
     controller = build("self-tuning")
-    state = controller.start(budget_knobs(TWO, WORKERS), 0)
+    state, known = controller.start(budget_knobs(TWO, WORKERS), 0), None
     for index in range(12):
         budgets = {"premium": 1 + index % 3, "basic": WORKERS - 1 - index % 3}
         delays = {"connection_delay_s@premium": 2.3e-308 if index > 1 else 1.0, "connection_delay_s@basic": 4.0}
         state, _ = controller.step(state, Trial(seen(index, budgets, delays)))
+        known = state.online.model if index == 1 else known
+    assert state.online.model == known

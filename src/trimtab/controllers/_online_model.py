@@ -28,6 +28,8 @@ TRUST = 10.0
 RECENT = 8
 """A loop whose input has not moved for this many windows teaches nothing."""
 _LEAST_SCALE = 1e-6
+_TICK_S = 1e-9
+"""The gate counts nanoseconds: a ratio to less is no reading."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ def samples_of(kind: Kind, group: Group, window: Window) -> tuple[Sample, ...]:
     for k in range(1, len(measured)):
         above, below = measured[k - 1], measured[k]
         ratio = budgets[k - 1] / budgets[k] if budgets is not None and budgets[k] else None
-        found.append(compared(kind, ratio, below / above if above and below is not None else None))
+        apart = None if above is None or below is None or above < _TICK_S else below / above
+        found.append(compared(kind, ratio, apart))
     return tuple(found)
 
 

@@ -6,17 +6,18 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.core import How
-from trimtab.errors import UsageError
+from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.mariadb import knobs, memory, undo
 from trimtab.plants.mariadb.credentials import Credentials, read
 from trimtab.plants.mariadb.journal import Entry, Journal
-from trimtab.plants.mariadb.link import Link
+from trimtab.plants.mariadb.link import Link, Rejected
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.variables import Variable
 
@@ -201,3 +202,25 @@ def test_domains_are_multiples_of_what_mariadb_rounds_to() -> None:
     for name, (minimum, _, step) in domains().items():
         block = BLOCKS.get(name, 1)
         assert math.gcd(step, block) == block and minimum % block == 0, name
+
+
+class Ending:
+    """A server that is there, and a conversation with it."""
+
+    ended = False
+
+    def check(self) -> None:
+        pass
+
+    def _force_close(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize(("code", "ended"), [(1927, True), (1053, True), (2013, True), (1193, False)])
+def test_a_killed_conversation_is_ended_and_no_refusal(code: int, ended: bool) -> None:
+    there: Any = Ending()
+    link = Link(there, Credentials("trimtab", ""), 1.0)
+    link._connection = there
+    said = link._said(Exception(code, "what MariaDB says"))
+    assert isinstance(said, NotMeasured if ended else Rejected)
+    assert there.ended == ended == (link._connection is None)

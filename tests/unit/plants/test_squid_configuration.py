@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from trimtab.errors import UsageError
 from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.configuration import read
 from trimtab.plants.squid.program import Program
+from trimtab.plants.squid.reload import _anew
 
 DEBIAN = {
     "cache_mem": 256,
@@ -161,3 +163,29 @@ def test_the_best_values_of_the_papers_table_can_be_reached_from_its_defaults(
         one.domain for one in knobs.knobs({**DEBIAN, name: default}, 1 << 30, "a limit", True) if one.name == name
     )
     assert all(value in domain for value in best)
+
+
+class Listening:
+    """A master whose worker listens here."""
+
+    def __init__(self, ports: dict[str, tuple[str, int]]) -> None:
+        self._ports = ports
+
+    def worker(self) -> int:
+        return 7
+
+    def ports(self) -> dict[str, tuple[str, int]]:
+        return self._ports
+
+
+OLD, NEW = {"11": ("127.0.0.1", 3128)}, {"12": ("127.0.0.1", 3128)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "anew"), [(OLD, NEW, True), (OLD, OLD, False), (OLD, {}, False), ({}, {}, False)]
+)
+def test_a_squid_listens_anew_at_other_sockets_and_not_at_none(
+    before: dict[str, tuple[str, int]], now: dict[str, tuple[str, int]], anew: bool
+) -> None:
+    master: Any = Listening(now)
+    assert _anew(master, 7, before) is anew
