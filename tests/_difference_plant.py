@@ -40,6 +40,7 @@ class DifferencePlant(Plant):
         self.values = {of_class("process_budget", name): b for name, b in zip(TWO, budgets, strict=True)}
         self.first = dict(self.values)
         self.leased_s = 0.0
+        self.leases_ended = 0
         self._random = random.Random(11)
         self._reads = 0
         self._inputs = [self._input()] * model.order
@@ -66,6 +67,9 @@ class DifferencePlant(Plant):
 
     def lease(self, timeout_s: float) -> None:
         self.leased_s = timeout_s
+
+    def end_lease(self) -> None:
+        self.leases_ended += 1
 
     def knobs(self) -> tuple[Knob, ...]:
         return budget_knobs()

@@ -73,16 +73,19 @@ def identify(
 
     runs: list[int] = []
     kept: list[list[Window]] = []
-    for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
-        run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
-        if refused:
-            raise UsageError(f"the model cannot be identified: {refused[0]}")
-        if status is Status.STOPPED:
-            return None
-        if status is not Status.DONE:
-            raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
-        runs.append(run_id)
-        kept.append([window for window in store.windows(run_id) if window.index >= experiment.warm])
+    try:
+        for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
+            run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
+            if refused:
+                raise UsageError(f"the model cannot be identified: {refused[0]}")
+            if status is Status.STOPPED:
+                return None
+            if status is not Status.DONE:
+                raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
+            runs.append(run_id)
+            kept.append([window for window in store.windows(run_id) if window.index >= experiment.warm])
+    finally:
+        plant.end_lease()
     found = {
         "plant": plant.name,
         "runs": runs,

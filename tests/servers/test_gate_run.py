@@ -177,6 +177,7 @@ def test_a_gate_without_its_controller_opens_and_a_lease_brings_the_budgets_back
     plant.lease(PATIENCE_S)
     state = plant.link.apply({})
     assert (state.mode, state.configuration[OF_BASIC]) == ("budgets", 1)
+    plant.end_lease()
     settled(plant)
 
 

@@ -6,11 +6,11 @@ import re
 import subprocess
 from pathlib import Path
 
+from trimtab.lab._results import MOST_STORED_BYTES, STORE
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = "benchmarks/results"
 MOST_BYTES = 64 * 1024
-STORE, MOST_STORE_BYTES = "runs.sqlite.xz", 256 * 1024
-"""A compressed store, from which a command makes the analysis again."""
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"]
 LINK = re.compile(r"\]\(([^)#\s]+)")
 
@@ -49,6 +49,6 @@ def test_figures_are_kept_where_a_page_shows_them_and_raw_data_where_it_is_small
         if path.suffix == ".svg":
             assert path in cited(), f"no page shows {path}"
         elif path.name == STORE:
-            assert path.stat().st_size <= MOST_STORE_BYTES, f"{path} is too much to keep"
+            assert path.stat().st_size <= MOST_STORED_BYTES, f"{path} is too much to keep"
         elif path.name not in ("summary.md", "runs.jsonl"):
             assert path.suffix == ".json" and path.stat().st_size <= MOST_BYTES, f"{path} is too much to keep"

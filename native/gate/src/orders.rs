@@ -42,6 +42,11 @@ impl Gate<'_> {
                 self.renew(*lease_ns);
                 return self.done();
             }
+            Order::EndLease {} => {
+                *lease_ns = None;
+                self.ledger.settings().lease_ends_ns.store(0, Relaxed);
+                self.done()
+            }
             Order::Stop {} => {
                 self.end = Some(End::Done);
                 return self.done();
@@ -58,7 +63,9 @@ impl Gate<'_> {
         if ends_ns == 0 || ends_ns > self.now_ns || self.budgets.open {
             return;
         }
-        eprintln!("trimtab-native: gate: no order from the controller in time: open, in order of priority");
+        eprintln!(
+            "trimtab-native: gate: no order from the controller in time: open, in order of arrival"
+        );
         self.close_lanes();
         settings.open.store(1, Relaxed);
         self.budgets.open = true;

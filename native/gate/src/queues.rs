@@ -51,7 +51,7 @@ impl Gate<'_> {
     pub(crate) fn pump(&mut self) {
         let mut blocked = 0;
         loop {
-            let Some(class) = self.budgets.next(blocked) else {
+            let Some(class) = self.next(blocked) else {
                 if self.budgets.waiting() > 0 && self.collect() {
                     continue;
                 }
@@ -93,11 +93,19 @@ impl Gate<'_> {
         }
     }
 
+    /// The class to serve next.
+    fn next(&self, blocked: u64) -> Option<usize> {
+        let since = |number| self.ledger.entry(number).since_ns.load(Relaxed);
+        let first = |class: usize| self.queues[class].first();
+        self.budgets
+            .next(blocked, |class| first(class).map_or(u64::MAX, since))
+    }
+
     /// Nobody who waits goes first, and the budgets have room.
     fn may_pass(&mut self, class: usize) -> bool {
         let free = |gate: &Self| gate.queues[class].len() == 0 && gate.budgets.admits(class);
         // Whoever waits although it is its turn waits for its listener's workers, not for a budget.
-        self.budgets.next(0).is_none() && (free(self) || (self.collect() && free(self)))
+        self.next(0).is_none() && (free(self) || (self.collect() && free(self)))
     }
 
     fn enqueue(&mut self, number: u32, class: usize, watched: bool) {

@@ -110,7 +110,7 @@ impl Gate {
 
     /// The connection that gets the worker that is free now.
     pub fn dispatch(&mut self, now_s: f64) -> Option<u32> {
-        let class = self.budgets.next(0)?;
+        let class = self.budgets.next(0, |_| 0)?;
         self.pass(now_s, class);
         let Class { queue, meter, .. } = &mut self.classes[class];
         let Waiting { slot, since_s } = queue.pop_front()?;

@@ -11,7 +11,8 @@
 //!
 //! Departures from the paper: each class has a reserved minimum that saturation leaves to it; borrowing, when it is
 //! switched on, gives a worker that would idle to a class over its budget; the preemptive policy, future work there,
-//! takes back idle connections; when nobody decides about the budgets any more the gate is open, and only M counts.
+//! takes back idle connections; when nobody decides about the budgets any more the gate is open: who came first is
+//! served first, as without a gate, and only M counts.
 
 /// What one class may have, has, and waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct Budgets {
     pub limit: u32,
     /// An idle worker may serve a class over its budget.
     pub borrow: bool,
-    /// Only priority and M count.
+    /// Only the order of arrival and M count.
     pub open: bool,
     shares: Vec<Share>,
     in_service: u32,
@@ -122,7 +123,8 @@ impl Budgets {
     ///
     /// # Arguments
     /// * `blocked` - classes that cannot be served for another reason, one bit each of the first 64.
-    pub fn next(&self, blocked: u64) -> Option<usize> {
+    /// * `since` - when the first that waits in a class came, on any clock; asked for while open.
+    pub fn next(&self, blocked: u64, since: impl Fn(usize) -> u64) -> Option<usize> {
         if self.in_service >= self.limit || self.waiting == 0 {
             return None;
         }
@@ -130,7 +132,7 @@ impl Budgets {
         let waits = |&class: &usize| self.shares[class].waiting > 0 && !is_blocked(class as u32);
         let mut classes = (0..self.shares.len()).filter(waits);
         if self.open {
-            return classes.next();
+            return classes.min_by_key(|&class| since(class));
         }
         let under = classes.clone().find(|&class| self.is_under(class));
         under.or_else(|| {

@@ -16,7 +16,7 @@ fn allotted(budgets: &Budgets) -> Vec<u32> {
 /// Serves as many as it may and returns the classes in the order in which they were served.
 fn drain(budgets: &mut Budgets) -> Vec<usize> {
     let mut order = Vec::new();
-    while let Some(class) = budgets.next(0) {
+    while let Some(class) = budgets.next(0, |_| 0) {
         budgets.left(class);
         budgets.served(class);
         order.push(class);
@@ -88,12 +88,17 @@ fn borrowing_leaves_the_reserved_minimum_of_the_others_free() {
 }
 
 #[test]
-fn an_open_gate_knows_only_priority_and_the_limit() {
+fn an_open_gate_knows_only_who_came_first_and_the_limit() {
     let mut budgets = budgets(3, &[(1, 0), (1, 0)]);
     budgets.open = true;
     join(&mut budgets, 1, 2);
     join(&mut budgets, 0, 2);
-    assert_eq!(drain(&mut budgets), [0, 0, 1]);
+    let rest_first = |class| [20, 10][class];
+    assert_eq!(budgets.next(0, rest_first), Some(1));
+    assert_eq!(budgets.next(0, |class| [10, 20][class]), Some(0));
+    assert_eq!(budgets.next(0b10, rest_first), Some(0));
+    assert_eq!(drain(&mut budgets).len(), 3);
+    assert_eq!(budgets.next(0, rest_first), None);
     assert_eq!(budgets.short_of(), 0);
 }
 
@@ -171,7 +176,7 @@ fn serve(b: &mut Budgets, borrow: bool) -> Result<(), TestCaseError> {
         let eligible = |s: &Share| s.waiting > 0 && s.in_service < s.allotted;
         b.shares().iter().position(eligible)
     };
-    let Some(class) = b.next(0) else {
+    let Some(class) = b.next(0, |_| 0) else {
         prop_assert!(b.in_service() >= b.limit || under(b).is_none());
         return Ok(());
     };

@@ -142,6 +142,8 @@ pub enum Order {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_s: Option<f64>,
     },
+    /// The controller ends in good order: the budgets stay as they are, and no lease runs out.
+    EndLease {},
     /// Ends the gate; the workers accept for themselves.
     Stop {},
 }
@@ -152,7 +154,7 @@ pub enum Order {
 pub enum Mode {
     /// The budgets.
     Budgets,
-    /// The controller's lease ran out: only priority and M.
+    /// The controller's lease ran out: only the order of arrival and M.
     Open,
 }
 

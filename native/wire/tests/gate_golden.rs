@@ -93,6 +93,7 @@ mod golden {
             timeout_s: Some(90.0),
         };
         same(&lease, r#"{"type":"lease","timeout_s":90.0}"#);
+        same(&Order::EndLease {}, r#"{"type":"end_lease"}"#);
         same(&Order::Stop {}, r#"{"type":"stop"}"#);
     }
 

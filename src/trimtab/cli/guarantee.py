@@ -4,7 +4,8 @@ SPEC is the file of 'trimtab run --gate': classes, desired delays or their ratio
 instant the delays are compared with the desired ones and the budgets follow (lu2001). Without --gain or a model the
 server is identified first, under its own load, and the controller is designed for it. A guarantee that cannot be met
 is reported, with the number of processes that would meet it. Ctrl-C ends the run; the budgets stay until the gate's
-controller_timeout has passed, when it opens.
+controller_timeout has passed, when it opens: who came first is served first. With --on-exit restore those of before
+are put back, and hold.
 
 example: trimtab guarantee shop.toml --duration 30m --report shop.html
          trimtab guarantee shop.toml --model 0.74,-0.37,0.95,-0.12
@@ -127,10 +128,14 @@ def resume(args: argparse.Namespace, killed: Run | None) -> int:
             tell_gains(gains, args.json)
             controller = _controller(args, name, settings.objective, spec, gains)
         controller.start(knobs, settings.seed)
-        plant.lease(spec.controller_timeout_s)
         facts = {f"{kind} controller": one.source for kind, one in gains.items()}
         job = RunRequest(name, controller, knobs, settings, of_spec(spec), facts)
-        ended = execute(args, plant, job, stop, killed)
+        plant.lease(spec.controller_timeout_s)
+        try:
+            ended = execute(args, plant, job, stop, killed)
+        finally:
+            if settings.restore:
+                plant.end_lease()
     return finish(args, ended, stop)
 
 

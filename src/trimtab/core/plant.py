@@ -260,6 +260,10 @@ class Plant(ABC):
         """Takes a lease for that many seconds; only some plants need one."""
         return
 
+    def end_lease(self) -> None:
+        """Gives it back: what is in force stays so."""
+        return
+
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change; nothing in force is touched.
 

@@ -80,6 +80,15 @@ class Link:
         self._lease = order
         return state
 
+    def end_lease(self) -> State:
+        """Says that the controller ends: the budgets stay as they are.
+
+        Raises:
+            PlantGone: it does not answer.
+        """
+        self._lease = None
+        return self._expected(self._ask({"type": "end_lease"}), State)
+
     def readings(self) -> Counters:
         """The gate's counters so far, as it sends them.
 

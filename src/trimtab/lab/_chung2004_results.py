@@ -80,8 +80,9 @@ def _noise(tracks: Sequence[Track]) -> list[str]:
         rates = _rates(track.windows)
         if len(rates) > 1:
             mean = statistics.fmean(rates)
-            rows.append((str(track.run.plan.settings.seed), f"{mean:.1f}", f"{statistics.stdev(rates) / mean:.2%}"))
-    head = ("seed", ">interactions/s", ">standard deviation of a trial")
+            seed = str(track.run.plan.settings.seed)
+            rows.append((track.label, seed, f"{mean:.1f}", f"{statistics.stdev(rates) / mean:.2%}"))
+    head = ("", "seed", ">interactions/s", ">standard deviation of a trial")
     return ["## The untuned shop", "", *table(head, rows), f"The paper's: {PAPERS_NOISE:.1%} of 110.4 WIPS.", ""]
 
 

@@ -19,6 +19,15 @@ from trimtab.lab.harm import AGAIN, ALONE, ONE, PART, TRIM
 from trimtab.report.figures import BLUE, GREY, INK, svg
 from trimtab.report.track import Track
 
+READS = (
+    "client_outstanding_requests",
+    "client_page_time_s",
+    "client_page_rate_hz",
+    "client_error_rate_hz",
+    "client_request_rate_hz",
+    "cpu_ratio",
+)
+"""What clients had of a run, and what a request of one client cost: readings that are kept where not all can be."""
 NOISE = 1.1
 """Two runs that differ by less are not told apart; more where leaving alone twice differed by more."""
 GAIN = 1.3
@@ -144,14 +153,25 @@ def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
         "left alone, and its ratio is noise; it counts in the tables all the same.",
         "",
     ]
-    methods = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
     rows = []
-    for label in (m for m in methods if m not in (ALONE, AGAIN)):
-        shares = [one.ratio(label) for one in judged if label in one.costs_s]
-        mean = math.exp(statistics.fmean(map(math.log, shares)))
-        rows.append((label, str(len(shares)), *(f"{v:.2f}" for v in (mean, statistics.median(shares), max(shares)))))
-    titles = ("method", ">draws", ">geometric mean", ">median", ">worst")
+    for label in methods(judged):
+        mine = [one for one in judged if label in one.costs_s]
+        shares = [one.ratio(label) for one in mine]
+        ours = [one.ratio(TRIM) for one in mine]
+        figures = (_mean(shares), _mean(ours), statistics.median(shares), max(shares))
+        rows.append((label, str(len(shares)), *(f"{v:.2f}" for v in figures)))
+    titles = ("method", ">draws", ">geometric mean", ">trim's on these draws", ">median", ">worst")
     return [*lines, *(table(titles, rows) if rows else [])]
+
+
+def methods(judged: Sequence[Outcome]) -> list[str]:
+    """The methods that ran, in their order: neither left alone nor fixed."""
+    labels = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
+    return [label for label in labels if label not in (ALONE, AGAIN)]
+
+
+def _mean(shares: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, shares)))
 
 
 def _draws(found: Sequence[Outcome]) -> list[str]:
@@ -204,8 +224,7 @@ def ratios(judged: Sequence[Outcome]) -> str:
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()
-        labels = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
-        for label in (m for m in labels if m not in (ALONE, AGAIN)):
+        for label in methods(judged):
             values = sorted(one.ratio(label) for one in judged if label in one.costs_s)
             style = {"color": COLOURS[label], "linewidth": 2.0} if label in COLOURS else {"linewidth": 0.9}
             axes.plot(range(1, len(values) + 1), values, ".-", label=label, **style)

@@ -1,6 +1,7 @@
 """A dated folder of results: summary, figures, the facts of each run, and the store that all can be made again from.
 
-It is written once and never edited. The store is kept compressed where it is small enough for a repository.
+It is written once and never edited. The store is kept compressed where it is small enough for a repository; where it
+is not, and the lab's results name the readings that they are made from (`READS`), with no others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 
 STORE = "runs.sqlite.xz"
-MOST_STORED_BYTES = 2 << 20
+MOST_STORED_BYTES = 512 << 10
 """Most bytes of a compressed store in a results folder: a repository can carry it many times."""
 MOST_READ_BYTES = 1 << 30
 """Most bytes of a store once it is decompressed: a file from elsewhere must not fill the disk."""
@@ -60,11 +61,14 @@ def write_results(
     lines += _claims(page, getattr(module, "CLAIMS", ()))
     (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "runs.jsonl").write_text("".join(json.dumps(_known(t)) + "\n" for t in found), encoding="utf-8")
-    compressed = packed(store, run_ids)
+    compressed, reads = packed(store, run_ids), getattr(module, "READS", ())
+    if len(compressed) > MOST_STORED_BYTES and reads:
+        compressed = packed(store, run_ids, reads)
+        say(f"{STORE} has the readings that the summary is made from, and no others")
     if len(compressed) <= MOST_STORED_BYTES:
         (folder / STORE).write_bytes(compressed)
     else:
-        say(f"{STORE} is left out: {len(compressed) / 2**20:.1f} MiB, allowed are {MOST_STORED_BYTES >> 20}")
+        say(f"{STORE} is left out: {len(compressed) >> 10} KiB, allowed are {MOST_STORED_BYTES >> 10}")
 
 
 def by_part(found: Sequence[Track]) -> dict[str, dict[str, list[Track]]]:
@@ -75,8 +79,14 @@ def by_part(found: Sequence[Track]) -> dict[str, dict[str, list[Track]]]:
     return parts
 
 
-def packed(store: Store, run_ids: Sequence[int]) -> bytes:
-    """A store with these runs alone, compressed."""
+def packed(store: Store, run_ids: Sequence[int], reads: Sequence[str] = ()) -> bytes:
+    """A store with these runs alone, compressed.
+
+    Args:
+        store: where they are.
+        run_ids: their numbers.
+        reads: metrics whose readings are kept; none keeps all, and what a run needs to be gone on with.
+    """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "runs.sqlite"
         store.execute("VACUUM INTO ?", (str(path),))
@@ -88,8 +98,11 @@ def packed(store: Store, run_ids: Sequence[int]) -> bytes:
                 name = "run" if "run" in columns else "id" if table == "runs" else ""
                 if name:
                     copy.execute(f'DELETE FROM "{table}" WHERE {name} NOT IN ({kept})')
+            if reads:
+                copy.execute(f"DELETE FROM readings WHERE metric NOT IN ({','.join('?' * len(reads))})", tuple(reads))
+                copy.execute("DELETE FROM states")
             copy.execute("VACUUM")
-        return lzma.compress(path.read_bytes())
+        return lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ METRIC = "client_page_rate_hz"
 """WIPS, web interactions per second, of browsers whose time is scaled."""
 START = "start"
 PARTS = {
-    "noise": "the untuned shop, measured again and again",
+    "noise": "the untuned shop, measured again and again under each mix",
     **{f"search-{mix}": f"the searches, from what Debian ships, under the {mix} mix" for mix in MIXES},
     "change": "Fig. 5: the mix changes while the searches go on",
     "cross": "Fig. 4: the start and each mix's winner, measured anew under all three mixes in turn",
@@ -125,7 +125,7 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     """
     chosen(PARTS, (part,))
     if part == "noise":
-        return [_arm(part, "shopping", START, "static", seed, 10)]
+        return [_arm(part, mix, f"{START}, {mix}", "static", seed, 10) for mix in MIXES]
     if part == "cross":
         found = []
         for mix in MIXES:

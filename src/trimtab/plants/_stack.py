@@ -114,6 +114,11 @@ class Stack(Plant):
         for part in self.parts:
             part.lease(timeout_s)
 
+    def end_lease(self) -> None:
+        """Gives it back in every part."""
+        for part in self.parts:
+            part.end_lease()
+
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Prepares every part that is to change; a refusal by one changes none.
 

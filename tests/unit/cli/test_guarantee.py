@@ -44,6 +44,9 @@ class Classy(ClassPlant):
     def lease(self, timeout_s):
         self.leases.append(timeout_s)
 
+    def end_lease(self):
+        self.leases.append("ended")
+
 def add_arguments(parser):
     parser.add_argument("--users", type=int, default=60, help="clients of each class")
 
@@ -101,6 +104,8 @@ def test_a_run_shows_what_each_class_gets_and_the_reason_and_ends_with_what_each
 def test_it_is_in_charge_for_as_long_as_the_spec_says(guarantee: Trimtab) -> None:
     guarantee(*GAINS, "--duration", "2m")
     assert sys.modules["trimtab.plants.classy"].PLANT.leases == [90.0]
+    guarantee(*GAINS, "--duration", "2m", "--on-exit", "restore")
+    assert sys.modules["trimtab.plants.classy"].PLANT.leases == [90.0, 90.0, "ended"], "what was put back holds"
 
 
 def test_what_it_decided_comes_out_again_and_is_shown_again(guarantee: Trimtab, trimtab: Trimtab) -> None:
@@ -132,7 +137,7 @@ def test_without_gains_the_server_is_identified_and_the_controller_designed(guar
     assert "identified by runs 1 and 2" in line
     assert "identified by runs 1 and 2" in str(runs[-1].plan.host["logarithmic controller"])
     leases = sys.modules["trimtab.plants.classy"].PLANT.leases
-    assert leases == [180.0, 90.0], "three periods while it identifies, then as the SPEC says"
+    assert leases == [180.0, "ended", 90.0], "three periods while it identifies, then as the SPEC says"
     gain = float(line.split("gain ")[1].split(",")[0])
     assert runs[-1].plan.controller_options["gain"] == pytest.approx(gain, rel=1e-3)
 

@@ -43,11 +43,13 @@ def test_orders_are_as_the_gate_reads_them_and_go_over_one_conversation(gate: Fa
     link.policy("non-preemptive", borrow=True)
     link.lease(4.0)
     link.readings()
+    link.end_lease()
     assert gate.orders == [
         {"type": "apply", "changes": {"process_budget@basic": 7}},
         {"type": "policy", "policy": "non_preemptive", "borrow": True},
         {"type": "lease", "timeout_s": 4.0},
         {"type": "read"},
+        {"type": "end_lease"},
     ]
     assert gate.conversations == 1
 

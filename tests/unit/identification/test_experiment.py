@@ -85,7 +85,7 @@ def test_the_experiment_switches_between_two_configurations_and_puts_the_budgets
     assert {tuple(w.configuration.values()) for w in windows[1:]} == {(40, 88), (100, 28)}
     assert all(run.restored for run in runs)
     assert tuple(plant.values.values()) == (64, 64)
-    assert plant.leased_s == 90.0
+    assert (plant.leased_s, plant.leases_ended) == (90.0, 1)
 
 
 def test_the_two_runs_have_different_noise_and_the_warm_up_is_left_out() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
 from trimtab.errors import StoreError, UsageError
+from trimtab.lab import _liu2003_results as liu2003_results
 from trimtab.lab import _results
 from trimtab.lab._results import STORE, new_folder, unpacked, write_results
 from trimtab.lab.liu2003 import LAB
@@ -67,6 +68,23 @@ def test_what_is_too_large_for_a_repository_is_left_out_and_said(
     write_results(LAB, new_folder(tmp_path / "a"), store, two_runs(store), said.append)
     assert not (tmp_path / "a" / STORE).exists()
     assert "is left out" in said[0]
+
+
+def test_what_is_too_large_with_all_readings_is_kept_with_those_that_the_page_is_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, said = Store(tmp_path / "runs.sqlite"), list[str]()
+    many = always({"response_time_s": 0.1, **{f"other_{k}": float(hash((k, k))) for k in range(40)}})
+    ids = [write_run(store, "8", many, windows=40, group="sweep-dynamic", start=8)]
+    monkeypatch.setattr(liu2003_results, "READS", ("response_time_s",), raising=False)
+    thin = len(_results.packed(store, ids, ("response_time_s",)))
+    assert thin < len(_results.packed(store, ids))
+    monkeypatch.setattr(_results, "MOST_STORED_BYTES", thin)
+    write_results(LAB, new_folder(tmp_path / "a"), store, ids, said.append)
+    assert "no others" in said[0]
+    with unpacked(tmp_path / "a" / STORE) as copy:
+        assert [dict(window.readings) for window in copy.windows(1)] == 40 * [{"response_time_s": 0.1}]
+    store.close()
 
 
 def test_a_file_that_is_no_compressed_store_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

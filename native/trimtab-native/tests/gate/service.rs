@@ -258,14 +258,31 @@ fn when_the_lease_runs_out_the_gate_opens_and_an_order_closes_it_again() {
     let answer = control.ask(&json!({"type": "lease", "timeout_s": lease.as_secs_f64()}));
     assert_eq!(answer["mode"], "budgets");
     // Nothing is ordered any more: two more go, as M allows.
-    let _more: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
+    let mut more: Vec<_> = (0..2).map(|_| server.take(&bench)).collect();
     assert!(ordered.elapsed() >= lease);
     let read = json!({"type": "read"});
     assert_eq!(bench.control().ask(&read)["mode"], "open");
+    // Who came first goes first: no class can keep the workers from another that waits longer.
+    let _late = client(FIRST, server.address);
+    until("it waits", || bench.class(0)["queue"] == 1);
+    server.release(&bench, more.remove(0));
+    assert_eq!(server.take(&bench).class, 1);
     // Both at once: the lease that the first renews does not run out before the second.
     control.say(format!("{read}\n{read}\n").as_bytes());
     control.hear();
     assert_eq!(control.hear()["mode"], "budgets");
+}
+
+#[test]
+fn a_controller_that_ends_its_lease_leaves_the_budgets_as_they_are() {
+    let bench = Bench::start("lease-ended", two_classes());
+    let mut control = bench.control();
+    let lease = Duration::from_millis(200);
+    control.ask(&json!({"type": "lease", "timeout_s": lease.as_secs_f64()}));
+    let answer = control.ask(&json!({"type": "end_lease"}));
+    assert_eq!(answer["mode"], "budgets");
+    std::thread::sleep(2 * lease);
+    assert_eq!(control.ask(&json!({"type": "read"}))["mode"], "budgets");
 }
 
 #[test]

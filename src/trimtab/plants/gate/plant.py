@@ -15,10 +15,11 @@ them go.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Plant, Prepared, Readings
-from trimtab.errors import ApplyFailed, OperatorEdit, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.answers import State
 from trimtab.gate.link import Link
 from trimtab.gate.run_directory import RunDirectory
@@ -108,6 +109,11 @@ class Gate(Plant):
             PlantGone: the gate does not answer.
         """
         self.link.lease(timeout_s)
+
+    def end_lease(self) -> None:
+        """Gives it back, so that the gate does not open; one that is gone, or older than this order, says nothing."""
+        with contextlib.suppress(ApplyRefused, PlantGone):
+            self.link.end_lease()
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
         """Checks a change.
