@@ -60,7 +60,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
     waiting = r.get("accept_queue_length", 0.0)
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < CPU_FULL
     share = queue_share(r) if short else 0.0
-    lost = min(0.99, max(share, stalls(r)))
+    lost = min(0.99, max(share, lost_to_memory(r)))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, and {lost:.0%} of the time is lost to that"
@@ -77,7 +77,7 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
         knob: the worker limit.
     """
     busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
-    share = 0.0 if _finishing(r, m) else min(0.99, stalls(r))
+    share = 0.0 if _finishing(r, m) else lost_to_memory(r)
     target = knob.domain.clip(max(fit or 1, 2 * busy, m / LEAP))
     if share <= 0 or target >= busy + idle:
         return None
@@ -98,7 +98,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     aim = m / ratio if fit is None or fit >= m else max(fit, m / LEAP)
     target = knob.domain.clip(aim)
-    share = 0.0 if _finishing(r, m) else min(0.99, stalls(r))
+    share = 0.0 if _finishing(r, m) else lost_to_memory(r)
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
     why = f"{share:.0%} of the time some of {there:.0f} workers wait for memory"
@@ -149,6 +149,17 @@ def stalls(r: Readings) -> float:
     pressure = r.get("memory_pressure_ratio", 0.0)
     faults_hz = r.get("swap_in_rate_hz")
     return pressure if faults_hz is None else min(pressure, faults_hz * SEEK_S)
+
+
+def lost_to_memory(r: Readings) -> float:
+    """Share of the time of requests that is waits for memory, at most; Eq. (T1).
+
+    Where a request is under way half of the time, what stalls a fifth of the time is two fifths of its own. How many
+    are under way is by Little's law at least what a status page, which is read a few times, says.
+    """
+    time_s = r.get("request_time_s", r.get("service_time_s", 0.0))
+    under_way = max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s)
+    return min(0.99, stalls(r) / min(1.0, under_way)) if under_way > 0 else min(0.99, stalls(r))
 
 
 def queue_share(r: Readings) -> float:

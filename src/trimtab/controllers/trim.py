@@ -9,8 +9,8 @@ Why it can. liu2003 offers hill climbing (slow: it must learn from a noisy curve
 it computes the place from utilisations, but stops there). The two sides of the curve have different causes, and each
 cause costs something that can be read:
 
-    too many workers    they wait for memory: a share s of the time is stalls    gain <= s           (T1)
-    too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT    (T2)
+    too many workers    they wait for memory: a share s of the time is stalls    gain <= s / min(1, N)  (T1)
+    too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT       (T2)
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
@@ -30,6 +30,7 @@ because old workers finish what they have begun, nothing is said of the number o
 | MaxClients | m, `knob` | workers | scalar |
 | RT, AQT, BL, ST | response_time_s, accept_queue_delay_s, burst_length, service_time_s | s, s, 1, s | scalar |
 | CPU | cpu_ratio | ratio | scalar |
+| - | N = requests under way: request_rate_hz x request_time_s, at least busy_workers | 1 | scalar |
 | - | s = memory_pressure_ratio, at most swap_in_rate_hz x a seek: waits for memory | ratio | scalar |
 
 Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,

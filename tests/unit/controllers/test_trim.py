@@ -113,6 +113,19 @@ def test_waits_for_memory_of_others_on_the_machine_are_not_the_servers() -> None
     assert proposed(replace(window, readings={**window.readings, "swap_in_rate_hz": 300.0})).changes
 
 
+@pytest.mark.parametrize(
+    ("busy", "rate_hz", "gain"), [(0.4, 10.0, 0.5), (0.0, 10.0, 0.8), (3.0, 10.0, 0.2), (0.0, 0.0, 0.2)]
+)
+def test_stalls_of_a_server_that_is_mostly_idle_are_a_larger_share_of_its_requests(
+    busy: float, rate_hz: float, gain: float
+) -> None:
+    """A fifth of the time is stalls; by Little's law a quarter of a request is under way, or what is seen if more."""
+    window = DYNAMIC.window(0, 60, 0)
+    times = {"request_rate_hz": rate_hz, "request_time_s": 0.025, "busy_workers": busy, "idle_workers": 60 - busy}
+    move = proposed(replace(window, readings={**window.readings, "memory_pressure_ratio": 0.2, **times}))
+    assert move.gain == pytest.approx(gain)
+
+
 def test_where_what_fits_cannot_be_told_the_step_is_small() -> None:
     blind = without("worker_memory_bytes", "memory_limit_bytes")(DYNAMIC.window(0, 60, 0))
     assert proposed(blind).changes == {NAME: 44}
