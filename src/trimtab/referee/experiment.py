@@ -36,7 +36,7 @@ class Experiment:
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
         unmeasured: windows after it in which nothing bounded the cost.
-        silent: windows after it in which the cost was only bounded, by no more than was to be expected.
+        silent: windows after it in which nobody came, or the cost was only bounded, by no more than expected.
         overloaded: whether the server was overloaded when it was made.
         returned: windows after it was taken back, but for the first; None while it is in force.
         on_limits: whether most windows before it broke a limit: then not the objective is compared, but how far
@@ -91,9 +91,9 @@ class Experiment:
         more = self.capacity(now) > 0
         if backlog:
             return replace(self, gained=self.gained + more, even=self.even + (not more))
-        if now.log_cost is None:
+        if now.log_cost is None and not now.deserted:
             return replace(self, unmeasured=self.unmeasured + 1)
-        if now.bound and lost_s <= 0:
+        if now.log_cost is None or (now.bound and lost_s <= 0):
             return replace(self, silent=self.silent + 1)
         gained = self.gained + (more and now.saturated and self.saturated)
         windows = (*self.windows, now)[-MOST_WINDOWS:]

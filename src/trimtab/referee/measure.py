@@ -68,6 +68,14 @@ class Measured:
         """Whether the objective itself was measured, over enough requests."""
         return self.log_cost is not None and not self.bound
 
+    @property
+    def deserted(self) -> bool:
+        """Whether nobody came: no request was completed, none is inside, and no connection began."""
+        inside = math.inf if self.inside is None else self.inside
+        return (
+            self.counted and self.requests == 0 and inside < 0.5 and not self.connection_rate_hz and not self.refused
+        )
+
     def on_limits(self) -> Measured:
         """This window with its excess beyond the limits in place of the objective."""
         return replace(self, log_cost=self.excess, bound=False)

@@ -14,6 +14,7 @@ they wait in E normal seconds came on top.
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
              or nothing was measured in two windows while the queue grows
+             (windows in which nobody came do not count)
     better:  effect + 2 error < 0 and effect < -ln 1.1
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
     same:    |effect| + 2 error < ln 1.25
