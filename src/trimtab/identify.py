@@ -58,23 +58,12 @@ def identify(
     knobs = experiment.knobs(plant)
     experiment.controller().start(knobs, experiment.seed)
     plant.lease(_LEASED_PERIODS * experiment.period_s)
-    seen: list[Window] = []
     refused: list[str] = []
-
-    def watched(event: Event) -> None:
-        """Ends the first run early when its windows are too short for the traffic."""
-        on_event(event)
-        if isinstance(event, WindowDone) and not stop:
-            seen.append(event.window)
-            why = too_short(experiment.pair, seen, experiment.windows, experiment.period_s, experiment.orders)
-            if why:
-                refused.append(why)
-                stop.reason = why
-
+    watched = _watched(experiment, stop, on_event, refused)
+    seeds = [experiment.seed, experiment.validate_seed]
     runs: list[int] = []
-    kept: list[list[Window]] = []
     try:
-        for seed, label in ((experiment.seed, "identify"), (experiment.validate_seed, "validate")):
+        for seed, label in zip(seeds, ("identify", "validate"), strict=True):
             run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
             if refused:
                 raise UsageError(f"the model cannot be identified: {refused[0]}")
@@ -83,16 +72,29 @@ def identify(
             if status is not Status.DONE:
                 raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
             runs.append(run_id)
-            kept.append([window for window in store.windows(run_id) if window.index >= experiment.warm])
     finally:
         plant.end_lease()
-    found = {
-        "plant": plant.name,
-        "runs": runs,
-        "seeds": [experiment.seed, experiment.validate_seed],
-        "duration_s": experiment.duration_s,
-    }
+    kept = [[window for window in store.windows(run) if window.index >= experiment.warm] for run in runs]
+    found = {"plant": plant.name, "runs": runs, "seeds": seeds, "duration_s": experiment.duration_s}
     return analysed(experiment.pair, experiment.period_s, kept[0], kept[1], experiment.orders, found)
+
+
+def _watched(
+    experiment: Experiment, stop: Stop, on_event: Callable[[Event], None], refused: list[str]
+) -> Callable[[Event], None]:
+    """Passes events on, and ends the first run early, saying why, when its windows are too short for the traffic."""
+    seen: list[Window] = []
+
+    def watched(event: Event) -> None:
+        on_event(event)
+        if isinstance(event, WindowDone) and not stop:
+            seen.append(event.window)
+            why = too_short(experiment.pair, seen, experiment.windows, experiment.period_s, experiment.orders)
+            if why:
+                refused.append(why)
+                stop.reason = why
+
+    return watched
 
 
 def _run(

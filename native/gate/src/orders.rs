@@ -43,7 +43,7 @@ impl Gate<'_> {
                 return self.done();
             }
             Order::EndLease {} => {
-                *lease_ns = None;
+                self.renew(lease_ns.take());
                 self.ledger.settings().lease_ends_ns.store(0, Relaxed);
                 self.done()
             }

@@ -63,7 +63,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
     lost = min(0.99, max(share, lost_to_memory(r)))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
-    why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, and {lost:.0%} of the time is lost to that"
+    why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
     return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)))
 
 
@@ -81,7 +81,7 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
     target = knob.domain.clip(max(fit or 1, 2 * busy, m / LEAP))
     if share <= 0 or target >= busy + idle:
         return None
-    why = f"{share:.0%} of the time some of {busy + idle:.0f} workers wait for memory, and {idle:.0f} are idle"
+    why = f"{_waits(r, busy + idle)}, and {idle:.0f} are idle"
     return Cause(knob, target, why, share, 1 / (1 - share))
 
 
@@ -101,8 +101,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     share = 0.0 if _finishing(r, m) else lost_to_memory(r)
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
-    why = f"{share:.0%} of the time some of {there:.0f} workers wait for memory"
-    return Cause(knob, target, why, share, 1 / (1 - share))
+    return Cause(knob, target, _waits(r, there), share, 1 / (1 - share))
 
 
 def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -158,8 +157,15 @@ def lost_to_memory(r: Readings) -> float:
     are under way is by Little's law at least what a status page, which is read a few times, says.
     """
     time_s = r.get("request_time_s", r.get("service_time_s", 0.0))
-    under_way = max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s)
-    return min(0.99, stalls(r) / min(1.0, under_way)) if under_way > 0 else min(0.99, stalls(r))
+    under_way = max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s) or 1.0
+    return min(0.99, stalls(r) / min(1.0, under_way))
+
+
+def _waits(r: Readings, workers: float) -> str:
+    """What was seen of the waits for memory, and what a request may lose by them."""
+    seen, lost = f"{stalls(r):.0%}", f"{lost_to_memory(r):.0%}"
+    more = "" if lost == seen else f" (up to {lost} of a request's)"
+    return f"{seen} of the time{more} some of {workers:.0f} workers wait for memory"
 
 
 def queue_share(r: Readings) -> float:

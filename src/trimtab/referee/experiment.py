@@ -43,6 +43,7 @@ class Experiment:
             each is beyond the limits.
         taken: directions of this change and of those before it under the same backlog.
         turned: directions of these that a later change has reversed.
+        lulls: whether nobody came in some windows before it either: then such a window says nothing of the change.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
 
@@ -61,6 +62,7 @@ class Experiment:
     returned: tuple[Measured, ...] | None = None
     on_limits: bool = False
     in_seconds: bool = True
+    lulls: bool = False
     taken: frozenset[Direction] = frozenset()
     turned: frozenset[Direction] = frozenset()
 
@@ -91,7 +93,7 @@ class Experiment:
         more = self.capacity(now) > 0
         if backlog:
             return replace(self, gained=self.gained + more, even=self.even + (not more))
-        if now.log_cost is None and not now.deserted:
+        if now.log_cost is None and not (self.lulls and now.deserted):
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.log_cost is None or (now.bound and lost_s <= 0):
             return replace(self, silent=self.silent + 1)

@@ -14,7 +14,7 @@ they wait in E normal seconds came on top.
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
              or nothing was measured in two windows while the queue grows
-             (windows in which nobody came do not count)
+             (windows in which nobody came do not count, where there were such before the change)
     better:  effect + 2 error < 0 and effect < -ln 1.1
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
     same:    |effect| + 2 error < ln 1.25
@@ -111,6 +111,7 @@ class Referee:
                 overloaded=was_behind,
                 on_limits=limits.mostly_broken(reference),
                 in_seconds=self._in_seconds(),
+                lulls=state.lulls,
             )
             begun = _walked(begun, state)
             state = replace(state, experiment=begun, judgement=None)
@@ -153,6 +154,7 @@ class Referee:
             return self._returned(state, state.experiment, now, window)
         if state.judgement is not None:
             state = replace(state, judgement=None)
+        state = replace(state, lulls=state.lulls or now.deserted)
         counts = now.log_cost is not None or state.overloaded
         reference = (*state.reference, now)[-MOST_REFERENCE:] if counts else state.reference
         recent = reference[-AFTER:]
@@ -164,6 +166,7 @@ class Referee:
             return replace(
                 state,
                 reference=recent,
+                lulls=False,
                 refuted=frozenset(),
                 worse=0,
                 cooldown_s=0.0,

@@ -35,6 +35,7 @@ class RefereeState:
         last: the previous window.
         drains: whether fewer were inside in that window than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
+        lulls: whether there were windows on this workload, at the incumbent, in which nobody came.
     """
 
     knobs: tuple[Knob, ...]
@@ -55,6 +56,7 @@ class RefereeState:
     last: Measured | None = None
     drains: bool = False
     spent_s: float = 0.0
+    lulls: bool = False
 
     @property
     def overloaded(self) -> bool:

@@ -182,10 +182,13 @@ def test_a_fall_after_the_return_blames_the_setting() -> None:
 
 def test_windows_in_which_nobody_comes_say_nothing_of_a_change() -> None:
     nobody = {"request_rate_hz": 0.0, "connection_rate_hz": 0.0, "accept_queue_length": 0.0}
-    run = ready().change(w=40).see(1).see(4, None, **nobody)
+    run = ready().see(1, None, **nobody).see(3).change(w=40).see(1).see(4, None, **nobody)
     assert not run.backs and run.state.experiment.silent == 4
     assert run.see(3, 0.01).backs == [] and run.state.incumbent["w"] == 40
-    hidden = ready().change(w=40).see(1).see(2, None, **{**nobody, "connection_rate_hz": 3.0})
+    never = ready().change(w=40).see(1).see(2, None, **nobody)
+    assert never.backs == [{"w": 150}], "somebody always came before: a proxy may have turned away"
+    came = {**nobody, "connection_rate_hz": 3.0}
+    hidden = ready().see(1, None, **nobody).see(3).change(w=40).see(1).see(2, None, **came)
     assert hidden.backs == [{"w": 150}], "connections came, and nothing was heard of them"
 
 

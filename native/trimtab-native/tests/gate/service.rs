@@ -279,6 +279,7 @@ fn a_controller_that_ends_its_lease_leaves_the_budgets_as_they_are() {
     let mut control = bench.control();
     let lease = Duration::from_millis(200);
     control.ask(&json!({"type": "lease", "timeout_s": lease.as_secs_f64()}));
+    // Like every order of a controller it finds the budgets in force, also when the lease has run out meanwhile.
     let answer = control.ask(&json!({"type": "end_lease"}));
     assert_eq!(answer["mode"], "budgets");
     std::thread::sleep(2 * lease);
