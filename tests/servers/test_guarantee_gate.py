@@ -17,7 +17,7 @@ from tests.servers._under_gate import BASIC, PREMIUM, SPEC, UnderGate, fetched, 
 from trimtab.guarantee import scores, settled
 from trimtab.store import Store
 
-pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.alone]
+pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.quiet]
 
 WORKERS, CLIENTS, HOLD_S = 16, 24, 0.2
 TIMED = SPEC.replace('guarantee = "relative"', 'guarantee = "relative"\nperiod = "1s"\ncontroller_timeout = "10s"')

@@ -25,7 +25,7 @@ from trimtab.workloads.wagon import Wagon
 
 pytestmark = pytest.mark.server
 
-RATE_HZ = 6.0
+RATE_HZ = 12.0
 SESSIONS = 18
 PAIRS = 3
 # Neighbours that delay one of the two would show as a difference between them.
@@ -44,8 +44,8 @@ class Shape(NamedTuple):
 
 
 def wagon_shapes() -> list[Shape]:
-    """Sessions drawn from Table II, think time 0.05 s; within one, all pages are alike, for both tools."""
-    wagon, rng = Wagon(time_scale=600.0), np.random.default_rng(2003)
+    """Sessions drawn from Table II, think time 0.025 s; within one, all pages are alike, for both tools."""
+    wagon, rng = Wagon(time_scale=1200.0), np.random.default_rng(2003)
 
     def lognormal(mean: float, sigma: float) -> float:
         variance = np.log1p((sigma / mean) ** 2)

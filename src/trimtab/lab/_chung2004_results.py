@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from trimtab.core import Window
 from trimtab.lab import Claim, Page
 from trimtab.lab._tables import interval, table
-from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, START, winner
+from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, START, WINNERS, winner
 from trimtab.report.search import mattering
 from trimtab.report.track import Track
 from trimtab.trials import MEASURE
@@ -191,20 +191,22 @@ def _change(change: Mapping[str, list[Track]], cross: Mapping[str, list[Track]])
 
 def _best(cross: Mapping[str, list[Track]], mix: str, seed: int) -> float | None:
     """The better of the start and a mix's own winner under it, measured anew; None where it was not."""
-    tracks = [*cross.get(f"{START}, {mix}", []), *cross.get(f"winner of {mix}, {mix}", [])]
-    rates = [_rates(track.windows) for track in tracks if track.run.plan.settings.seed == seed]
-    return max((statistics.fmean(one) for one in rates if one), default=None)
+    tracks = [track for track in cross.get(mix, []) if track.run.plan.settings.seed == seed]
+    found = [_anew(track, of) for track in tracks for of in (START, mix)]
+    return max((statistics.fmean(rates) for rates in found if rates), default=None)
+
+
+def _anew(track: Track, of: str) -> list[float]:
+    """The rates that one run measured with the start, or with the winner of a mix's search."""
+    initial, winners = track.run.plan.initial, track.run.plan.extras.get(WINNERS, {})
+    wanted = {**initial, **winners.get(of, {})}
+    return _rates([w for w in track.windows if all(w.configuration.get(n) == v for n, v in wanted.items())])
 
 
 def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:
-    """Per seed the mean rate with a mix's winner to that of the start, under one mix."""
-    found = []
-    starts = {t.run.plan.settings.seed: _rates(t.windows) for t in cross.get(f"{START}, {mix}", [])}
-    for track in cross.get(f"winner of {of}, {mix}", []):
-        start, rates = starts.get(track.run.plan.settings.seed), _rates(track.windows)
-        if start and rates:
-            found.append(statistics.fmean(rates) / statistics.fmean(start))
-    return found
+    """Per seed the mean rate with a mix's winner to that of the start, in turn under one mix."""
+    pairs = [(_anew(track, START), _anew(track, of)) for track in cross.get(mix, [])]
+    return [statistics.fmean(rates) / statistics.fmean(start) for start, rates in pairs if start and rates]
 
 
 def _cross(cross: Mapping[str, list[Track]]) -> list[str]:
@@ -214,7 +216,7 @@ def _cross(cross: Mapping[str, list[Track]]) -> list[str]:
         for of in MIXES
     ]
     head = ("setting", *(f">{mix}" for mix in MIXES))
-    said = "Means over the seeds of the ratio to the start, measured anew, with their 95 % intervals."
+    said = "Means over the seeds of the ratio to the start, measured anew in turn, with their 95 % intervals."
     return ["## Fig. 4: one mix's winner under all three", "", *table(head, rows), said, ""]
 
 

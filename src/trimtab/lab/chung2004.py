@@ -1,8 +1,9 @@
 """chung2004 on a shop of three tiers: the winner of a search for each mix, and whether it is good for the others.
 
 The paper's Fig. 4 and Table 3, with what it leaves out: the noise of the untuned shop, what the search costs while it
-goes on, and the winners measured anew. A trial is a window; think times are divided (`TIME_SCALE`) so that the
-browsers are near saturation, because below it a shop sells what browsers ask for, whatever its settings are.
+goes on, and the winners measured anew, in turn with the start. A trial is a window; think times are divided
+(`TIME_SCALE`) so that the browsers are near saturation, because below it a shop sells what browsers ask for, whatever
+its settings are.
 """
 
 from __future__ import annotations
@@ -30,21 +31,25 @@ PEERS = {"shopping": ("tpe", "random_search")}
 """More searches, under one of the mixes."""
 TRIAL_S = 10.0
 TRIALS = 33
-REPEATS = 5
+REPEATS = 6
 SEARCH = Search(TRIALS, REPEATS, None, TRIAL_S)
 """As `tune stack` searches: the winner is measured again in turn with the start."""
 SETTLED_S = 1.5
 """A trial's wait after its change, and the change itself, for the forecast."""
-BROWSERS = 100
+WARM_S = 45.0
+"""Browsers before the first window: Java compiles for some half a minute, at a quarter less throughput."""
+BROWSERS, ITEMS = 100, 10_000
 MIX = "clients_mix"
 METRIC = "client_page_rate_hz"
 """WIPS, web interactions per second, of browsers whose time is scaled."""
 START = "start"
+WINNERS = "winners"
+"""Under which a run's plan keeps the settings that it measures in turn, by the mix of the search that found them."""
 PARTS = {
     "noise": "the untuned shop, measured again and again under each mix",
     **{f"search-{mix}": f"the searches, from what Debian ships, under the {mix} mix" for mix in MIXES},
     "change": "Fig. 5: the mix changes while the searches go on",
-    "cross": "Fig. 4: the start and each mix's winner, measured anew under all three mixes in turn",
+    "cross": "Fig. 4: the start and each mix's winner, measured anew in turn under each mix",
 }
 
 
@@ -54,22 +59,18 @@ class OnShop:
 
     Args:
         mix: the browsers' mix of pages.
-        values: settings by knob, set before they begin; those not named stay as Debian ships them.
         then: what they do afterwards, each for `TRIALS` trials.
     """
 
     mix: str
-    values: tuple[tuple[str, int], ...] = ()
     then: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
         """Starts it, warm and with its browsers at work; the tiers are one plant, as `tune stack` has them."""
-        with shop(ShopSpec(browsers=BROWSERS), context.say) as running:
+        with shop(ShopSpec(ITEMS, BROWSERS), context.say) as running:
             tiers = self._attached(running, arm.seed)
             try:
-                if self.values:
-                    tiers.apply(dict(self.values))
                 facts = {f"confinement of the {tier}": limits for tier, limits in running.confinement.items()}
                 mixes = ", then ".join((self.mix, *self.then))
                 yield World(tiers, {**facts, "workload": f"tpcw, {mixes} mix, time divided by {TIME_SCALE}"})
@@ -82,7 +83,7 @@ class OnShop:
         """The shop's tiers with these browsers."""
         clock, nowhere = SystemClock(), Path("/")
         described = [description.parse(stack_text(running, mix), "the shop") for mix in (self.mix, *self.then)]
-        traffics = [traffic(one.clients or {}, nowhere, seed) for one in described]
+        traffics = [replace(traffic(one.clients or {}, nowhere, seed), warm_up_s=WARM_S) for one in described]
         parts = tuple(attached(described[0], tier, nowhere, clock, seed) for tier in described[0].tiers)
         return Tiers(described[0], parts, InTurn(traffics, TRIALS, clock))
 
@@ -127,13 +128,8 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     if part == "noise":
         return [_arm(part, mix, f"{START}, {mix}", "static", seed, 10) for mix in MIXES]
     if part == "cross":
-        found = []
-        for mix in MIXES:
-            found.append(_arm(part, mix, f"{START}, {mix}", "static", seed, REPEATS))
-            for of in MIXES:
-                arm = _arm(part, mix, f"winner of {of}, {mix}", "static", seed, REPEATS)
-                found.append(replace(arm, extras={**arm.extras, "of": of}, resolved=_with_winner))
-        return found
+        turns = REPEATS * (len(MIXES) + 1)
+        return [replace(_arm(part, mix, mix, "alternate", seed, turns), resolved=_with_winners) for mix in MIXES]
     if part == "change":
         trials = TRIALS * len(MIXES)
         ours = replace(_arm(part, MIXES[0], OURS, OURS, seed, trials), options={"watch": True})
@@ -152,26 +148,24 @@ def _arm(part: str, mix: str, label: str, controller: str, seed: int, trials: in
         seed,
         OnShop(mix),
         controller,
-        trials * (TRIAL_S + SETTLED_S * moving),
+        WARM_S + trials * (TRIAL_S + SETTLED_S * moving),
         TRIAL_S,
         Objective(METRIC, minimize=False),
         roles=(),
-        guarded=moving,
+        guarded=controller not in ("static", "alternate"),
         extras={"mix": mix},
     )
 
 
-def _with_winner(arm: Arm, runs: Runs) -> Arm:
-    """The arm at the setting that the search under another mix names in its last window.
+def _with_winners(arm: Arm, runs: Runs) -> Arm:
+    """The arm with the settings that the search under each mix named last.
 
     Raises:
-        TrimtabError: that search has not been made.
+        TrimtabError: such a search has not been made.
     """
-    of = arm.extras["of"]
-    values = winner(runs.track(f"search-{of}", OURS, arm.seed))
-    bed = arm.bed
-    assert isinstance(bed, OnShop)
-    return replace(arm, bed=replace(bed, values=tuple(sorted(values.items()))))
+    found = {mix: dict(winner(runs.track(f"search-{mix}", OURS, arm.seed))) for mix in MIXES}
+    texts = (",".join(f"{name}={value}" for name, value in sorted(one.items())) for one in found.values())
+    return replace(arm, options={"settings": ";".join(filter(None, texts))}, extras={**arm.extras, WINNERS: found})
 
 
 def winner(track: Track) -> Mapping[str, int]:

@@ -33,7 +33,7 @@ _START_S, _FILL_S = 120.0, 600.0
 _LOADER = ("innodb_flush_log_at_trx_commit = 0", "innodb_doublewrite = 0", "innodb_log_file_size = 512M")
 MIB = 1 << 20
 FIRST_LINE = "# The private shop of 'trimtab lab up shop', written at each start."
-TIME_SCALE = 60
+TIME_SCALE = 120
 """For the browsers that tune it: 100 of them at half a core for each tier are near saturation, and so can gain."""
 
 

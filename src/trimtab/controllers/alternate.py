@@ -1,0 +1,115 @@
+"""Goes round through settings that somebody has chosen, window by window, so that each is measured in turn.
+
+Promises every setting as many windows as any other, and that a load or a machine that drifts evenly favours none: it
+goes through them forwards, then backwards.
+
+    Equations:  S_0 S_1 ... S_n  S_n ... S_1 S_0  S_0 S_1 ...
+
+with S_0 the configuration in the first window and S_1 to S_n those of the option. It decides nothing from what it
+reads, and S_0 is in force at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from trimtab.controllers._knob import integer_knob, unjudged
+from trimtab.core import Configuration, Knob, Move, Objective, Trial
+from trimtab.errors import UsageError
+
+
+@dataclass(frozen=True)
+class AlternateState:
+    """State of the round.
+
+    Args:
+        knobs: those that are moved.
+        order: the settings in turn, by knob; empty before the first window.
+        measured: windows so far.
+    """
+
+    knobs: tuple[Knob, ...]
+    order: tuple[Mapping[str, int], ...] = field(default=())
+    measured: int = 0
+
+
+@dataclass(frozen=True)
+class Alternate:
+    """Settings in turn, for comparing them.
+
+    Args:
+        objective: the objective, only for the reasons.
+        settings: the settings beside the one that is in force, such as `a=2,b=3;a=4`; a knob that a setting does not
+            name stays as it was found.
+        min_samples: requests that a window must have completed to be called measured; the setting is tried again.
+
+    Raises:
+        UsageError: the settings cannot be read.
+    """
+
+    objective: Objective
+    settings: str = ""
+    min_samples: int = 1
+    peer: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _read(self.settings)
+
+    def start(self, knobs: tuple[Knob, ...], seed: int) -> AlternateState:
+        """The state before the first window; the seed is not used.
+
+        Raises:
+            UsageError: there is no knob, a setting names another one, or a value is outside its domain.
+        """
+        integer_knob(knobs, "alternate")
+        known = {knob.name: knob for knob in knobs}
+        for setting in _read(self.settings):
+            for name, value in setting.items():
+                if name not in known:
+                    raise UsageError(f"option settings: no knob {name!r}; there are {', '.join(known)}")
+                known[name].validated(value)
+        return AlternateState(knobs)
+
+    def final(self, state: AlternateState) -> Configuration:
+        """Configuration to be in force at the end of a run: the one that was found."""
+        return state.order[0] if state.order else {}
+
+    def step(self, state: AlternateState, trial: Trial) -> tuple[AlternateState, Move]:
+        """The next setting, whatever the window shows, if it shows anything."""
+        window = trial.window
+        for knob in state.knobs:
+            if missing := unjudged(self.objective, window, knob, self.min_samples):
+                return state, Move.hold(f"alternate: {missing}")
+        if not state.order:
+            found = {knob.name: window.configuration[knob.name] for knob in state.knobs}
+            once = [found, *({**found, **setting} for setting in _read(self.settings))]
+            state = replace(state, order=(*once, *reversed(once)))
+        state = replace(state, measured=state.measured + 1)
+        turn = state.measured % len(state.order)
+        number = min(turn, len(state.order) - 1 - turn)
+        wanted = state.order[turn]
+        changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
+        named = "the one that was found" if number == 0 else f"number {number} of the settings"
+        evidence = {self.objective.metric: window.readings[self.objective.metric]}
+        return state, Move(changes, f"alternate: {named} is next", evidence, "turn")
+
+
+def _read(settings: str) -> list[dict[str, int]]:
+    """Each setting by knob.
+
+    Raises:
+        UsageError: it is no setting.
+    """
+    found = []
+    for text in filter(None, settings.split(";")):
+        pairs = [pair.partition("=") for pair in text.split(",")]
+        try:
+            found.append({name.strip(): int(value) for name, _, value in pairs})
+        except ValueError:
+            raise UsageError(f"option settings: {text!r} is not such as a=2,b=3, with whole numbers") from None
+    return found
+
+
+CONTROLLER = Alternate

@@ -1,0 +1,40 @@
+"""Chosen settings, measured in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests._curve import NAME, Curve, Drive, window_of, worker_knob
+from trimtab.controllers.alternate import Alternate
+from trimtab.core import Objective, Trial
+from trimtab.errors import UsageError
+
+
+def test_it_goes_round_forwards_and_backwards_from_what_was_found() -> None:
+    run = Drive(Alternate(Objective(), settings=f"{NAME}=50;{NAME}=100"), Curve()).run(12, start=150)
+    assert [window.configuration[NAME] for window in run.windows] == [150, 50, 100, 100, 50, 150] * 2
+
+
+def test_what_was_found_comes_back_at_the_end() -> None:
+    controller = Alternate(Objective(), settings=f"{NAME}=50")
+    state = controller.start((worker_knob(),), 0)
+    assert controller.final(state) == {}
+    state, _ = controller.step(state, Trial(Curve().window(0, 150, 0)))
+    assert controller.final(state) == {NAME: 150}
+
+
+def test_a_window_that_shows_nothing_is_no_turn() -> None:
+    controller = Alternate(Objective(), settings=f"{NAME}=50")
+    state = controller.start((worker_knob(),), 0)
+    state, move = controller.step(state, Trial(window_of(150, {}, 0, samples=0)))
+    assert not move.changes
+    _, move = controller.step(state, Trial(Curve().window(1, 150, 0)))
+    assert move.changes == {NAME: 50}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"), [("a", "'a' is not such as"), ("other=1", "no knob 'other'"), (f"{NAME}=0", "is outside")]
+)
+def test_a_setting_that_cannot_be_is_refused(settings: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Alternate(Objective(), settings=settings).start((worker_knob(),), 0)
