@@ -17,6 +17,9 @@ OURS = "trust-region"
 WORTH = 0.005
 """A winner that truly gains less than half a percent is a false improvement."""
 
+NEAR = 0.1
+"""Regret up to which the figure's axis is linear; beyond it is logarithmic."""
+
 
 def summary(found: Sequence[Contested], part: str) -> str:
     """The outcome as Markdown, one table for each kind of bed, the least regret first."""
@@ -76,11 +79,14 @@ def regrets(found: Sequence[Contested]) -> str:
                 if name == OURS:
                     axes.fill_between(trials, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
             axes.set_title(kind)
+            axes.set_yscale("symlog", linthresh=NEAR)
+            axes.set_yticks((0.0, 0.1, 1.0, 10.0), ("0", "0.1", "1", "10"))
             axes.set_ylim(bottom=0)
         for axes in panels[-1]:
             axes.set_xlabel("trial")
         for axes in panels[:, 0]:
             axes.set_ylabel("regret [log of cost]")
-        panels[0][0].legend(fontsize="x-small")
+        lines, names = panels[0][0].get_legend_handles_labels()
+        figure.legend(lines, names, fontsize="x-small", loc="outside lower center", ncols=4)
 
     return svg(draw, 7.2, 2.2 * -(-len(kinds) // 2))
