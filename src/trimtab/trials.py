@@ -9,8 +9,9 @@ windows show that it is better. Else, and when the run is stopped before, the st
     lost            = sum over the trials of loss times length, in seconds of the start's work               (H2)
 
 with v how good a trial was and v_0 the mean of the windows at the start configuration. Gains do not pay for losses:
-they are others' pages. The incumbent is what the method names; of one that names none, the configuration with the
-best mean.
+they are others' pages. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
+configuration again means this one and no other near it. The incumbent is what the method names; of one that names
+none, the configuration with the best mean.
 """
 
 from __future__ import annotations
@@ -159,7 +160,9 @@ class Searching:
         figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
         figures["trial_lost_s"] = max(0.0, lost_s - before_s)
         if not (why := self._why_stop(state, move, lost_s + state.lost_s)):
-            return state, replace(move, reason=said, evidence={**move.evidence, **figures}, incumbent=best)
+            move = replace(move, reason=said, evidence={**move.evidence, **figures}, incumbent=best)
+            proven = self._proven(state, {**seen.configuration, **move.changes})
+            return state, replace(move, known=move.known or proven)
         if self.experiments or not self.search.remeasure:
             state = replace(state, ended=why, winner=seen.configuration if self.experiments else best)
             return state, self._end(state, f"trial {state.made} of {self.search.trials}: {why}", figures)
@@ -217,6 +220,15 @@ class Searching:
             work = f"{lost_s:.3g} s of the start's work are lost, {most_s:.3g} s may be"
             return f"the budget of harm is spent: {work}"
         return f"all {state.made} trials are made" if state.made >= self.search.trials else ""
+
+    def _proven(self, state: SearchState[Any], wanted: Configuration) -> bool:
+        """Whether this is the start, or was measured and was no worse: guards would only lead past it."""
+        if wanted == state.start:
+            return True
+        means = _by_configuration(state.trials, kept=True)
+        own, start = (means.get(tuple(sorted(one.items()))) for one in (wanted, state.start))
+        sign = 1 if self.objective.minimize else -1
+        return bool(own and start) and sign * statistics.fmean(own or ()) <= sign * statistics.fmean(start or ())
 
     def _standing(self, state: SearchState[Any], named: Configuration) -> Configuration:
         """The configuration that a method names, or the start where its own trials are no better than the start's."""

@@ -184,6 +184,13 @@ def test_the_turns_reach_both_configurations_though_a_guard_bounds_each_step() -
     assert workers(run) == [10, 13, 19, 28, 28, 10, 10, 28]
 
 
+def test_what_was_no_worse_than_the_start_is_measured_again_and_nothing_near_it() -> None:
+    method = Searching(OBJECTIVE, Listed((13, 20, 40, 10, 28)), Search(6, 0, None, 10.0))
+    run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)
+    run.go()
+    assert workers(run)[:6] == [10, 13, 19, 28, 10, 28]
+
+
 def test_a_winner_that_no_trial_had_passes_the_guards_and_is_not_claimed_before_it_was_there() -> None:
     method = Searching(OBJECTIVE, Guess(), Search(9, 2, None, 10.0))
     run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)
