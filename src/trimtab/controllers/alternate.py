@@ -6,7 +6,8 @@ goes through them forwards, then backwards.
     Equations:  S_0 S_1 ... S_n  S_n ... S_1 S_0  S_0 S_1 ...
 
 with S_0 the configuration in the first window and S_1 to S_n those of the option. It decides nothing from what it
-reads, and S_0 is in force at the end.
+reads, and S_0 is in force at the end. Guards may lead to a setting by steps, which are no turn, or not at all: it is
+asked for in three windows, then left out of this round. What was in force before passes no guard.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Configuration, Knob, Move, Objective, Trial
+from trimtab.core import Configuration, Knob, Move, Objective, Trial, Window
 from trimtab.errors import UsageError
+
+_ASKED = 3
+"""Windows in which a setting is asked for before it is left out."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,16 @@ class AlternateState:
     Args:
         knobs: those that are moved.
         order: the settings in turn, by knob; empty before the first window.
-        measured: windows so far.
+        turn: the number of turns so far.
+        asked: windows in which this turn's setting was asked for and was not in force.
+        known: the settings that were in force, by their place in `order`.
     """
 
     knobs: tuple[Knob, ...]
     order: tuple[Mapping[str, int], ...] = field(default=())
-    measured: int = 0
+    turn: int = 0
+    asked: int = 0
+    known: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)
@@ -86,14 +94,31 @@ class Alternate:
             found = {knob.name: window.configuration[knob.name] for knob in state.knobs}
             once = [found, *({**found, **setting} for setting in _read(self.settings))]
             state = replace(state, order=(*once, *reversed(once)))
-        state = replace(state, measured=state.measured + 1)
-        turn = state.measured % len(state.order)
-        number = min(turn, len(state.order) - 1 - turn)
-        wanted = state.order[turn]
+        state = _counted(state, window)
+        place = _place(state)
+        wanted = state.order[place]
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
-        named = "the one that was found" if number == 0 else f"number {number} of the settings"
+        named = "the one that was found" if place == 0 else f"number {place} of the settings"
         evidence = {self.objective.metric: window.readings[self.objective.metric]}
-        return state, Move(changes, f"alternate: {named} is next", evidence, "turn")
+        known = place in state.known
+        return state, Move(changes, f"alternate: {named} is next", evidence, "turn", known=known)
+
+
+def _place(state: AlternateState) -> int:
+    """Place of the setting whose turn it is, in the order forwards."""
+    turn = state.turn % len(state.order)
+    return min(turn, len(state.order) - 1 - turn)
+
+
+def _counted(state: AlternateState, window: Window) -> AlternateState:
+    """The state after a window: a turn more where the setting was in force, or was asked for often enough."""
+    place = _place(state)
+    if all(window.configuration.get(name) == value for name, value in state.order[place].items()):
+        known = state.known if place in state.known else (*state.known, place)
+        return replace(state, turn=state.turn + 1, asked=0, known=known)
+    if state.asked + 1 >= _ASKED:
+        return replace(state, turn=state.turn + 1, asked=0)
+    return replace(state, asked=state.asked + 1)
 
 
 def _read(settings: str) -> list[dict[str, int]]:

@@ -32,6 +32,17 @@ def test_a_window_that_shows_nothing_is_no_turn() -> None:
     assert move.changes == {NAME: 50}
 
 
+def test_a_setting_that_guards_do_not_reach_is_left_out_and_what_was_in_force_passes_them() -> None:
+    controller = Alternate(Objective(), settings=f"{NAME}=50;{NAME}=100")
+    state, known, wanted = controller.start((worker_knob(),), 0), [], []
+    for limit in (150, 75, 75, 75, 100, 100, 75, 75, 75, 150):
+        state, move = controller.step(state, Trial(Curve().window(0, limit, 0)))
+        wanted.append(move.changes.get(NAME, limit))
+        known.append(move.known)
+    assert wanted == [50, 50, 50, 100, 100, 50, 50, 50, 150, 150]
+    assert known == [False, False, False, False, True, False, False, False, True, True]
+
+
 @pytest.mark.parametrize(
     ("settings", "said"), [("a", "'a' is not such as"), ("other=1", "no knob 'other'"), (f"{NAME}=0", "is outside")]
 )
