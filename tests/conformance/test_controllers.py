@@ -19,7 +19,8 @@ from trimtab.metrics import known
 from trimtab.options import documented
 
 ROOM = "trimtab.controllers"
-STILL = "static"
+STILL, ASKED = "static", "alternate"
+"""The one that never moves, and the one that goes where it is told."""
 NOISE_FREE = 1.25
 """Response time at the end of a run without noise, of the best; the issue asks for 25 %."""
 NOISY = 1.5
@@ -46,7 +47,11 @@ def on_limits(name: str) -> bool:
 NAMES = discovery.names(ROOM)
 all_there_are = pytest.mark.parametrize("name", NAMES)
 every = pytest.mark.parametrize("name", [name for name in NAMES if on_limits(name)])
-PROMISING = [name for name in NAMES if on_limits(name) and name != STILL and not getattr(build(name), "peer", False)]
+PROMISING = [
+    name
+    for name in NAMES
+    if on_limits(name) and name not in (STILL, ASKED) and not getattr(build(name), "peer", False)
+]
 """Those that promise to find the valley; a peer of the lab promises nothing."""
 moving = pytest.mark.parametrize("name", PROMISING)
 values = st.floats(0, 1e9, allow_subnormal=False)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from trimtab.controllers._knob import integer_knob, unjudged
 from trimtab.core import Configuration, Knob, Move, Objective, Trial, Window
@@ -60,7 +59,6 @@ class Alternate:
     objective: Objective
     settings: str = ""
     min_samples: int = 1
-    peer: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _read(self.settings)
@@ -80,6 +78,11 @@ class Alternate:
                 known[name].validated(value)
         return AlternateState(knobs)
 
+    def withdraw(self, state: AlternateState, knob: str) -> AlternateState:
+        """The state without a knob: the settings go on with the others, and what was found stays what it was."""
+        order = tuple({name: value for name, value in one.items() if name != knob} for one in state.order)
+        return replace(state, knobs=tuple(one for one in state.knobs if one.name != knob), order=order)
+
     def final(self, state: AlternateState) -> Configuration:
         """Configuration to be in force at the end of a run: the one that was found."""
         return state.order[0] if state.order else {}
@@ -92,7 +95,8 @@ class Alternate:
                 return state, Move.hold(f"alternate: {missing}")
         if not state.order:
             found = {knob.name: window.configuration[knob.name] for knob in state.knobs}
-            once = [found, *({**found, **setting} for setting in _read(self.settings))]
+            settings = [{name: v for name, v in one.items() if name in found} for one in _read(self.settings)]
+            once = [found, *({**found, **one} for one in settings)]
             state = replace(state, order=(*once, *reversed(once)))
         state = _counted(state, window)
         place = _place(state)

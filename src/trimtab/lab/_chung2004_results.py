@@ -7,10 +7,12 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from trimtab.core import Window
 from trimtab.lab import Claim, Page
 from trimtab.lab._tables import interval, table
-from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, START, WINNERS, winner
+from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, SINGLE, START, WINNERS, winner
 from trimtab.report.search import mattering
 from trimtab.report.track import Track
 from trimtab.trials import MEASURE
@@ -52,6 +54,8 @@ def summary(page: Page) -> list[str]:
     text: list[str] = []
     if noise := page.parts.get("noise"):
         text += _noise([t for repeats in noise.values() for t in repeats])
+    if single := page.parts.get("single"):
+        text += _single([t for repeats in single.values() for t in repeats])
     for mix in MIXES:
         if found := page.parts.get(f"search-{mix}"):
             text += _searches(mix, found)
@@ -86,9 +90,31 @@ def _noise(tracks: Sequence[Track]) -> list[str]:
     return ["## The untuned shop", "", *table(head, rows), f"The paper's: {PAPERS_NOISE:.1%} of 110.4 WIPS.", ""]
 
 
-def _at_start(track: Track, windows: Sequence[Window]) -> list[float]:
-    initial = track.run.plan.initial
-    return _rates([w for w in windows if all(w.configuration.get(n) == v for n, v in initial.items())])
+def _single(tracks: Sequence[Track]) -> list[str]:
+    """Ratio of each single setting to the start, by seed."""
+    head = ("setting", *(f">seed {track.run.plan.settings.seed}" for track in tracks))
+    rows = [(name, *(_turns(track, setting) for track in tracks)) for name, setting in SINGLE.items()]
+    said = "Ratios of interactions/s to the start's before and after, between the two by time: mean (standard error)."
+    return ["## Single settings", "", said, "", *table(head, rows), ""]
+
+
+def _turns(track: Track, setting: Mapping[str, int]) -> str:
+    starts = {w.index: rate for w in _windows(track, {}) for rate in _rates([w])}
+    if not starts:
+        return "-"
+    ratios = []
+    for window in _windows(track, setting):
+        usual = np.interp(window.index, list(starts), list(starts.values()))
+        ratios += [rate / float(usual) for rate in _rates([window])]
+    if len(ratios) < 2:
+        return "-"
+    return f"{statistics.fmean(ratios):.3f} ({statistics.stdev(ratios) / math.sqrt(len(ratios)):.3f})"
+
+
+def _windows(track: Track, setting: Mapping[str, int]) -> list[Window]:
+    """A run's windows with a setting; what that does not name is as at the start."""
+    wanted = {**track.run.plan.initial, **setting}
+    return [w for w in track.windows if all(w.configuration.get(n) == v for n, v in wanted.items())]
 
 
 def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
@@ -97,7 +123,7 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
     for label, repeats in found.items():
         for track in repeats:
             tried = _tried(track)
-            start, rates = _at_start(track, tried), _rates(tried)
+            start, rates = _rates([w for w in _windows(track, {}) if w in tried]), _rates(tried)
             if not start or not rates:
                 continue
             usual = statistics.fmean(start)
@@ -198,9 +224,7 @@ def _best(cross: Mapping[str, list[Track]], mix: str, seed: int) -> float | None
 
 def _anew(track: Track, of: str) -> list[float]:
     """The rates that one run measured with the start, or with the winner of a mix's search."""
-    initial, winners = track.run.plan.initial, track.run.plan.extras.get(WINNERS, {})
-    wanted = {**initial, **winners.get(of, {})}
-    return _rates([w for w in track.windows if all(w.configuration.get(n) == v for n, v in wanted.items())])
+    return _rates(_windows(track, track.run.plan.extras.get(WINNERS, {}).get(of, {})))
 
 
 def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:

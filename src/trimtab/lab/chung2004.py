@@ -36,8 +36,8 @@ SEARCH = Search(TRIALS, REPEATS, None, TRIAL_S)
 """As `tune stack` searches: the winner is measured again in turn with the start."""
 SETTLED_S = 1.5
 """A trial's wait after its change, and the change itself, for the forecast."""
-WARM_S = 45.0
-"""Browsers before the first window: Java compiles for some half a minute, at a quarter less throughput."""
+WARM_S = 90.0
+"""Browsers before the first window: Java compiles for more than a minute, at up to a third less throughput."""
 BROWSERS, ITEMS = 100, 10_000
 MIX = "clients_mix"
 METRIC = "client_page_rate_hz"
@@ -45,8 +45,21 @@ METRIC = "client_page_rate_hz"
 START = "start"
 WINNERS = "winners"
 """Under which a run's plan keeps the settings that it measures in turn, by the mix of the search that found them."""
+_MIB = 1 << 20
+SINGLE: Mapping[str, Mapping[str, int]] = {
+    "5 threads, none spare": {"application.max_threads": 5, "application.min_spare_threads": 0},
+    "20 threads": {"application.max_threads": 20},
+    "10 connections in the pool": {"application.pool_max_active": 10},
+    "write buffers of 54 KiB": {"application.write_buffer_bytes": 54 << 10},
+    "buffer pool of 432 MiB": {"database.innodb_buffer_pool_size": 432 * _MIB},
+    "buffer pool of 48 MiB": {"database.innodb_buffer_pool_size": 48 * _MIB},
+    "buffer pool of 16 MiB": {"database.innodb_buffer_pool_size": 16 * _MIB},
+}
+"""Settings by themselves, by what the summary calls them; the worst last, so that few trials come after it."""
+TURNS = 4
 PARTS = {
     "noise": "the untuned shop, measured again and again under each mix",
+    "single": "single settings, in turn with the start, under the shopping mix",
     **{f"search-{mix}": f"the searches, from what Debian ships, under the {mix} mix" for mix in MIXES},
     "change": "Fig. 5: the mix changes while the searches go on",
     "cross": "Fig. 4: the start and each mix's winner, measured anew in turn under each mix",
@@ -83,7 +96,8 @@ class OnShop:
         """The shop's tiers with these browsers."""
         clock, nowhere = SystemClock(), Path("/")
         described = [description.parse(stack_text(running, mix), "the shop") for mix in (self.mix, *self.then)]
-        traffics = [replace(traffic(one.clients or {}, nowhere, seed), warm_up_s=WARM_S) for one in described]
+        traffics = [traffic(one.clients or {}, nowhere, seed) for one in described]
+        traffics[0] = replace(traffics[0], warm_up_s=WARM_S)
         parts = tuple(attached(described[0], tier, nowhere, clock, seed) for tier in described[0].tiers)
         return Tiers(described[0], parts, InTurn(traffics, TRIALS, clock))
 
@@ -127,6 +141,9 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     chosen(PARTS, (part,))
     if part == "noise":
         return [_arm(part, mix, f"{START}, {mix}", "static", seed, 10) for mix in MIXES]
+    if part == "single":
+        options = {"settings": settings_text(SINGLE)}
+        return [replace(_arm(part, "shopping", part, "alternate", seed, TURNS * (len(SINGLE) + 1)), options=options)]
     if part == "cross":
         turns = REPEATS * (len(MIXES) + 1)
         return [replace(_arm(part, mix, mix, "alternate", seed, turns), resolved=_with_winners) for mix in MIXES]
@@ -164,8 +181,13 @@ def _with_winners(arm: Arm, runs: Runs) -> Arm:
         TrimtabError: such a search has not been made.
     """
     found = {mix: dict(winner(runs.track(f"search-{mix}", OURS, arm.seed))) for mix in MIXES}
-    texts = (",".join(f"{name}={value}" for name, value in sorted(one.items())) for one in found.values())
-    return replace(arm, options={"settings": ";".join(filter(None, texts))}, extras={**arm.extras, WINNERS: found})
+    return replace(arm, options={"settings": settings_text(found)}, extras={**arm.extras, WINNERS: found})
+
+
+def settings_text(settings: Mapping[str, Mapping[str, int]]) -> str:
+    """The settings as the controller `alternate` reads them; an empty one is the start and left out."""
+    texts = (",".join(f"{name}={value}" for name, value in sorted(one.items())) for one in settings.values())
+    return ";".join(filter(None, texts))
 
 
 def winner(track: Track) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.core import Knob, Role
 from trimtab.search.local_model import Array, Scales
-from trimtab.search.space import Values, point_of, values_at
+from trimtab.search.space import Values, coordinate, point_of, values_at
 
 COUNT = 240
 _NEXT_TO = 0.1
@@ -19,6 +19,9 @@ _CHOICE = 0.25
 """Probability with which a choice that is moved takes another of its names."""
 _REACH = dict.fromkeys((Role.WORKER_LIMIT, Role.POOL_LIMIT, Role.CACHE), 2.0)
 """How much wider the region is for what limits or holds: a small step tells nothing where it does not bind."""
+_SHRINKS = 2
+"""How many times smaller than the incumbent's a cache may become at once: what it holds now does not tell below which
+size it no longer holds enough."""
 _BEST, _ROUNDS = 3, 3
 """Candidates that are improved knob by knob, and how often."""
 
@@ -43,7 +46,15 @@ class Region:
         sides = radius * np.clip(np.exp(grown - np.mean(grown)), 0.5, 2.0)
         sides *= [_REACH.get(knob.role, 1.0) for knob in knobs]
         up, down = (np.where(room > _NEXT_TO, np.minimum(sides, room / 2), room) for room in (1 - self._at, self._at))
-        self._up, self._down = np.minimum(up, sides), np.minimum(down, sides)
+        self._up, self._down = np.minimum(up, sides), np.minimum(np.minimum(down, sides), self._shrinkable())
+
+    def _shrinkable(self) -> Array:
+        """How far down each knob may go at once for what it holds; infinite for those that hold nothing."""
+        found = np.full(len(self._knobs), np.inf)
+        for k, knob in enumerate(self._knobs):
+            if knob.role is Role.CACHE:
+                found[k] = self._at[k] - coordinate(knob.domain, self._centre[k] // _SHRINKS)
+        return found
 
     def candidates(self, rng: np.random.Generator) -> list[Values]:
         """Configurations within the region, each once, the centre left out.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests._curve import NAME, Curve, Drive, window_of, worker_knob
@@ -41,6 +43,19 @@ def test_a_setting_that_guards_do_not_reach_is_left_out_and_what_was_in_force_pa
         known.append(move.known)
     assert wanted == [50, 50, 50, 100, 100, 50, 50, 50, 150, 150]
     assert known == [False, False, False, False, True, False, False, False, True, True]
+
+
+def test_a_knob_that_an_operator_takes_stays_out_and_what_was_found_is_not_forgotten() -> None:
+    other = dataclasses.replace(worker_knob(), name="other")
+    controller = Alternate(Objective(), settings=f"{NAME}=50,other=20")
+    state = controller.start((worker_knob(), other), 0)
+    both = dataclasses.replace(Curve().window(0, 150, 0), configuration={NAME: 150, "other": 30})
+    state, move = controller.step(state, Trial(both))
+    assert move.changes == {NAME: 50, "other": 20}
+    state = controller.withdraw(state, "other")
+    state, move = controller.step(state, Trial(Curve().window(1, 50, 0)))
+    assert set(move.changes) <= {NAME}
+    assert controller.final(state) == {NAME: 150}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from trimtab.events import Outcome, Status
 from trimtab.lab import Arm
 from trimtab.lab._engine import Made, _plan
 from trimtab.lab._results import write_results
-from trimtab.lab.chung2004 import LAB, METRIC, MIX, MIXES, OURS, PARTS, THEIRS, WINNERS, InTurn, arms, winner
+from trimtab.lab.chung2004 import LAB, METRIC, MIX, MIXES, OURS, PARTS, SINGLE, THEIRS, WINNERS, InTurn, arms, winner
 from trimtab.plants.stack.clients import Clients
 from trimtab.report.track import tracks
 from trimtab.store import Store
+
+SETTING = SINGLE["5 threads, none spare"]
 
 
 def stored(store: Store, arm: Arm, gain: float, seed: int) -> int:
@@ -79,6 +81,22 @@ def test_the_summary_says_what_was_gained_and_what_it_cost(tmp_path: Path) -> No
     assert "shopping: the winner measured anew over the start | 1.16 | 1.20 | yes" in text
     (row,) = (line for line in text.splitlines() if line.startswith("| trust_region | 1 | browsing | 5 |"))
     assert row.endswith("| 4 |"), "three trials at the start, then near to what the winner gives"
+
+
+def test_a_single_setting_is_compared_with_the_start_as_it_would_have_been_at_that_time(tmp_path: Path) -> None:
+    store = Store(None)
+    (arm,) = arms("single", 1)
+    writer = store.begin(_plan(arm, initial=dict.fromkeys(SETTING, 0)))
+    for index in range(9):
+        setting = SETTING if index % 3 == 1 else dict.fromkeys(SETTING, 0)
+        speed = 100.0 + 10 * index  # the machine gets faster: a plain ratio of means would be another
+        rate = speed * (1.1 if setting is SETTING else 1.0)
+        writer.window(Window(index, index * 10.0, 10.0, setting, {METRIC: rate}))
+    writer.finish(Outcome(Status.DONE, "", 9, False))
+    write_results(LAB, tmp_path, store, [writer.run_id])
+    text = (tmp_path / "summary.md").read_text()
+    assert "| 5 threads, none spare | 1.100 (0.000) |" in text
+    assert "| 20 threads | - |" in text
 
 
 def test_the_browsers_go_over_to_the_next_mix_after_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:

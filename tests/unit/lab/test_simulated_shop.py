@@ -7,19 +7,23 @@ from collections.abc import Mapping
 
 import pytest
 
-from trimtab.core import Objective, Window
+from trimtab.core import Objective, Reading, Window
 from trimtab.lab import _shop_calibration as calibration
 from trimtab.lab import _shop_knobs as shop
 from trimtab.lab._contest_beds import SAID, bed
 from trimtab.lab._contest_run import built
 from trimtab.lab._contest_run import run as contest
+from trimtab.lab._engine import _plan
 from trimtab.lab._shop_best import search
 from trimtab.lab._shop_model import MIXES, RATE, TIERS, TIME, constants, cpu_s, run, settings, true_cost
 from trimtab.lab._simulated_shop import KINDS, SimulatedShop, best_known, simulated_shop
+from trimtab.lab.chung2004 import arms
 from trimtab.plants.mariadb import knobs as mariadb
 from trimtab.plants.squid import knobs as squid
 from trimtab.plants.tomcat import knobs as tomcat
+from trimtab.report.track import tracks
 from trimtab.search.space import Values, named
+from trimtab.store import Store
 
 BY_NAME = {knob.name: knob for knob in shop.KNOBS}
 ACTIVE = sorted(set(BY_NAME) - shop.PLACEBOS)
@@ -98,7 +102,7 @@ def test_it_is_near_saturation_as_shipped_and_keeps_the_laws() -> None:
     users = readings[RATE] * (readings[TIME] + think_s)
     assert users == pytest.approx(constants()["load"]["browsers"], rel=0.05)
     assert max(readings[f"cpu_ratio@{tier}"] for tier in TIERS) > 0.9
-    assert 0.01 < readings[TIME] < 0.1
+    assert 0.01 < readings[TIME] < 0.2
 
 
 @pytest.mark.parametrize(
@@ -111,6 +115,7 @@ def test_it_is_near_saturation_as_shipped_and_keeps_the_laws() -> None:
         ({"application.max_connections": 1, "application.accept_count": 5}, 0.9),
         ({"application.pool_max_active": 1}, 0.9),
         ({"database.table_open_cache": 16}, 0.98),
+        ({"database.innodb_buffer_pool_size": 16 << 20}, 0.5),
     ],
 )
 def test_a_setting_that_is_known_to_do_harm_does_it(changed: Mapping[str, int], of: float) -> None:
@@ -139,15 +144,14 @@ def test_the_mix_changes_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_the_best_known_setting_is_allowed_and_better_than_what_is_shipped(mix: str) -> None:
+def test_the_best_known_setting_is_allowed_and_no_worse_than_what_is_shipped(mix: str) -> None:
     found = best_known(mix)
     assert found is not None
     values = at(found)
     assert all(value in knob.domain for knob, value in zip(shop.KNOBS, values, strict=True))
     assert not shop.objection(named(shop.KNOBS, values))
-    assert true_cost(constants(), found, mix) < true_cost(constants(), {}, mix) - (
-        math.log(1.01) if mix != "ordering" else 0.0
-    )
+    gain = true_cost(constants(), {}, mix) - true_cost(constants(), found, mix)
+    assert gain >= {"ordering": 0.0}.get(mix, math.log(1.01))
 
 
 def test_the_long_search_finds_the_bottom_of_a_bowl_and_leaves_controls_alone() -> None:
@@ -162,9 +166,7 @@ def test_the_long_search_finds_the_bottom_of_a_bowl_and_leaves_controls_alone() 
 def test_calibration_finds_the_scales_of_a_shop_that_is_known() -> None:
     known = {**constants(), "scale": {"proxy": 0.8, "application": 1.1, "database": 0.6, "blocks": 1.3}}
     readings = run(known, {}, "shopping", 2, 60.0)
-    measured = calibration.Measured(
-        "shopping", cpu_s(known, readings), blocks_read=readings["reads_per_page@database"]
-    )
+    measured = calibration.Measured("shopping", cpu_s(known, readings), blocks=readings["blocks_per_page@database"])
     found = calibration.calibrated(measured)
     assert found["scale"] == pytest.approx(known["scale"], rel=0.06)
     for name, (real, simulated) in calibration.compared(measured, found).items():
@@ -175,6 +177,26 @@ def test_calibration_finds_the_scales_of_a_shop_that_is_known() -> None:
 def test_calibration_needs_the_cpu_time_of_each_tier() -> None:
     with pytest.raises(ValueError, match="database"):
         calibration.calibrated(calibration.Measured("shopping", {"proxy": 0.001, "application": 0.001}))
+
+
+def test_what_a_real_run_measured_is_read_by_tier() -> None:
+    store = Store(None)
+    writer = store.begin(_plan(next(arm for arm in arms("noise", 1) if arm.extras["mix"] == "ordering")))
+    for index, rate in enumerate((90.0, 110.0)):
+        seen = {"client_page_rate_hz": rate, "client_page_time_s": 0.02, "client_page_time_p95_s": 0.05}
+        measured = [Reading(name, value, "load-generator") for name, value in seen.items()]
+        shares = zip(TIERS, (0.2, 0.4, 1.0), strict=True)
+        measured += [Reading("cpu_ratio", share, f"{tier}/resources") for tier, share in shares]
+        measured.append(Reading("disk_read_bytes_hz", 50 * 16384.0, "database/mariadb-status"))
+        measured.append(Reading("buffer_pool_hit_ratio", 0.99, "database/mariadb-status"))
+        writer.window(Window(index, index * 10.0, 10.0, {}, seen, measured=tuple(measured)))
+    found = calibration.measured_in(tracks(store, [writer.run_id])[0])
+    assert found.mix == "ordering" and found.readings[RATE] == 100
+    assert found.cpu_s == pytest.approx({"proxy": 0.001, "application": 0.002, "database": 0.005})
+    assert found.readings["reads_per_page@database"] == pytest.approx(0.5)
+    assert found.blocks == pytest.approx(50)
+    with pytest.raises(ValueError, match="client_page_rate_hz was not measured"):
+        calibration.measured_in(tracks(store, [store.begin(_plan(arms("noise", 2)[0])).run_id])[0])
 
 
 def test_the_page_has_each_mix_beside_the_real_one_and_agrees_where_it_is_fitted() -> None:

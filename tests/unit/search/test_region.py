@@ -63,3 +63,13 @@ def test_what_is_near_the_best_candidates_is_found_with_no_more_knobs_moved_toge
     moved = [sum(value != 500 for value in values) for values in found]
     assert min(moved) >= 1
     assert max(moved) == max(sum(value != 500 for value in values) for values in drawn)
+
+
+def test_a_cache_becomes_at_most_two_times_smaller_at_once_whatever_its_range() -> None:
+    cache = replace(KNOBS[0], role=Role.CACHE, domain=Domain(1, 1 << 20, logarithmic=True))
+    knobs, centre = (cache, *KNOBS[1:]), (1 << 12, *CENTRE[1:])
+    within = region(knobs, centre)
+    found = within.candidates(np.random.default_rng(1))
+    found = within.improved(found, lambda asked: np.array([float(values[0]) for values in asked]))
+    assert min(values[0] for values in found) == 1 << 11
+    assert max(values[0] for values in found) > 1 << 15

@@ -119,8 +119,8 @@ impl Meter {
         put("queue_length@application", average(self.integral.waiting));
         put("queue_length@database", average(self.integral.pooling));
         if let Some(p95_s) = self.quantile_s(0.95) {
-            let reads = self.reads / self.pages as f64;
-            put("reads_per_page@database", reads);
+            put("blocks_per_page@database", self.blocks / self.pages as f64);
+            put("reads_per_page@database", self.reads / self.pages as f64);
             put("client_page_time_s", self.page_s / self.pages as f64);
             put("client_page_time_p95_s", p95_s);
         }
