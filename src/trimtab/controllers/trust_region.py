@@ -34,7 +34,7 @@ cost far more or less than the model expected, which is the model's error or a c
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
-A few knobs are moved together (`trimtab.search.region`), since of many that are moved by little none can be told apart.
+A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
 A configuration that was refused, or reached only in part, is not asked for again. In the end it holds the incumbent
 and goes on watching for (T5).
