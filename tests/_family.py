@@ -28,6 +28,8 @@ for line in sys.stdin:
     print("born", flush=True)
 for child in children:
     child.kill()
+for child in children:
+    child.wait()
 """
 """A parent with a thread and a child; each line has it start one more of both."""
 CHANGE = {knobs.SLICE: 10_000, knobs.POLICY: 1}

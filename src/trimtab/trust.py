@@ -19,6 +19,8 @@ from trimtab.errors import UsageError
 
 _MOST_LINKS = 40
 """Most links that the kernel follows (path_resolution(7))."""
+_LOOKS = 3
+"""Walks before a path is said to lead elsewhere: files that are made or removed meanwhile look like that once."""
 _ACL = "system.posix_acl_access"
 _MOUNTS = Path("/proc/self/mountinfo")
 
@@ -31,35 +33,10 @@ def untrusted(path: str | os.PathLike[str]) -> str | None:
     Args:
         path: absolute, or from the working directory, which is looked at too.
     """
-    ahead = _parts(os.path.join(os.getcwd(), path))
-    here, seen, links = "/", os.lstat("/"), 0
-    while True:
-        if reason := _changeable(here, seen, last=not ahead):
-            return reason
-        if not ahead:
-            return _astray(path, seen)
-        part = ahead.pop()
-        at = os.path.dirname(here) if part == ".." else os.path.join(here, part)
-        try:
-            found = os.lstat(at)
-        except FileNotFoundError:
-            return _elsewhere(path) if os.path.exists(path) else _missing(at, here, seen, ahead)
-        except OSError as error:
-            return f"{printable(at)} cannot be looked at: {error.strerror}"
-        if stat.S_ISLNK(found.st_mode):
-            links += 1
-            if links > _MOST_LINKS:
-                return f"{printable(os.fspath(path))} goes through too many links"
-            if reason := _owned_by_another(at, found):
-                return reason
-            target = os.readlink(at)
-            ahead += _parts(target)
-            if target.startswith("/"):
-                here, seen = "/", os.lstat("/")
-            continue
-        if part != ".." and found.st_dev != seen.st_dev and (reason := _mounted_by_another(at)):
-            return reason
-        here, seen = at, found
+    for _ in range(_LOOKS):
+        if (reason := _walked(path)) != _elsewhere(path):
+            break
+    return reason
 
 
 def require_trusted(path: str | os.PathLike[str]) -> None:
@@ -94,6 +71,39 @@ def open_trusted(path: str | os.PathLike[str]) -> int:
 def printable(text: str) -> str:
     """The text for a message; characters that steer a terminal are escaped, because strangers choose names too."""
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _walked(path: str | os.PathLike[str]) -> str | None:
+    """Reason of one walk along the path; that it leads elsewhere, too, where it was made or removed meanwhile."""
+    ahead = _parts(os.path.join(os.getcwd(), path))
+    here, seen, links = "/", os.lstat("/"), 0
+    while True:
+        if reason := _changeable(here, seen, last=not ahead):
+            return reason
+        if not ahead:
+            return _astray(path, seen)
+        part = ahead.pop()
+        at = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        try:
+            found = os.lstat(at)
+        except FileNotFoundError:
+            return _elsewhere(path) if os.path.exists(path) else _missing(at, here, seen, ahead)
+        except OSError as error:
+            return f"{printable(at)} cannot be looked at: {error.strerror}"
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                return f"{printable(os.fspath(path))} goes through too many links"
+            if reason := _owned_by_another(at, found):
+                return reason
+            target = os.readlink(at)
+            ahead += _parts(target)
+            if target.startswith("/"):
+                here, seen = "/", os.lstat("/")
+            continue
+        if part != ".." and found.st_dev != seen.st_dev and (reason := _mounted_by_another(at)):
+            return reason
+        here, seen = at, found
 
 
 def _parts(path: str) -> list[str]:
@@ -164,6 +174,8 @@ def _astray(path: str | os.PathLike[str], walked: os.stat_result) -> str | None:
     """Why a walk cannot tell: links of /proc lead elsewhere than their text."""
     try:
         found = os.stat(path)
+    except FileNotFoundError:
+        return _elsewhere(path)
     except OSError as error:
         return f"{printable(os.fspath(path))} cannot be looked at: {error.strerror}"
     if (found.st_dev, found.st_ino) != (walked.st_dev, walked.st_ino):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import statistics
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -90,13 +91,16 @@ def test_sigkill_leaves_a_valid_configuration_that_undo_takes_back(bed: Bed, pat
 
 
 def test_the_objective_of_nginx_is_the_time_per_request(bed: Bed, path: Path) -> None:
-    said = finished(command("observe", "nginx", "--pid", bed.pid, "--json", "--window", "2s", "--duration", "2s"))
+    said = finished(command("observe", "nginx", "--pid", bed.pid, "--json", "--window", "1s", "--duration", "5s"))
     assert said.returncode == 0, said.stderr
-    found = json.loads(said.stdout.splitlines()[0])["readings"]
-    assert found["request_time_s"] > 0.02, "pages that wait 0.05 s"
+    events = [json.loads(line) for line in said.stdout.splitlines()]
+    windows = [event["readings"] for event in events if event["type"] == "window"]
+    # Each is a mean of ten looks at the page, so one window can be far off.
+    time_s = statistics.median(found["request_time_s"] for found in windows)
+    assert time_s > 0.02, "pages that wait 0.05 s"
     # By Little's law, since no more than these requests can be there; the terms are of windows that differ a little.
-    assert found["request_time_s"] < 1.5 * CLIENTS / found["request_rate_hz"]
-    assert found["requests_under_way"] > 0
+    assert time_s < 1.5 * CLIENTS / statistics.median(found["request_rate_hz"] for found in windows)
+    assert all(found["requests_under_way"] > 0 for found in windows)
 
 
 @pytest.mark.parametrize(

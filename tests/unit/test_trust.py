@@ -112,6 +112,27 @@ def test_a_link_of_proc_that_leads_elsewhere_than_its_text_is_not_trusted(file: 
         assert "elsewhere" in why(link)
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_that_is_made_or_removed_while_it_is_looked_at_leads_nowhere_else(
+    file: Path, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists, look = os.path.exists, os.stat
+    meanwhile = [file.touch if not there else file.unlink]
+
+    def changed() -> None:
+        if meanwhile:
+            meanwhile.pop()()
+
+    if not there:
+        file.unlink()
+        monkeypatch.setattr(os.path, "exists", lambda path: (changed(), exists(path))[1])
+    else:
+        monkeypatch.setattr(os, "stat", lambda path: (changed(), look(path))[1])
+    reason = untrusted(file)
+    monkeypatch.undo()
+    assert reason is None and not meanwhile and file.exists() is not there
+
+
 def test_dots_after_a_name_that_does_not_exist_are_refused(tmp_path: Path) -> None:
     assert "cannot be looked at" in why(tmp_path / "no" / ".." / "x")
 

@@ -24,6 +24,8 @@ from trimtab.gate.start import Start
 
 START_PATIENCE_S = 10.0
 END_PATIENCE_S = 7.0
+ORDER_PATIENCE_S = 3.0
+"""For the order to end, which a busy machine may need; a gate that does not hear it is killed."""
 MOST_RESTARTS = 5
 WITHIN_S = 60.0
 _STEP_S = 0.02
@@ -73,7 +75,7 @@ class Pair:
         """Ends both processes; may be called twice."""
         if self._pid == 0 and not self._place.gated():
             return
-        link = Link(self._place, self._clock, patience_s=1.0)
+        link = Link(self._place, self._clock, patience_s=ORDER_PATIENCE_S)
         with contextlib.suppress(PlantError):
             link.stop()
         link.close()
@@ -85,7 +87,7 @@ class Pair:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
             self._ends(END_PATIENCE_S)
-        self._forget()
+        self._forget(words_s=END_PATIENCE_S)
 
     def _start_anew(self) -> None:
         """Starts a new pair, unless too many have ended of late."""
@@ -156,14 +158,18 @@ class Pair:
             self._clock.sleep(_STEP_S)
         return True
 
-    def _forget(self) -> None:
-        """Closes the descriptors of a child that has ended."""
+    def _forget(self, words_s: float = 1.0) -> None:
+        """Closes the descriptors of a child that has ended.
+
+        Args:
+            words_s: how long to wait for its last words; a gate that goes on without its guardian keeps them open.
+        """
         self._pid, self._running = 0, False
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
         if self._listener is not None:
-            self._listener.join(timeout=1.0)
+            self._listener.join(timeout=words_s)
             self._listener = None
 
     def _listen(self, errors: int) -> None:
