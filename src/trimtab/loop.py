@@ -98,6 +98,7 @@ class Loop:
         self._on_event, self._approve = on_event, approve
         self._failures = self._refusals = self._missing = self._young = 0
         self._failure, self._finished = "", ""
+        self._noted: set[str] = set()
         self._refused: Mapping[str, int] = {}
         self._initial: Configuration = {}
         self._configuration: Configuration = {}
@@ -125,13 +126,18 @@ class Loop:
         self._recorder.finish(outcome)
         return outcome
 
+    def _tell_notes(self) -> None:
+        """Tells the user what the plant has to say and has not said yet."""
+        for text in self._plant.notes:
+            if text not in self._noted:
+                self._noted.add(text)
+                self._note(NoteKind.PLANT, text)
+
     def _cycle(self) -> tuple[Status, str]:
         """Window after window; how the run ended and why."""
         settings, observer = self._settings, self._observer
-        if self._standing.knobs and not self._windows:
-            for text in self._plant.notes:
-                self._note(NoteKind.PLANT, text)
         self._read_configuration()
+        self._tell_notes()
         self._initial = dict(self._configuration)
         # The first window is measured in any case: a run as long as one window has spent some of it already.
         while not self._windows or observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
@@ -143,6 +149,7 @@ class Loop:
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
+            self._tell_notes()
             changed = bool(self._standing.knobs) and self._decide(window)
             if settings.mode is not Mode.OBSERVE:
                 end_s = window.start_s + window.duration_s

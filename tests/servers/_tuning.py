@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
@@ -24,6 +26,12 @@ def command(*arguments: object) -> list[str]:
 def finished(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """What came of a command."""
     return subprocess.run(arguments, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def windows(said: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """The windows that a command with `--json` told of."""
+    assert said.returncode == 0, said.stderr
+    return [event for event in map(json.loads, said.stdout.splitlines()) if event["type"] == "window"]
 
 
 def interrupted(arguments: list[str], once: Callable[[], object], what: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_apache import MPMS, UNDER_WAY, Bed, private, reload, renewed
+from tests.servers._tuning import command, finished
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -152,6 +153,25 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
     bed.write("b.conf", None)
     apache.restore()
     assert running_limit(bed, 8 * bed.threads)
+
+
+def test_an_edit_that_was_not_reloaded_is_told_in_every_verb_and_a_loaded_one_is_not(bed: Bed) -> None:
+    def told() -> list[str]:
+        return [note for note in bed.attach().notes if "mine.conf was changed after Apache last read it" in note]
+
+    def edited() -> bool:
+        bed.write("mine.conf", "Timeout 50\n")  # in the same second as the start it would not be told apart
+        return bool(told())
+
+    until(edited, "the edit was not noticed")
+    testbed = bed.testbed
+    server: list[object] = ["apache", "--pid", testbed.pid, "--status-url", testbed.status_url]
+    server += ["--snippet-directory", testbed.snippet_directory, "--window", "500ms", "--duration", "500ms"]
+    for verb in ("observe", "tune"):
+        said = finished(command(verb, *server))
+        assert "mine.conf was changed after Apache last read it" in said.stdout
+    reload(testbed.pid)
+    assert told() == []
 
 
 def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:

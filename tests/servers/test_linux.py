@@ -16,6 +16,7 @@ import pytest
 
 from tests._stranger import STRANGER, his_directory, needs_root
 from tests.servers._private_apache import Bed, private, renewed
+from tests.servers._tuning import windows
 from tests.servers._under_gate import until
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -114,8 +115,7 @@ def test_observe_shows_the_run_queue_beside_the_servers_own_sensors(bed: Bed) ->
     said = finished(
         command("observe", "linux", "--pid", bed.testbed.pid, "--json", "--window", "500ms", "--duration", "500ms")
     )
-    assert said.returncode == 0, said.stderr
-    window = json.loads(said.stdout.splitlines()[0])
+    (window,) = windows(said)
     sources = {one["source"] for one in window["measured"]}
     assert {"run-queue", "accept-queue", "resources"} <= sources
     assert set(window["configuration"]) >= {knobs.SLICE, knobs.POLICY}

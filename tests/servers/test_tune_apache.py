@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, windows
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.trial import MoveState
@@ -89,8 +88,7 @@ def workers(bed: ApacheTestbed, path: Path) -> int:
             *("--snippet-directory", bed.snippet_directory, "--window", "500ms", "--duration", "500ms"),
         )
     )
-    assert said.returncode == 0, said.stderr
-    return int(json.loads(said.stdout.splitlines()[0])["configuration"][KNOB])
+    return int(windows(said)[0]["configuration"][KNOB])
 
 
 def test_a_run_moves_the_limit_and_undo_puts_it_back(bed: ApacheTestbed, path: Path) -> None:

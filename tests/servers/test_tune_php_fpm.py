@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_fpm import DEBIAN, Bed, private, until
-from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, interrupted, windows
 from tests.servers._under_gate import a_name, trimtab_run
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -59,8 +58,7 @@ def limit(bed: Bed, path: Path) -> int:
             *("observe", "php-fpm", "--pid", bed.testbed.pid, "--json"), *("--window", "500ms", "--duration", "500ms")
         )
     )
-    assert said.returncode == 0, said.stderr
-    return int(json.loads(said.stdout.splitlines()[0])["configuration"][KNOB])
+    return int(windows(said)[0]["configuration"][KNOB])
 
 
 def test_a_run_moves_max_children_and_undo_puts_it_back(bed: Bed, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._private_squid import DEBIAN, Bed, private, until
-from tests.servers._tuning import PATIENCE_S, applied, command, finished
+from tests.servers._tuning import PATIENCE_S, applied, command, finished, windows
 from trimtab.clock import SystemClock
 from trimtab.events import Status
 from trimtab.load import LoadRun
@@ -78,7 +77,7 @@ def test_a_run_moves_the_cache_measures_what_it_does_and_undo_puts_it_back(bed: 
             *("observe", "squid", "--pid", bed.testbed.pid, "--json"), *("--window", "500ms", "--duration", "500ms")
         )
     )
-    assert json.loads(seen.stdout.splitlines()[0])["configuration"] == DEBIAN
+    assert windows(seen)[0]["configuration"] == DEBIAN
 
 
 def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_undoes(bed: Bed, path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,15 +122,16 @@ def test_a_file_that_is_made_or_removed_while_it_is_looked_at_leads_nowhere_else
     exists, look = os.path.exists, os.stat
     meanwhile = [file.touch if not there else file.unlink]
 
-    def changed() -> None:
+    def changed(then: Callable[[Path], Any], path: Path) -> Any:
         if meanwhile:
             meanwhile.pop()()
+        return then(path)
 
     if not there:
         file.unlink()
-        monkeypatch.setattr(os.path, "exists", lambda path: (changed(), exists(path))[1])
+        monkeypatch.setattr(os.path, "exists", partial(changed, exists))
     else:
-        monkeypatch.setattr(os, "stat", lambda path: (changed(), look(path))[1])
+        monkeypatch.setattr(os, "stat", partial(changed, look))
     reason = untrusted(file)
     monkeypatch.undo()
     assert reason is None and not meanwhile and file.exists() is not there

@@ -192,6 +192,8 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         if not plant.leftover():
             print(f"run {run.id}: nothing is left to undo")
             return 0
+        for note in plant.notes:
+            print(f"note: {note}")
         plant.undo_leftover()
         now = in_words(plant.configuration(), plant.knobs())
     store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))

@@ -7,14 +7,19 @@ be taken away, can be imagined: what would then be in force is known before it i
 from __future__ import annotations
 
 import glob
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from trimtab import processes
 from trimtab.errors import UsageError
 from trimtab.files import Stamp, read_text, stamp
 from trimtab.trust import open_trusted, printable, require_trusted
+
+_CLOCKS_DIFFER_S = 1.0
+"""Files have their times from a clock that steps, processes in ticks since boot."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,18 @@ def directories(patterns: Sequence[Path], name: str) -> list[Path]:
     """
     wild = [p for p in patterns if _of(p.parent / name, p) and p.name != name]
     return list(dict.fromkeys(p.parent for p in reversed(wild) if not glob.has_magic(str(p.parent))))
+
+
+def changed_after(files: Iterable[Path], ticks: int) -> Path | None:
+    """A file that was changed after a process was started; None where none was.
+
+    Args:
+        files: those of a server's configuration.
+        ticks: start of the process, in clock ticks since boot.
+    """
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    loaded_ns = (booted_s + ticks / processes.TICKS_HZ + _CLOCKS_DIFFER_S) * 1e9
+    return next((path for path in files if stamp(path)[2] > loaded_ns), None)
 
 
 def _of(path: Path, pattern: Path) -> bool:

@@ -250,7 +250,10 @@ def test_observing_a_stack_moves_nothing_and_shows_its_knobs_by_tier(
 ) -> None:
     said = trimtab("observe", "stack", file, "--window", "2s", "--duration", "4s", "--json")
     assert said.code == 0, said.err
-    windows = [json.loads(line) for line in said.out.splitlines()]
+    events = [json.loads(line) for line in said.out.splitlines()]
+    windows = [event for event in events if event["type"] == "window"]
+    notes = [event["text"] for event in events if event["type"] == "note"]
+    assert len(notes) == len(set(notes)) > 0, "each note of a plant is told once, in every verb"
     assert set(windows[0]["configuration"]) == {"web.workers", "web.timeout", "db.workers", "db.timeout"}
     sources = {one["source"] for one in windows[0]["measured"]}
     assert {"web/fake", "db/fake"} <= sources

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from trimtab import processes
+from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
-from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.process import Parent, generations
 from trimtab.plants.apache.program import Program
 
 
@@ -79,12 +82,24 @@ class Attached:
         self.board = status.scoreboard(self.status_url)
         filed = values["max_request_workers"]
         if self.board is not None and not status.agrees(self.board, filed):
-            self.notes.append(
+            self._say(
                 f"MaxRequestWorkers is {len(self.board)} in the running Apache and {filed} in its files: they were "
                 "edited and not reloaded; a reload by trimtab brings all such edits into force"
             )
             values["max_request_workers"] = len(self.board)
+        elif (edited := self._pending()) is not None:
+            self._say(f"{edited} was changed after Apache last read it: a reload by trimtab brings it into force")
         self.in_force = values
+
+    def _say(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def _pending(self) -> Path | None:
+        """A file that was changed after the present generation was started; of worker processes the first tells."""
+        starts = [processes.start_of(worker) for worker in generations(self.master, self._pipes).workers]
+        known = [start for start in starts if start is not None]
+        return changed_after(self._config.files, min(known)) if known else None
 
     def refresh(self) -> None:
         """Reads the configuration in force again, if somebody has reloaded Apache since.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
+from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
@@ -22,8 +22,6 @@ from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
-_CLOCKS_DIFFER_S = 1.0
-"""Files have their times from a clock that steps, processes in ticks since boot."""
 
 
 class Attached:
@@ -107,7 +105,7 @@ class Attached:
         deadline = clock.now_s() + _SETTLE_S
         while len(now := serving(self.master)) != wanted and clock.now_s() < deadline:
             clock.sleep(_POLL_S)
-        if now and (edited := _edited_since(config, now)):
+        if now and (edited := changed_after(config.texts, max(start for _, start in now))):
             note = (
                 f"{edited} was edited after nginx last read it: a reload by trimtab brings all such edits into force"
             )
@@ -173,10 +171,3 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
-
-
-def _edited_since(config: Configuration, now: frozenset[Worker]) -> Path | None:
-    """A file of the configuration that is younger than all processes that serve."""
-    up_s = max(start for _, start in now) / processes.TICKS_HZ
-    newest_s = time.time() - processes.uptime_s() + up_s + _CLOCKS_DIFFER_S
-    return next((path for path in config.texts if path.stat().st_mtime > newest_s), None)

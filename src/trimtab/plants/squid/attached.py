@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Clock
 from trimtab.errors import UsageError
+from trimtab.plants._included_files import changed_after
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._vetted import vet
 from trimtab.plants.squid import knobs, manager
@@ -127,19 +127,8 @@ class Attached(IncludedServer[Configuration]):
     def _changed_since_start(self) -> Path | None:
         """A file that was changed after its worker was started; Squid does not say when it was last reloaded."""
         ticks = processes.start_of(self.master.worker())
-        return None if ticks is None else changed_since(self.loaded, ticks)
+        return None if ticks is None else changed_after(self.loaded.files, ticks)
 
     def _disagreeing(self, memory: manager.Memory) -> Path | None:
         """The main file, where Squid's use of its memory contradicts its files."""
         return None if memory.agrees(self.in_force["cache_mem"] << 20) else self.program.config_file
-
-
-def changed_since(configuration: Configuration, ticks: int) -> Path | None:
-    """A file that was changed after a process was started.
-
-    Args:
-        configuration: the files.
-        ticks: the start, in clock ticks since boot.
-    """
-    started_s = time.time() - processes.uptime_s() + ticks / processes.TICKS_HZ
-    return next((path for path in configuration.files if configuration.stamps[path][2] / 1e9 > started_s), None)
