@@ -41,5 +41,5 @@ def load(package: str, name: str) -> ModuleType:
         kind = package.rpartition(".")[2].removesuffix("s")
         close = difflib.get_close_matches(wanted, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise UsageError(f"unknown {kind} {name!r}: there are {', '.join(known)}{hint}")
+        raise UsageError(f"unknown {kind} {name!r}; choose from: {', '.join(known)}{hint}")
     return importlib.import_module(f"{package}.{wanted.replace('-', '_')}")

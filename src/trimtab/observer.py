@@ -231,7 +231,7 @@ class _Seen:
             if source.declared.get(base) is not bool(at):
                 self.problems.append(f"{source.name} gave {name}, which it does not declare")
             elif not math.isfinite(value):
-                self.problems.append(f"{source.name}: {name} came out as {value}")
+                self.problems.append(f"{source.name}: discarded {name} = {value}")
             else:
                 self.measured.append(Reading(name, value, source.name, source.node))
                 if base in source.chosen:
@@ -274,8 +274,8 @@ def _ranked(plant: Plant) -> list[tuple[Sensor, set[str]]]:
         decisive = sensors[0] if len(sensors) == 1 else plant.decisive(name, sensors)
         if decisive is None:
             raise TrimtabError(
-                f"{' and '.join(one.source for one in sensors)} measure {name} with the same precedence, "
-                f"and {plant.name} does not say by which decisions go"
+                f"{' and '.join(one.source for one in sensors)} measure {name} with the same precedence: "
+                f"{plant.name} has to say which of them decides"
             )
         chosen[decisive].add(name)
     return list(chosen.items())

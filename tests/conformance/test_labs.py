@@ -50,7 +50,7 @@ def test_an_unknown_part_is_refused_before_anything_is_done(name: str, tmp_path:
     store = Store(None)
     lab = lab_of(name)
     for parts in (("nosuch",), (*lab.parts, "nosuch")):
-        with pytest.raises(UsageError, match="unknown part 'nosuch': there are "):
+        with pytest.raises(UsageError, match="unknown part 'nosuch'; choose from: "):
             run_lab(lab, parts, Context(store, results=tmp_path / "results", report=tmp_path / "report.html"))
     assert store.runs() == []
     assert list(tmp_path.iterdir()) == []

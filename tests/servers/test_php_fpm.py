@@ -275,7 +275,7 @@ def test_of_several_pools_one_must_be_named_and_the_others_keep_their_settings()
     with private(pools=("one", "two")) as bed:
         with pytest.raises(UsageError, match="several pools, choose one with --pool: one, two"):
             PhpFpm.attach(SystemClock(), bed.testbed.pid)
-        with pytest.raises(UsageError, match="unknown pool 'three': there are one, two"):
+        with pytest.raises(UsageError, match="unknown pool 'three'; choose from: one, two"):
             PhpFpm.attach(SystemClock(), bed.testbed.pid, "three")
         one, two = bed.attach(), replace(bed, pool="two").attach()
         assert any("all pools: two too" in note for note in one.notes)

@@ -109,12 +109,13 @@ def test_what_is_put_into_memory_is_in_the_reading(bed: Bed) -> None:
     squid.close()
 
 
-@noisy("a client that is not run in time measures more than Squid")
-def test_times_are_those_that_the_clients_measured(bed: Bed) -> None:
-    squid = bed.attach()
-    readings, took_s = window(squid, ["/slow/60"] * 12 + ["/slow/200"] * 3, bed)
-    agree(readings["service_time_s"], sum(took_s) / len(took_s), 0.15, "service_time_s")
-    agree(readings["service_time_p95_s"], sorted(took_s)[-1], 0.15, "service_time_p95_s")
+@noisy("means of the few requests of a bin")
+def test_times_are_between_those_of_the_pages_and_those_that_the_clients_measured(bed: Bed) -> None:
+    squid, pages_s = bed.attach(), [0.06] * 12 + [0.2] * 3
+    readings, took_s = window(squid, [f"/slow/{time_s * 1000:.0f}" for time_s in pages_s], bed)
+    # A client that is not run in time measures more than Squid; Squid's own bins are a tenth wide.
+    assert 0.85 * sum(pages_s) / 15 <= readings["service_time_s"] <= 1.15 * sum(took_s) / 15
+    assert 0.85 * pages_s[-1] <= readings["service_time_p95_s"] <= 1.15 * max(took_s)
     agree(readings["miss_time_s"], readings["service_time_s"], 0.1, "miss_time_s")
     assert readings["hit_ratio"] == 0
     assert readings["request_time_s"] >= readings["service_time_s"]

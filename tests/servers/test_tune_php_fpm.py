@@ -119,7 +119,7 @@ def test_a_master_that_is_killed_ends_the_run_with_what_was_measured(tmp_path: P
     ("fields", "change", "message"),
     [
         ({}, ("--pid", os.getpid()), "is not the first process of PHP-FPM"),
-        ({}, ("--pool", "three"), "unknown pool 'three': there are www"),
+        ({}, ("--pool", "three"), "unknown pool 'three'; choose from: www"),
         ({}, ("--snippet-directory", "/tmp"), "/tmp is not included"),
         ({}, ("--knob", "max_clients"), "unknown knob 'max_clients': php-fpm has max_children"),
         ({"status": False}, (), "add 'pm.status_path = /status' to [www]"),

@@ -204,7 +204,7 @@ def test_a_reading_that_is_not_declared_is_a_problem_and_the_run_goes_on(name: s
 def test_a_reading_that_is_not_finite_becomes_a_problem() -> None:
     run = Run(MemoryPlant(FakeSensor(lambda: {"cpu_ratio": float("nan")})), duration_s=10.0)
     run.go()
-    assert run.windows[0].problems == ("fake: cpu_ratio came out as nan",)
+    assert run.windows[0].problems == ("fake: discarded cpu_ratio = nan",)
     assert run.windows[0].readings == {}
 
 

@@ -121,7 +121,7 @@ def test_what_stood_in_other_places_stands_in_its_own(store: Store) -> None:
 
 def test_a_run_of_then_replays_as_it_was(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "replay", str(GUARANTEED), "--store", os.fspath(path)]) == 0
-    assert "come out as stored" in capsys.readouterr().out
+    assert "were reproduced" in capsys.readouterr().out
 
 
 def test_where_a_method_decides_otherwise_today_the_replay_says_where(

@@ -137,7 +137,7 @@ def _known(verb: str) -> str:
     """
     verbs = discovery.names(ROOM)
     if verb not in verbs:
-        raise UsageError(f"unknown verb {verb!r}: there are {', '.join(verbs)}")
+        raise UsageError(f"unknown verb {verb!r}; choose from: {', '.join(verbs)}")
     return verb.replace("-", "_")
 
 

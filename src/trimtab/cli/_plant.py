@@ -166,7 +166,7 @@ def require_measured(plant: Plant, objective: Objective) -> None:
     there = measured | {one.name for one in plant.metrics}
     for name in (objective.metric, *(limit.metric for limit in objective.limits)):
         if name.partition("@")[0] not in there:
-            raise UsageError(f"nothing measures {name} on {plant.name} here: there are {', '.join(sorted(there))}")
+            raise UsageError(f"{name} is not measured on {plant.name} here; measured: {', '.join(sorted(there))}")
 
 
 def _limit(text: str) -> Limit:

@@ -98,4 +98,4 @@ def _show(place: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
     print(
         f"idle connections ended: {seen.cut:,} at the time, {seen.expired:,} by the server, {seen.left:,} by clients"
     )
-    print(f"left alone past the time because something might have been under way: {seen.spared:,}")
+    print(f"kept past the time because a request might be in progress: {seen.spared:,}")

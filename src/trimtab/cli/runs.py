@@ -153,7 +153,7 @@ def _replay(store: Store, run: Run) -> int:
             f"run {run.id}, window {result.index}: the {result.who} now give {dict(now.changes)} ({now.reason}), "
             f"stored is {dict(was.changes)} ({was.reason})"
         )
-    print(f"run {run.id}: {moves} moves come out as stored{part}")
+    print(f"run {run.id}: all {moves} moves were reproduced{part}")
     return 0
 
 

@@ -37,7 +37,7 @@ def at_prices(prices: Prices, curve: Survival, readings: Readings, target_s: flo
     )
     if curve.horizon_s > FURTHER * best_s:
         brings_hz = curve.earned_hz(best_s, min(2 * best_s, curve.horizon_s))
-        text += f", and past {milliseconds(best_s)} it brings {brings_hz:.2g}"
+        text += f"; beyond {milliseconds(best_s)} it earns only {brings_hz:.2g}"
     held, mean_s = readings.get("idle_held_workers"), curve.held_s(now_s)
     if held is None or mean_s <= 0 or best_s == now_s:
         return text
@@ -70,7 +70,7 @@ def cutting_bursts(end_s: float, held: float | None) -> str:
         held: share of the occupied workers' time that idle connections hold; None when it was not measured.
     """
     share = "" if held is None else f", and idle connections hold {held:.0%} of those that are occupied"
-    return f"workers were short with the time at the end of the bursts ({milliseconds(end_s)}) too{share}"
+    return f"even with the time at the end of bursts ({milliseconds(end_s)}) requests waited for a worker{share}"
 
 
 def for_free(readings: Readings, places: Places) -> str:
@@ -79,7 +79,7 @@ def for_free(readings: Readings, places: Places) -> str:
     text = f"{idle:.1f} idle connections hold {held:.1f} workers"
     if math.isfinite(places.ceiling_s):
         longest = milliseconds(places.ceiling_s)
-        return f"{text}, but others have waited for their places: {longest} is the longest time that left some"
+        return f"{text}, but new connections had to wait for a free slot: {longest} is the longest keep-alive time that left any"
     if places.rest_s > 0:
-        return f"{text}, and others wait, but not for their places: ending them earlier did not help"
+        return f"{text}, and connections wait, but not for a slot: ending idle ones earlier did not help"
     return f"{text}: they are free, so the longest time is kept"

@@ -164,8 +164,8 @@ def lost_to_memory(r: Readings) -> float:
 def _waits(r: Readings, workers: float) -> str:
     """What was seen of the waits for memory, and what a request may lose by them."""
     seen, lost = f"{stalls(r):.0%}", f"{lost_to_memory(r):.0%}"
-    more = "" if lost == seen else f" (up to {lost} of a request's)"
-    return f"{seen} of the time{more} some of {workers:.0f} workers wait for memory"
+    more = "" if lost == seen else f" (up to {lost} of a request's time)"
+    return f"some of {workers:.0f} workers wait for memory {seen} of the time{more}"
 
 
 def queue_share(r: Readings) -> float:
@@ -183,7 +183,7 @@ def nothing(r: Readings, m: int) -> str:
     )
     said = ", ".join(text.format(r[name]) for name, text in known if math.isfinite(r.get(name, math.nan)))
     said += f"{', ' if said else ''}{stalls(r):.0%} stalls"
-    return f"nothing to gain from another limit than {m}" + (f" ({said})" if said else "")
+    return f"no other limit than {m} would be faster" + (f" ({said})" if said else "")
 
 
 def evidence(window: Window) -> dict[str, float]:

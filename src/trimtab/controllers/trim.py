@@ -122,7 +122,7 @@ class Trim:
         for cause, tried in self._ordered(state, window, m, trial.refuted):
             now = window.configuration[cause.knob.name]
             if tried:
-                passed = f"; {cause.why}, but that way was tried"
+                passed = f"; {cause.why}, but a step that way was already tried"
             elif cause.target != now and cause.gain >= self.worthwhile:
                 what = f"trying {cause.knob.name} {cause.target} instead of {now}"
                 move = Move({cause.knob.name: cause.target}, f"{cause.why}: {what}")

@@ -338,7 +338,7 @@ class Plant(ABC):
         there = {knob.name: knob for knob in self.knobs()}
         for name in changes:
             if name not in there:
-                raise ApplyRefused(f"unknown knob {name!r}: there are {', '.join(there)}")
+                raise ApplyRefused(f"unknown knob {name!r}; choose from: {', '.join(there)}")
         try:
             return {name: there[name].validated(value) for name, value in changes.items()}
         except UsageError as error:

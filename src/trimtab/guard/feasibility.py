@@ -78,7 +78,7 @@ class Feasibility:
             f"{line.base_bytes / MIB:.0f} MiB and {each / MIB:.1f} MiB for each worker "
             f"in {self.margin_ratio:.0%} of {total / MIB:.0f} MiB"
         )
-        why = f"{wanted} workers do not fit, {max(0, fit)} do ({figures}){least}"
+        why = f"{wanted} workers do not fit into memory, {max(0, fit)} do ({figures}){least}"
         return state, move.amended({**move.changes, knob.name: most}, why)
 
     def abort(self, state: FeasibilityState, partial: Window) -> str:

@@ -239,5 +239,5 @@ def chosen(known: Mapping[str, str], parts: Sequence[str]) -> tuple[str, ...]:
     """
     for part in parts:
         if part not in known:
-            raise UsageError(f"unknown part {part!r}: there are {', '.join(known)}")
+            raise UsageError(f"unknown part {part!r}; choose from: {', '.join(known)}")
     return tuple(parts) or tuple(known)

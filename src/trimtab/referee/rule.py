@@ -306,12 +306,12 @@ class Referee:
             return "two changes in a row made things worse: nothing more is tried on this workload"
         end_s = window.start_s + window.duration_s
         if end_s < state.quiet_until_s:
-            return f"keeping still for {state.quiet_until_s - end_s:.0f} s after a change that made things worse"
+            return f"no change for another {state.quiet_until_s - end_s:.0f} s: the last one made things worse"
         missing = "" if state.last is None else state.last.missing
         if count < LEAST_REFERENCE:
             return reasons.too_few(count, LEAST_REFERENCE, missing)
         if state.behind == 1:
-            return "one more window tells whether the server falls behind"
+            return "one more window will show whether the server is falling behind"
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.drains, live, move.capacity)

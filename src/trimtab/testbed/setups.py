@@ -105,7 +105,7 @@ def setup(name: str) -> Setup:
         UsageError: there is none.
     """
     if name not in SETUPS:
-        raise UsageError(f"unknown set-up {name!r}: there are {', '.join(SETUPS)}")
+        raise UsageError(f"unknown set-up {name!r}; choose from: {', '.join(SETUPS)}")
     return SETUPS[name]
 
 

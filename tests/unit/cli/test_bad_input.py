@@ -10,8 +10,8 @@ from tests.unit.cli.conftest import Trimtab
 
 BAD = [
     (["tune"], "no plant: name one of "),
-    (["tune", "apachee"], "unknown plant 'apachee': there are "),
-    (["tune", "memory", "--controller", "trym"], "unknown controller 'trym': there are "),
+    (["tune", "apachee"], "unknown plant 'apachee'; choose from: "),
+    (["tune", "memory", "--controller", "trym"], "unknown controller 'trym'; choose from: "),
     (
         ["tune", "memory", "--minimize", "response_time"],
         "unknown metric 'response_time'; did you mean",

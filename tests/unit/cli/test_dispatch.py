@@ -43,7 +43,7 @@ def test_help_of_a_plant_names_its_own_options(trimtab: Trimtab) -> None:
 def test_an_unknown_verb_names_those_there_are(trimtab: Trimtab) -> None:
     said = trimtab("tun")
     assert said.code == 2
-    assert said.err.startswith("trimtab: unknown verb 'tun': there are ")
+    assert said.err.startswith("trimtab: unknown verb 'tun'; choose from: ")
     assert said.err.count("\n") == 1
 
 

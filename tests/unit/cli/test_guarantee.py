@@ -110,7 +110,7 @@ def test_it_is_in_charge_for_as_long_as_the_spec_says(guarantee: Trimtab) -> Non
 
 def test_what_it_decided_comes_out_again_and_is_shown_again(guarantee: Trimtab, trimtab: Trimtab) -> None:
     live = guarantee(*GAINS, "--duration", "10m").out.splitlines()
-    assert trimtab("runs", "replay", 1).out == "run 1: 10 moves come out as stored\n"
+    assert trimtab("runs", "replay", 1).out == "run 1: all 10 moves were reproduced\n"
     shown = trimtab("runs", "show", 1).out.splitlines()
     assert shown[0] == live[2]
     assert shown[-4:] == live[-4:]

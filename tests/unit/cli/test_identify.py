@@ -77,7 +77,7 @@ def test_its_runs_replay(trimtab: Trimtab) -> None:
     for number in (1, 2):
         said = trimtab("runs", "replay", number)
         assert said.code == 0, said.err
-        assert "moves come out as stored" in said.out
+        assert "moves were reproduced" in said.out
 
 
 def test_json_ends_with_the_model(trimtab: Trimtab) -> None:

@@ -70,7 +70,7 @@ def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place:
         "the server's own time: 5s\n",
         "2,000, 210 ms on average",
         "30 at the time, 4 by the server, 5 by clients",
-        "under way: 6\n",
+        "in progress: 6\n",
     ):
         assert part in out
     body = json.loads(trimtab("keep-alive", "show", "--json").out)

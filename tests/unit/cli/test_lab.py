@@ -10,9 +10,9 @@ from tests.unit.cli.conftest import Trimtab
 from trimtab.lab.liu2003 import PARTS
 
 BAD = [
-    (["run", "nosuch"], "unknown lab 'nosuch': there are battery, chung2004, contest, demo, harm, lamp2016"),
-    (["run", "liu2003", "--part", "nosuch"], "unknown part 'nosuch': there are sweep-dynamic, "),
-    (["run", "demo", "--part", "switch"], "unknown part 'switch': there are demo"),
+    (["run", "nosuch"], "unknown lab 'nosuch'; choose from: battery, chung2004, contest, demo, harm, lamp2016"),
+    (["run", "liu2003", "--part", "nosuch"], "unknown part 'nosuch'; choose from: sweep-dynamic, "),
+    (["run", "demo", "--part", "switch"], "unknown part 'switch'; choose from: demo"),
     (["run", "liu2003", "--seeds", "x"], "--seeds 'x': write whole numbers and ranges with commas"),
     (["run", "liu2003", "--seeds", ""], "--seeds '': write whole numbers and ranges with commas"),
     (["run", "liu2003", "--seeds", "1,,2"], "--seeds '1,,2': write whole numbers and ranges with commas"),

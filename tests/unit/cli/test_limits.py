@@ -80,8 +80,8 @@ def test_what_nothing_measures_here_is_refused_before_the_run(trimtab: Trimtab, 
     said = trimtab(verb, "memory", "--choice", "--subject-to", "client_page_time_p95_s<=2s", "--duration", "10s")
     assert (said.code, store.exists()) == (2, False)
     assert said.err == (
-        "trimtab: nothing measures client_page_time_p95_s on memory here: "
-        "there are burst_length, request_rate_hz, response_time_s\n"
+        "trimtab: client_page_time_p95_s is not measured on memory here; "
+        "measured: burst_length, request_rate_hz, response_time_s\n"
     )
 
 

@@ -67,7 +67,7 @@ def test_show_as_json_starts_with_the_plan(tuned: Trimtab) -> None:
 
 def test_replay_finds_the_same_moves(tuned: Trimtab) -> None:
     said = tuned("runs", "replay", 1)
-    assert (said.code, said.out) == (0, "run 1: 5 moves come out as stored\n")
+    assert (said.code, said.out) == (0, "run 1: all 5 moves were reproduced\n")
 
 
 def test_replay_of_another_move_is_exit_code_1(tuned: Trimtab, store: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_run_that_kept_only_its_last_windows_is_replayed_from_what_its_control
     moves = len(Store(store).moves(1))
     assert first > 4 and moves >= 8
     said = trimtab("runs", "replay", 1)
-    whole = f"run 1: {moves} moves come out as stored, from window {first} on: those before were not kept\n"
+    whole = f"run 1: all {moves} moves were reproduced, from window {first} on: those before were not kept\n"
     assert (said.code, said.out, said.err) == (0, whole, "")
     planted = "UPDATE moves SET proposed = json_set(proposed, '$.changes.workers', 99) WHERE idx = ?"
     Store(store).execute(planted, (first,))

@@ -94,7 +94,7 @@ def test_two_tiers_are_searched_as_one_and_the_run_can_be_replayed_and_shown(
     assert (run.plan.plant, run.plan.extras["stack"]) == ("shop+shop", FILE)
     assert "note" in said.out and "hello there" in said.out
     file.unlink()
-    assert trimtab("runs", "replay", 1).out == f"run 1: {len(Store(store).moves(1))} moves come out as stored\n"
+    assert trimtab("runs", "replay", 1).out == f"run 1: all {len(Store(store).moves(1))} moves were reproduced\n"
     assert "web.workers" in trimtab("runs", "show", 1).out
 
 
@@ -149,7 +149,7 @@ def test_patterns_say_which_knobs_are_moved(
         (FILE.replace('"response_time_s"', '"respons_time_s"'), "did you mean response_time_s?"),
         (
             FILE.replace('"response_time_s"', '"accept_queue_delay_s"'),
-            "nothing measures accept_queue_delay_s on stack",
+            "accept_queue_delay_s is not measured on stack",
         ),
         (FILE.replace(">=1", ">1"), "write METRIC<=VALUE or METRIC>=VALUE"),
         ('knobs = ["wb.*"]' + FILE, "unknown knob 'wb.*': stack has web.workers, web.timeout"),

@@ -87,7 +87,7 @@ def test_where_even_bursts_hold_more_workers_than_there_are_they_are_cut(mixture
     ]
     assert loop.times_ms[-1] < 150
     assert any(held)
-    told = next(m for m in loop.moves if m.changes and "at the end of the bursts" in m.reason)
+    told = next(m for m in loop.moves if m.changes and "at the end of bursts" in m.reason)
     assert "idle connections hold 9" in told.reason
     first = next(i for i, time_ms in enumerate(loop.times_ms) if time_ms < 1000)
     assert loop.times_ms[first] >= 400, "the end of the bursts is tried first"
@@ -286,7 +286,7 @@ def test_where_idle_connections_hold_no_worker_the_server_keeps_its_own_time() -
 def test_where_they_hold_places_that_others_wait_for_they_end_earlier(places: float) -> None:
     loop = crowded(places, 40)
     assert 0.6 * places < kept_s(loop.time_ms) / kept_s(15_000) <= places
-    assert "others have waited for their places" in loop.moves[-1].reason
+    assert "new connections had to wait for a free slot" in loop.moves[-1].reason
     first = next(index for index, time_ms in enumerate(loop.times_ms) if time_ms < 15_000)
     assert first * loop.duration_s >= 8, "not at the first connection that waits"
 
@@ -303,7 +303,7 @@ def test_when_ending_them_earlier_does_not_shorten_the_wait_the_servers_own_time
     loop = Loop(build(), STANDARD, holding=0.0, duration_s=2.0, wait_s=lambda held: 1.0).run(60)
     assert len(set(loop.times_ms[:20])) == 4, "three steps"
     assert set(loop.times_ms[20:]) == {15_000}
-    assert "not for their places" in loop.moves[-1].reason
+    assert "not for a slot" in loop.moves[-1].reason
 
 
 def test_even_there_bursts_are_not_cut() -> None:

@@ -102,7 +102,7 @@ def test_the_same_windows_give_the_same_moves() -> None:
 def test_workers_that_wait_for_memory_are_too_many_and_what_fits_is_proposed() -> None:
     move = proposed(DYNAMIC.window(0, 60, 0))
     assert move.changes == {NAME: 37}, "(0.85 * 200 - 20) / 4"
-    assert "of the time some of 60 workers wait for memory" in move.reason
+    assert "some of 60 workers wait for memory" in move.reason
     assert move.gain == pytest.approx(15 / 16)
     assert move.capacity == pytest.approx(16)
 
@@ -178,7 +178,7 @@ def test_what_was_not_better_is_not_proposed_again_before_the_referee_allows_it(
     window = DYNAMIC.window(2, 60, 0)
     _, held = TRIM.step(state, Trial(window, refuted=frozenset({(NAME, -1)})))
     assert not held.changes
-    assert "that way was tried" in held.reason
+    assert "a step that way was already tried" in held.reason
     _, again = TRIM.step(state, Trial(window, refuted=frozenset({(NAME, 1)})))
     assert again.changes == {NAME: 37}
 

@@ -86,7 +86,7 @@ def test_clients_are_those_of_the_set_up_unless_the_bed_has_its_own() -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown part 'sweep': there are sweep-dynamic"):
+    with pytest.raises(UsageError, match="unknown part 'sweep'; choose from: sweep-dynamic"):
         LAB.arms("sweep", 4)
 
 

@@ -147,7 +147,7 @@ def test_the_other_way_is_open_after_a_pause() -> None:
     bench = ready().change(w=40).see(3, 0.1)
     up = Move({"w": 200}, "more", gain=0.9)
     bench.see(5)
-    assert "keeping still" in bench.asked(up).reason
+    assert "no change for another" in bench.asked(up).reason
     bench.see(round(COOLDOWN_S / WINDOW_S) + 200)
     assert bench.asked(up) == up
 

@@ -50,7 +50,7 @@ class Change(_change.Change[Attached]):
         if lost := apache.blocked(ending):
             notes.append(blocked(lost))
         if not seen.workers:
-            notes.append("no new process has started yet: the old ones hold all the places")
+            notes.append("no new process has started yet: old processes still hold every slot of the scoreboard")
         return (*notes, *stuck)
 
     def _make_room(self, limit: int) -> tuple[str, ...]:

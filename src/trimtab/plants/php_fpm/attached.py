@@ -176,7 +176,7 @@ def _chosen(configuration: Configuration, pool: str | None) -> str:
     """
     there = configuration.pools()
     if pool is not None and pool not in there:
-        raise UsageError(f"unknown pool {pool!r}: there are {', '.join(there)}")
+        raise UsageError(f"unknown pool {pool!r}; choose from: {', '.join(there)}")
     if pool is None and len(there) != 1:
         raise UsageError(f"several pools, choose one with --pool: {', '.join(there)}")
     return pool or there[0]
