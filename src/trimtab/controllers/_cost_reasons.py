@@ -78,8 +78,8 @@ def for_free(readings: Readings, places: Places) -> str:
     idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
     text = f"{idle:.1f} idle connections hold {held:.1f} workers"
     if math.isfinite(places.ceiling_s):
-        longest = milliseconds(places.ceiling_s)
-        return f"{text}, but new connections had to wait for a free slot: {longest} is the longest keep-alive time that left any"
+        longest = f"{milliseconds(places.ceiling_s)} is the longest keep-alive time that left any"
+        return f"{text}, but new connections had to wait for a free slot: {longest}"
     if places.rest_s > 0:
         return f"{text}, and connections wait, but not for a slot: ending idle ones earlier did not help"
     return f"{text}: they are free, so the longest time is kept"
