@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
-from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Subject, Window
+from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Prepared, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.decision import Oversight
 from trimtab.errors import (
@@ -330,6 +330,49 @@ def test_one_failed_change_is_recorded_and_the_run_goes_on() -> None:
     assert run.go().status is Status.DONE
     assert run.states == [MoveState.FAILED, MoveState.APPLIED, MoveState.APPLIED]
     assert run.store.moves(run.recorder.run_id)[0].detail == "the reload timed out"
+
+
+@pytest.mark.parametrize("phase", ["prepare", "commit"])
+@pytest.mark.parametrize(
+    "error",
+    [PlantError("did not answer"), NotMeasured("timed out"), UsageError("no permission"), OSError(28, "disk full")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_expected_error_in_a_change_brings_back_what_was_before_it_and_the_run_goes_on(
+    error: Exception, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, done = MemoryPlant(), getattr(MemoryPlant, phase)
+    errors: list[Exception | None] = [None, error]
+
+    def fails(self: MemoryPlant, asked: Any) -> Any:
+        made = done(self, asked)
+        if errors and (why := errors.pop(0)):
+            raise why
+        return made
+
+    monkeypatch.setattr(MemoryPlant, phase, fails)
+    run = Run(plant, duration_s=40.0)
+    assert run.go() == Outcome(Status.DONE, "", 4, False)
+    assert run.states == [MoveState.APPLIED, MoveState.FAILED, MoveState.APPLIED, MoveState.APPLIED]
+    assert run.store.moves(run.recorder.run_id)[1].detail == f"{error}; nothing is changed"
+    assert [w.configuration["workers"] for w in run.windows] == [10, 20, 20, 30]
+
+
+def test_an_edit_that_is_seen_only_after_a_change_takes_the_change_back_before_the_knob_stands_down() -> None:
+    class Reads(MemoryPlant):
+        def commit(self, prepared: Prepared) -> Applied:
+            edit = None if self.applied else OperatorEdit("timeout", "is 7 now")
+            super().commit(prepared)
+            if edit is not None:
+                raise edit
+            return Applied(self.configuration())
+
+    plant = Reads()
+    run = Run(plant, knobs=(WORKERS, TIMEOUT), duration_s=20.0)
+    run.go()
+    assert run.states[0] is MoveState.STOOD_DOWN
+    assert [w.configuration["workers"] for w in run.windows] == [10, 10]
+    assert run.notes(NoteKind.STAND_DOWN)[0].knob == "timeout"
 
 
 def test_a_server_that_ends_keeps_what_was_measured_and_is_restored() -> None:

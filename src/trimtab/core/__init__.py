@@ -7,7 +7,18 @@ from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Applied, Clock, Plant, PlantDefaults, Precedence, Prepared, Sensor, Subject
+from trimtab.core.plant import (
+    Applied,
+    Clock,
+    Plant,
+    PlantDefaults,
+    Precedence,
+    Prepared,
+    Sensor,
+    Subject,
+    give_up,
+    take_back,
+)
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
@@ -40,7 +51,9 @@ __all__ = [
     "Trial",
     "Verdict",
     "Window",
+    "give_up",
     "in_words",
     "of_class",
     "of_role",
+    "take_back",
 ]

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from trimtab.core.knob import Knob, Role
 from trimtab.core.metric import Metric
 from trimtab.core.window import Configuration, Readings
-from trimtab.errors import ApplyRefused, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
 
 
 class Clock(Protocol):
@@ -172,7 +172,8 @@ class Plant(ABC):
 
     A change is made in two phases, so that several plants can change as one: `prepare` refuses whatever can be
     refused, `commit` brings the change into force or puts back what was there, and `rollback` takes back what was
-    prepared or committed. `apply` is both phases of one plant.
+    prepared or committed. `apply` is both phases of one plant, and takes back what failed in a way that `commit` does
+    not know, such as a server that stops answering while the values in force are read.
 
     Attributes:
         name: its registered name.
@@ -287,26 +288,38 @@ class Plant(ABC):
         """
 
     def rollback(self, prepared: Prepared) -> None:
-        """Takes back a change that was prepared, or committed.
+        """Takes back a change that was prepared, or committed; what somebody else has set since is left alone.
 
         Raises:
             ApplyFailed: it could not be taken back.
             PlantGone: the server has ended.
         """
-        now = self.configuration()
-        if any(now.get(name) != value for name, value in prepared.before.items()):
-            self.commit(Prepared(prepared.before, prepared.changes))
+        now = self._past_edits()
+        ours = {
+            name: value
+            for name, value in prepared.before.items()
+            if now.get(name) != value and now.get(name) == prepared.changes[name]
+        }
+        if ours:
+            self.commit(Prepared(ours, {name: now[name] for name in ours}))
 
     def apply(self, changes: Mapping[str, int]) -> Applied:
-        """Brings the changes into force: all of them or none.
+        """Brings the changes into force: all of them or none, whatever fails.
 
         Raises:
             ApplyRefused: not valid; nothing changed.
-            ApplyFailed: did not take; what was before is restored.
-            OperatorEdit: a knob was edited from outside.
+            ApplyFailed: did not take, or the server could not be asked; what was before is restored.
+            OperatorEdit: a knob was edited from outside; what was before is restored.
             PlantGone: the server ended.
         """
-        return self.commit(self.prepare(changes))
+        pairs: list[tuple[Plant, Prepared]] = []
+        try:
+            pairs.append((self, self.prepare(changes)))
+            return self.commit(pairs[0][1])
+        except (ApplyRefused, ApplyFailed):
+            raise  # the plant has put back what was before, or says what it could not
+        except BaseException as error:
+            give_up(error, str(error), take_back(pairs))
 
     @abstractmethod
     def restore(self) -> None:
@@ -343,3 +356,57 @@ class Plant(ABC):
             return {name: there[name].validated(value) for name, value in changes.items()}
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
+
+    def _past_edits(self) -> Configuration:
+        """The configuration in force, past edits of the operator's, which are said once for each knob."""
+        for _ in self.knobs():
+            try:
+                return self.configuration()
+            except OperatorEdit:
+                continue
+        return self.configuration()
+
+
+def take_back(prepared: Sequence[tuple[Plant, Prepared]]) -> list[str]:
+    """Takes changes back, the last first.
+
+    Returns:
+        A line for each that could not be, so that the others still are.
+    """
+    left = []
+    for part, one in reversed(prepared):
+        try:
+            part.rollback(one)
+        except PlantGone:
+            continue  # nothing of it is in force any more
+        except Exception as error:  # a defect too: it must not keep the others from being taken back
+            left.append(f"{part.tier or part.name} could not be put back: {error}")
+    return left
+
+
+def give_up(error: BaseException, said: str, left: Sequence[str]) -> NoReturn:
+    """Ends a change that was taken back, with the error that tells what became of it.
+
+    Args:
+        error: why it did not take.
+        said: the same in words.
+        left: a line for each part that could not be taken back.
+
+    Raises:
+        ApplyRefused: it was refused.
+        ApplyFailed: it failed in any other way that is expected of a system under control.
+        OperatorEdit: a knob was edited from outside.
+        PlantGone: the server has ended.
+    """
+    if not isinstance(error, TrimtabError | OSError):
+        for line in left:
+            error.add_note(line)
+        raise error  # an interrupt, or a defect, which is not hidden
+    said = "; ".join((said, *left))
+    if isinstance(error, PlantGone):
+        raise PlantGone(said) from error
+    if isinstance(error, OperatorEdit):
+        raise OperatorEdit(error.knob, said) from error
+    if isinstance(error, ApplyRefused) and not left:
+        raise ApplyRefused(said) from error
+    raise ApplyFailed(said if left else f"{said}; nothing is changed") from error

@@ -1,8 +1,8 @@
 """Several plants as one: they change as one, or not at all.
 
 A change is prepared on every plant before it is committed on any, so that what one of them refuses touches none.
-If a commit fails, the plant that failed has put itself back, and those before it are rolled back, the last first.
-What cannot be rolled back is said by name; nothing is passed over in silence.
+If a commit fails, or what is in force then cannot be read, all of them are rolled back, the last first. What cannot
+be rolled back is said by name; nothing is passed over in silence.
 
 The knob of a tier is called by it: `web.keep_alive`. In a stack without tiers a knob has the name that its part gives
 it, and where several parts have one of that name, each is called by its identity: `nginx.keep_alive`,
@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
 from trimtab.core.knob import Identity
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, TrimtabError, UsageError
 
 
 class Stack(Plant):
@@ -135,7 +135,7 @@ class Stack(Plant):
                     with self._names_edits(part):
                         prepared.append((part, part.prepare(own)))
         except BaseException:
-            _take_back(prepared)
+            take_back(prepared)
             raise
         before = {name: value for part, one in prepared for name, value in self._outer(part, one.before).items()}
         return Prepared(wanted, before, tuple(prepared))
@@ -144,25 +144,28 @@ class Stack(Plant):
         """Commits every part, or none.
 
         Raises:
+            ApplyRefused: the first refused.
             ApplyFailed: one did not take; what was before is restored in all of them, or the message says where not.
+            OperatorEdit: a knob was edited from outside; what was before is restored in all of them.
             PlantGone: one has ended; the others are as they were.
         """
-        began_s, notes = self.clock.now_s(), list[str]()
+        began_s, notes, in_force = self.clock.now_s(), list[str](), dict[str, int]()
         pairs: list[tuple[Plant, Prepared]] = list(prepared.detail)
-        for index, (part, one) in enumerate(pairs):
-            try:
-                notes += part.commit(one).notes
-            except (ApplyRefused, ApplyFailed, OperatorEdit, PlantGone) as error:
-                left = _take_back(pairs)
-                said = "; ".join([f"{_called(part)}: {error}", *left])
-                if isinstance(error, PlantGone):
-                    raise PlantGone(said) from error
-                if isinstance(error, OperatorEdit):
-                    raise OperatorEdit(self._names[part].get(error.knob, error.knob), said) from error
-                if index == 0 and isinstance(error, ApplyRefused):
-                    raise ApplyRefused(said) from error
-                raise ApplyFailed(f"{said}; no part is changed" if not left else said) from error
-        return Applied(self.configuration(), self.clock.now_s() - began_s, tuple(notes))
+        at, committed = self.parts[0], 0
+        try:
+            for at, one in pairs:
+                notes += at.commit(one).notes
+                committed += 1
+            for at in self.parts:
+                in_force |= self._outer(at, at.configuration())
+        except BaseException as error:
+            said, left = f"{_called(at)}: {error}", take_back(pairs)
+            if isinstance(error, OperatorEdit):
+                give_up(OperatorEdit(self._names[at].get(error.knob, error.knob), said), said, left)
+            if isinstance(error, ApplyRefused) and committed:
+                give_up(ApplyFailed(said), said, left)
+            give_up(error, said, left)
+        return Applied(in_force, self.clock.now_s() - began_s, tuple(notes))
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes the change back in all parts, the last first.
@@ -170,7 +173,7 @@ class Stack(Plant):
         Raises:
             ApplyFailed: in one of them it could not be taken back.
         """
-        if left := _take_back(list(prepared.detail)):
+        if left := take_back(list(prepared.detail)):
             raise ApplyFailed("; ".join(left))
 
     def restore(self) -> None:
@@ -183,7 +186,7 @@ class Stack(Plant):
         for part in reversed(self.parts):
             try:
                 part.restore()
-            except TrimtabError as error:
+            except (TrimtabError, OSError) as error:
                 left.append(f"{_called(part)}: {error}")
         if left:
             raise ApplyFailed("; ".join(left))
@@ -241,16 +244,3 @@ def _named(parts: Sequence[Plant]) -> dict[Plant, dict[str, str]]:
         }
         for part, names in own.items()
     }
-
-
-def _take_back(prepared: list[tuple[Plant, Prepared]]) -> list[str]:
-    """Rolls back, the last first; one line for each that could not be, so that the others still are."""
-    left = []
-    for part, one in reversed(prepared):
-        try:
-            part.rollback(one)
-        except PlantGone:
-            continue  # nothing of it is in force any more
-        except TrimtabError as error:
-            left.append(f"{_called(part)} could not be put back: {error}")
-    return left

@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from tests._memory_plant import FakeSensor, MemoryPlant
 from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Readings, Window
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.errors import (
+    ApplyFailed,
+    ApplyRefused,
+    NotMeasured,
+    OperatorEdit,
+    PlantError,
+    PlantGone,
+    TrimtabError,
+    UsageError,
+)
 from trimtab.observer import Observer, Stop
 from trimtab.plants._stack import Stack
 from trimtab.sensors._metrics import RESPONSE_TIME
 
 
 class Part(MemoryPlant):
-    """A plant in memory whose knobs carry its name, and whose commit can fail once, after the change or before."""
+    """A plant in memory whose knobs carry its name, and that can fail once in each phase of a change."""
 
     def __init__(self, name: str, *sensors: FakeSensor) -> None:
         super().__init__(*sensors)
         self.name = name
-        self.fails: TrimtabError | None = None
+        self.fails: dict[str, BaseException] = {}
         self.stuck = False
+
+    def fail(self, phase: str) -> None:
+        if error := self.fails.pop(phase, None):
+            raise error
 
     def knobs(self) -> tuple[Knob, ...]:
         return tuple(replace(knob, name=f"{self.name}_{knob.name}") for knob in super().knobs())
 
     def configuration(self) -> dict[str, int]:
+        if self.applied:
+            self.fail("read")
         return {f"{self.name}_{name}": value for name, value in super().configuration().items()}
+
+    def prepare(self, changes: Mapping[str, int]) -> Prepared:
+        self.fail("prepare")
+        return super().prepare(changes)
 
     def commit(self, prepared: Prepared) -> Applied:
         if self.stuck:
             raise ApplyFailed("does not answer")
-        if self.fails is not None:
-            error, self.fails = self.fails, None
-            raise error
-        return super().commit(Prepared({n.partition("_")[2]: v for n, v in prepared.changes.items()}, {}))
+        self.fail("commit")
+        applied = super().commit(Prepared({n.partition("_")[2]: v for n, v in prepared.changes.items()}, {}))
+        self.fail("verify")
+        return applied
+
+
+PHASES = ("prepare", "commit", "verify", "read")
+Raised = tuple[Callable[[str], BaseException], type[BaseException]]
+ERRORS: list[Raised] = [
+    (lambda knob: ApplyFailed("clipped"), ApplyFailed),
+    (lambda knob: OperatorEdit(knob, "set by hand"), OperatorEdit),
+    (lambda knob: PlantGone("has ended"), PlantGone),
+    (lambda knob: PlantError("did not answer"), ApplyFailed),
+    (lambda knob: NotMeasured("timed out"), ApplyFailed),
+    (lambda knob: UsageError("no permission"), ApplyFailed),
+    (lambda knob: OSError(28, "No space left on device"), ApplyFailed),
+    (lambda knob: RuntimeError("a defect"), RuntimeError),
+    (lambda knob: KeyboardInterrupt("stop"), KeyboardInterrupt),
+]
+"""What a part can raise, given a knob of it, and what becomes of that."""
+
+
+def whatever_fails(errors: Sequence[Raised]) -> pytest.MarkDecorator:
+    """Runs a test for each of these errors."""
+    return pytest.mark.parametrize("raised", errors, ids=[type(make("")).__name__ for make, _ in errors])
 
 
 BOTH = {"one_workers": 20, "two_workers": 30}
@@ -71,23 +112,104 @@ def test_what_the_second_refuses_touches_neither() -> None:
 
 def test_the_first_is_put_back_when_the_second_does_not_take() -> None:
     one, two, stack = stacked()
-    two.fails = ApplyFailed("did not take")
-    with pytest.raises(ApplyFailed, match="two: did not take; no part is changed"):
+    two.fails["commit"] = ApplyFailed("did not take")
+    with pytest.raises(ApplyFailed, match="two: did not take; nothing is changed"):
         stack.apply(BOTH)
     assert (one.values["workers"], two.values["workers"]) == (10, 10)
 
 
+def fails_with(plant: Plant, changes: Mapping[str, int], part: Part, phase: str, raised: Raised) -> None:
+    """Has a part fail in a phase of a change, which then must end with the right error, its reason and its knob."""
+    make, becomes = raised
+    part.fails[phase] = make(f"{part.name}_timeout")
+    with pytest.raises(BaseException, match=str(part.fails[phase]).replace("[", r"\[")) as caught:
+        plant.apply(changes)
+    assert type(caught.value) is becomes
+    assert not isinstance(caught.value, OperatorEdit) or caught.value.knob == f"{part.name}_timeout"
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("which", [0, 1], ids=["first", "second"])
+@whatever_fails(ERRORS)
+def test_neither_is_changed_whatever_fails_in_whichever_part_and_phase(
+    raised: Raised, which: int, phase: str
+) -> None:
+    one, two, stack = stacked()
+    fails_with(stack, BOTH, (one, two)[which], phase, raised)
+    assert one.values == two.values == {"workers": 10, "timeout": 100}
+    assert stack.apply(BOTH).configuration["two_workers"] == 30, "and it can be changed afterwards"
+
+
+@pytest.mark.parametrize("phase", ["prepare", "commit", "read"])
+@whatever_fails(ERRORS[1:])
+def test_a_single_plant_is_not_changed_either(raised: Raised, phase: str) -> None:
+    class Reads(Part):
+        def commit(self, prepared: Prepared) -> Applied:
+            super().commit(prepared)
+            return Applied(self.configuration())
+
+    one = Reads("one")
+    fails_with(one, {"one_workers": 20}, one, phase, raised)
+    assert one.values == {"workers": 10, "timeout": 100}
+
+
+def test_what_the_operator_sets_in_the_middle_of_a_change_is_left_to_him_and_the_rest_goes_back() -> None:
+    one, two, stack = stacked()
+
+    def edited() -> dict[str, int]:
+        del two.configuration
+        two.values["workers"] = 7
+        raise OperatorEdit("two_workers", "is 7 now")
+
+    two.fails["verify"] = OSError(5, "Input/output error")
+    two.configuration = edited  # type: ignore[method-assign]
+    with pytest.raises(ApplyFailed, match="Input/output error"):
+        stack.commit(Prepared(BOTH, {}, ((one, prepared(one)), (two, prepared(two)))))
+    assert (one.values["workers"], two.values["workers"]) == (10, 7)
+
+
+def prepared(part: Part) -> Prepared:
+    """A change of its workers that has passed every check."""
+    name = f"{part.name}_workers"
+    return Prepared({name: BOTH[name]}, {name: 10})
+
+
+def test_a_defect_in_taking_one_back_keeps_no_other_from_it() -> None:
+    class Breaks(Part):
+        def rollback(self, prepared: Prepared) -> None:
+            raise ZeroDivisionError("division by zero")
+
+    one, two, three = Part("one"), Breaks("two"), Part("three")
+    three.fails["commit"] = OSError(5, "Input/output error")
+    with pytest.raises(ApplyFailed, match=r"Input/output error; two could not be put back: division by zero$"):
+        Stack(one, two, three).apply({**BOTH, "three_workers": 40})
+    assert one.values["workers"] == 10
+
+
 def test_the_first_is_put_back_when_the_second_dies() -> None:
     one, two, stack = stacked()
-    two.fails = PlantGone("has ended")
+    two.fails["commit"] = PlantGone("has ended")
     with pytest.raises(PlantGone, match="two: has ended"):
         stack.apply(BOTH)
     assert one.values["workers"] == 10
 
 
+def test_the_first_is_put_back_when_the_second_dies_after_it_was_changed() -> None:
+    one, two, stack = stacked()
+    two.fails["read"] = PlantGone("has ended")
+    two.rollback = dead  # type: ignore[method-assign]
+    with pytest.raises(PlantGone, match="two: has ended"):
+        stack.apply(BOTH)
+    assert one.values["workers"] == 10
+
+
+def dead(prepared: Prepared) -> None:
+    raise PlantGone("has ended")
+
+
 def test_an_operators_edit_that_comes_between_the_phases_puts_the_first_back_and_keeps_its_knob() -> None:
     one, two, stack = stacked()
-    two.fails = OperatorEdit("two_workers", "is 7 now")
+    two.fails["commit"] = OperatorEdit("two_workers", "is 7 now")
     with pytest.raises(OperatorEdit) as caught:
         stack.apply(BOTH)
     assert (caught.value.knob, one.values["workers"]) == ("two_workers", 10)
