@@ -3,11 +3,11 @@
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
-from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
+from trimtab.core.knob import Domain, How, Knob, Role, by_label, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Applied, Clock, Plant, PlantDefaults, Precedence, Prepared, Sensor, Subject
+from trimtab.core.plant import Applied, Clock, Drawing, Plant, PlantDefaults, Precedence, Prepared, Sensor, Subject
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
 from trimtab.core.window import Configuration, Reading, Readings, Window
 
@@ -17,6 +17,7 @@ __all__ = [
     "Configuration",
     "Controller",
     "Domain",
+    "Drawing",
     "Fate",
     "Finding",
     "Guard",
@@ -40,6 +41,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "Window",
+    "by_label",
     "in_words",
     "of_class",
     "of_role",
