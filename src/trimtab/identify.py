@@ -7,9 +7,10 @@ and what was in force before each is put back at its end.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from trimtab.core.knob import Knob
+from trimtab.controllers.excitation import Excitation
+from trimtab.core.knob import Knob, Role, by_label
 from trimtab.core.plant import Plant
 from trimtab.core.window import Window
 from trimtab.decision import Oversight
@@ -56,10 +57,11 @@ def identify(
         TrimtabError: the plant ended or refused.
     """
     knobs = experiment.knobs(plant)
-    experiment.controller().start(knobs, experiment.seed)
+    _excitation(experiment).start(knobs, experiment.seed)
     plant.lease(_LEASED_PERIODS * experiment.period_s)
     refused: list[str] = []
-    watched = _watched(experiment, stop, on_event, refused)
+    budgets = by_label(knobs, Role.PROCESS_BUDGET)
+    watched = _watched(experiment, budgets, stop, on_event, refused)
     seeds = [experiment.seed, experiment.validate_seed]
     runs: list[int] = []
     try:
@@ -76,20 +78,30 @@ def identify(
         plant.end_lease()
     kept = [[window for window in store.windows(run) if window.index >= experiment.warm] for run in runs]
     found = {"plant": plant.name, "runs": runs, "seeds": seeds, "duration_s": experiment.duration_s}
-    return analysed(experiment.pair, experiment.period_s, kept[0], kept[1], experiment.orders, found)
+    return analysed(experiment.pair, budgets, experiment.period_s, kept[0], kept[1], experiment.orders, found)
+
+
+def _excitation(experiment: Experiment) -> Excitation:
+    """The white noise on the two budgets."""
+    return Excitation(experiment.objective, experiment.low, experiment.high, experiment.warm)
 
 
 def _watched(
-    experiment: Experiment, stop: Stop, on_event: Callable[[Event], None], refused: list[str]
+    experiment: Experiment,
+    budgets: Mapping[str, Knob],
+    stop: Stop,
+    on_event: Callable[[Event], None],
+    refused: list[str],
 ) -> Callable[[Event], None]:
     """Passes events on, and ends the first run early, saying why, when its windows are too short for the traffic."""
     seen: list[Window] = []
+    pair = experiment.pair
 
     def watched(event: Event) -> None:
         on_event(event)
         if isinstance(event, WindowDone) and not stop:
             seen.append(event.window)
-            why = too_short(experiment.pair, seen, experiment.windows, experiment.period_s, experiment.orders)
+            why = too_short(pair, budgets, seen, experiment.windows, experiment.period_s, experiment.orders)
             if why:
                 refused.append(why)
                 stop.reason = why
@@ -109,7 +121,7 @@ def _run(
     command: Sequence[str],
 ) -> tuple[int, Status, str]:
     """One excited run: its number, how it ended, and why."""
-    controller, settings = experiment.controller(), experiment.settings(seed)
+    controller, settings = _excitation(experiment), experiment.settings(seed)
     plan = Plan(
         command=tuple(command),
         directory=os.getcwd(),

@@ -287,3 +287,8 @@ def _stat(pid: int, proc: Path = PROC) -> list[str] | None:
         return None
     # The name, in parentheses, may hold spaces and parentheses.
     return text.rpartition(b")")[2].decode("ascii", "replace").split()
+
+
+def boot_id() -> str:
+    """Identity of this boot of the machine, outside of which process ids mean nothing."""
+    return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

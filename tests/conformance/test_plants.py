@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import _knob_names
 from trimtab import discovery
 from trimtab.clock import SystemClock
 from trimtab.core import Knob, Plant
@@ -96,6 +97,9 @@ def test_every_knob_has_a_value_and_a_domain_that_says_what_limits_it(subject: P
     assert names and len(set(names)) == len(names)
     assert set(configuration) == set(names)
     for knob in subject.knobs():
+        assert _knob_names.bare(knob.name) in _knob_names.names(), (
+            "tests/_knob_names.py does not see how it is declared"
+        )
         assert configuration[knob.name] in knob.domain
         assert knob.unit and knob.native_name and knob.cost and knob.description
 

@@ -9,8 +9,7 @@ from trimtab.design.pi import designed, failing, judged
 from trimtab.design.specification import Specification
 from trimtab.identification.experiment import Experiment
 from trimtab.identification.least_squares import initial
-from trimtab.identification.model import Model
-from trimtab.identification.result import PAPER
+from trimtab.identification.model import PAPER, Model
 from trimtab.identification.signals import Kind, Pair
 from trimtab.identify import identify
 from trimtab.observer import Stop

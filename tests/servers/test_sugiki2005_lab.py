@@ -12,7 +12,7 @@ from trimtab.lab._engine import Made, run_arm
 from trimtab.lab._sugiki2005_beds import KeptAlive
 from trimtab.lab._sugiki2005_points import histogram, points, steady
 from trimtab.lab.sugiki2005 import SETTINGS, arms
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 

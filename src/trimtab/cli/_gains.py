@@ -10,6 +10,7 @@ from pathlib import Path
 from trimtab import codec
 from trimtab.cli._progress import say
 from trimtab.cli.identify import shown
+from trimtab.core.knob import Role, by_label
 from trimtab.core.plant import Plant
 from trimtab.design.pi import designed
 from trimtab.design.specification import Specification
@@ -163,10 +164,10 @@ def identified_gains(
         if first is None:
             return None
         runs = tuple(first.facts["runs"])
-        models = {first.pair.kind: first.model}
+        models, budgets = {first.pair.kind: first.model}, by_label(plant.knobs(), Role.PROCESS_BUDGET)
         for pair in pairs[1:]:
             seen = [[w for w in store.windows(run) if w.index >= experiment.warm] for run in runs]
-            found = analysed(pair, period_s, seen[0], seen[1], experiment.orders, first.facts)
+            found = analysed(pair, budgets, period_s, seen[0], seen[1], experiment.orders, first.facts)
             models[pair.kind] = found.model
     finally:
         store.close()

@@ -13,9 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli._progress import Drawing, Row, what
+from trimtab.cli._progress import Row, what
 from trimtab.cli._search_view import search_line
 from trimtab.core.knob import Knob
+from trimtab.core.plant import Drawing
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.events import Event, MoveDone, WindowDone

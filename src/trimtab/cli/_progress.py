@@ -13,7 +13,7 @@ from typing import TextIO
 
 from trimtab import codec
 from trimtab.cli._search_view import search_line
-from trimtab.core import Knob, Objective, Role, of_class
+from trimtab.core import Drawing, Knob, Objective, Role, of_class
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Window
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
@@ -30,9 +30,6 @@ OF_CLASS = (("queue_length", "queue"), ("in_service", "in service"))
 MOST_CHANGES = 6
 """Most changes of a move that are shown on the terminal; the report has all."""
 _INDENT = 16
-
-Drawing = Callable[[Window], list[str]]
-"""Lines of a plant's own view below a window."""
 
 
 @dataclass(frozen=True)

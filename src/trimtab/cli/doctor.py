@@ -16,7 +16,6 @@ from pathlib import Path
 from trimtab import codec, discovery, installation
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
-from trimtab.plants import stack
 
 ROOMS = ("trimtab.plants", "trimtab.sensors", "trimtab.testbed")
 
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file is None:
         found += [(room, name, f) for room in ROOMS for name in discovery.names(room) for f in _findings(room, name)]
     else:
-        found += [(ROOMS[0], "stack", finding) for finding in stack.examined(args.file)]
+        found += [(ROOMS[0], name, f) for name in discovery.names(ROOMS[0]) for f in _examined(name, args.file)]
     for room, name, finding in found:
         if args.json:
             print(codec.encode({"room": room.rpartition(".")[2], "member": name, **codec.builtins(finding)}))
@@ -56,6 +55,16 @@ def _findings(room: str, name: str) -> tuple[Finding, ...]:
         return found
     except (TrimtabError, OSError) as error:
         return (Finding(name, False, f"the probe failed: {error}"),)
+
+
+def _examined(name: str, file: Path) -> tuple[Finding, ...]:
+    """Findings on what a file describes, of a plant that is described by one.
+
+    Raises:
+        UsageError: the file cannot be read, or something in it is wrong.
+    """
+    examined = getattr(discovery.load(ROOMS[0], name), "examined", None)
+    return () if examined is None else tuple(examined(file))
 
 
 def _show(finding: Finding) -> None:

@@ -45,14 +45,13 @@ from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
 from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob
+from trimtab.core.knob import Knob, Role, by_label
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
 from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.guarantee import of_spec
 from trimtab.identification.signals import Kind
-from trimtab.plants._simulated_server import holding
 from trimtab.records import Run
 from trimtab.settings import Settings
 from trimtab.units import parse_duration_s
@@ -68,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser._negative_number_matcher = re.compile(r"^-[\d.][\d.,eE+-]*$")
     there = ", ".join(discovery.names(PLANTS))
     parser.add_argument("spec", metavar="SPEC", type=Path, nargs="?", help="the TOML file of the gate")
+    # The default of an option, no decision: whoever gives a SPEC has a gate.
     parser.add_argument("--plant", default="gate", metavar="PLANT", help=f"one of {there} (default gate)")
     parser.add_argument(
         "--controller",
@@ -182,10 +182,10 @@ def _settings(args: argparse.Namespace, spec: Spec) -> Settings:
 
 
 def _like_spec(args: argparse.Namespace, spec: Spec) -> None:
-    """Gives a plant that is made for this run, such as a simulated one, the SPEC's settings of the server."""
-    if args.plant == "simulated" and not args.classes:
-        args.classes = [f"{one.name}={one.budget}" for one in spec.classes]
-        args.server = [*holding(spec.workers), *args.server]
+    """Gives a plant that is made for this run the SPEC's settings of the server; one that runs has its own."""
+    adopt = getattr(discovery.load(PLANTS, args.plant), "adopt", None)
+    if adopt is not None:
+        adopt(args, {one.name: one.budget for one in spec.classes}, spec.workers)
 
 
 def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:
@@ -194,12 +194,12 @@ def _budgets(plant: Plant, spec: Spec) -> tuple[Knob, ...]:
     Raises:
         UsageError: the plant has other classes than the SPEC.
     """
-    there = {knob.name: knob for knob in plant.knobs()}
+    there = by_label(plant.knobs(), Role.PROCESS_BUDGET)
     for one in spec.classes:
-        if one.budget_knob not in there:
-            known = ", ".join(name.partition("@")[2] for name in there if "@" in name) or "none"
+        if one.name not in there:
+            known = ", ".join(there) or "none"
             raise UsageError(f"class {one.name!r} of the SPEC is unknown to the {plant.name} plant, it has {known}")
-    return tuple(there[one.budget_knob] for one in spec.classes)
+    return tuple(there[one.name] for one in spec.classes)
 
 
 def _controller(

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of this verb; `refine` adds those of the plant."""
     there = ", ".join(discovery.names(PLANTS))
     parser.add_argument("spec", metavar="SPEC", type=Path, nargs="?", help="the TOML file of the gate (default none)")
+    # The default of an option, no decision: whoever gives a SPEC has a gate.
     parser.add_argument(
         "--plant", default="gate", metavar="PLANT", help=f"what to excite: one of {there} (default gate)"
     )
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 found = identify(plant, experiment, store, stop, tell, args.command)
         finally:
             store.close()
-        simulated = plant.name == "simulated"
+        simulated = plant.simulated
     if found is None:
         return exit_code(stop.reason)
     if args.model_file is not None:

@@ -16,7 +16,6 @@ import math
 import os
 from collections.abc import Callable, Iterator
 
-from trimtab.cli._keep_alive_view import IdlePeriods
 from trimtab.cli._plant import add_objective, add_plant, attached, chosen_objective, refine, require_measured
 from trimtab.cli._progress import Lines, quietly, rows_of, showing
 from trimtab.cli._stop import exit_code, stopping
@@ -28,7 +27,6 @@ from trimtab.events import Event, Status, WindowDone
 from trimtab.host import facts
 from trimtab.loop import Loop
 from trimtab.observer import Stop
-from trimtab.plants.keep_alive import KeepAlive
 from trimtab.records import Plan
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store
@@ -86,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _shown(args: argparse.Namespace, plan: Plan, plant: Plant, stop: Stop) -> Iterator[Callable[[Event], None]]:
     """Shows the windows while they come."""
-    knobs, drawing = plant.knobs(), IdlePeriods(plant).lines if isinstance(plant, KeepAlive) else None
+    knobs = plant.knobs()
     rows = rows_of(sorted(plan.initial), plan.settings.objective, knobs)
     with showing(
-        args.json, rows, plan.settings, stop, decides=False, knobs=knobs, drawing=drawing, live=not args.all
+        args.json, rows, plan.settings, stop, decides=False, knobs=knobs, drawing=plant.drawing(), live=not args.all
     ) as tell:
 
         def told(event: Event) -> None:

@@ -43,8 +43,7 @@ from trimtab.design.pi import Design, designed
 from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, settling_samples
 from trimtab.errors import UsageError
-from trimtab.identification.model import Model, parse_model
-from trimtab.identification.result import PAPER
+from trimtab.identification.model import PAPER, Model, parse_model
 from trimtab.identification.signals import Kind
 
 _design = functools.lru_cache(maxsize=32)(designed)

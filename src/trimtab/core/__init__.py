@@ -3,13 +3,14 @@
 from trimtab.core.controller import Controller
 from trimtab.core.finding import Finding
 from trimtab.core.guard import Guard
-from trimtab.core.knob import Domain, How, Knob, Role, in_words, of_role
+from trimtab.core.knob import Domain, How, Knob, Role, by_label, in_words, of_role
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.move import Move
 from trimtab.core.objective import Limit, Objective
 from trimtab.core.plant import (
     Applied,
     Clock,
+    Drawing,
     Plant,
     PlantDefaults,
     Precedence,
@@ -28,6 +29,7 @@ __all__ = [
     "Configuration",
     "Controller",
     "Domain",
+    "Drawing",
     "Fate",
     "Finding",
     "Guard",
@@ -51,6 +53,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "Window",
+    "by_label",
     "give_up",
     "in_words",
     "of_class",

@@ -166,3 +166,8 @@ def in_words(values: Mapping[str, int], knobs: Iterable[Knob]) -> str:
 def of_role(knobs: Iterable[Knob], role: Role) -> Knob | None:
     """The first knob of that role; None where there is none."""
     return next((knob for knob in knobs if knob.role is role), None)
+
+
+def by_label(knobs: Iterable[Knob], role: Role) -> dict[str, Knob]:
+    """The knobs of that role by their labels, in their order."""
+    return {knob.label: knob for knob in knobs if knob.role is role}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -11,8 +11,11 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from trimtab.core.knob import Knob, Role
 from trimtab.core.metric import Metric
-from trimtab.core.window import Configuration, Readings
+from trimtab.core.window import Configuration, Readings, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+
+Drawing = Callable[[Window], list[str]]
+"""Lines of a plant's own view below a window."""
 
 
 class Clock(Protocol):
@@ -179,6 +182,7 @@ class Plant(ABC):
         name: its registered name.
         clock: the clock that it lives by: the machine's, or a simulator's.
         lasting: True when what it changes stays in force after this process.
+        simulated: True where there is no real server.
         metrics: the metrics that `derive` may give.
         own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
         parts: the plants that it is made of; none where it is one by itself.
@@ -193,6 +197,7 @@ class Plant(ABC):
     extras: Mapping[str, Any] = MappingProxyType({})
     parts: tuple[Plant, ...] = ()
     lasting: bool = True
+    simulated: ClassVar[bool] = False
     metrics: tuple[Metric, ...] = ()
     own_sensors: ClassVar[tuple[type[Sensor], ...]] = ()
     clock: Clock
@@ -226,6 +231,10 @@ class Plant(ABC):
             metric: name of what all of them measure.
             sensors: two of this plant's own, or more.
         """
+        return None
+
+    def drawing(self) -> Drawing | None:
+        """A view of its own below each window that is observed, begun anew; None where the readings say it all."""
         return None
 
     @abstractmethod

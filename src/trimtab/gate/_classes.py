@@ -16,7 +16,6 @@ from trimtab.errors import UsageError
 from trimtab.gate import _rules
 from trimtab.gate._rules import Rule
 from trimtab.gate.start import StartClass
-from trimtab.plants._names import PROCESS_BUDGET
 from trimtab.sensors._metrics import OF_CLASSES
 from trimtab.units import parse_duration_s
 
@@ -90,11 +89,6 @@ class ClientClass:
         """The reading that is guaranteed, such as `connection_delay_s@premium`."""
         percentile = "" if self.percentile is None else f"p{self.percentile}_"
         return of_class(f"connection_delay_{percentile}s", self.name)
-
-    @property
-    def budget_knob(self) -> str:
-        """The knob of its budget."""
-        return of_class(PROCESS_BUDGET, self.name)
 
     def to_wire(self) -> StartClass:
         """The class as the gate reads it."""

@@ -13,13 +13,12 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab import own
+from trimtab import launcher, own
 from trimtab.core.plant import Clock
 from trimtab.gate.keep_alive import InCharge, KeepAliveTime, Setting
 from trimtab.gate.pair import MOST_RESTARTS, WITHIN_S
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spawn import ended, spawn
-from trimtab.testbed import launch
 
 KEPT_WINDOWS = 1800
 """An hour, where nothing changes: windows are of 2 s."""
@@ -92,12 +91,12 @@ class Auto:
         files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
         files.append((os.POSIX_SPAWN_OPEN, 2, log, flags, 0o600))
         try:
-            self.pid = spawn(launch.argv(os.getpid(), [], self._command()), os.environ, files, own_group=True)
+            self.pid = spawn(launcher.argv(os.getpid(), [], self._command()), os.environ, files, own_group=True)
         except OSError as error:
             self._say(f"the controller of the keep-alive time cannot be started: {error.strerror}")
 
     def _command(self) -> list[str]:
-        """The controller's command line."""
+        """The controller's command line, which names the plant as a user would."""
         what = [*own.TRIMTAB, "tune", "keep-alive", "--name", self._place.name]
         where = ["--store", os.fspath(self._place.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
         return [*what, "--duration", _FOREVER, *where]

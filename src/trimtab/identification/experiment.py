@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from trimtab.controllers.excitation import Excitation
-from trimtab.core.knob import Knob, Role
+from trimtab.core.knob import Knob, Role, by_label
 from trimtab.core.metric import of_class
 from trimtab.core.objective import Objective
 from trimtab.core.plant import Plant
@@ -80,23 +79,24 @@ class Experiment:
         Raises:
             UsageError: the plant has no such class.
         """
-        there = {knob.label: knob for knob in plant.knobs() if knob.role is Role.PROCESS_BUDGET}
+        there = by_label(plant.knobs(), Role.PROCESS_BUDGET)
         for name in (self.pair.upper, self.pair.lower):
             if name not in there:
                 raise UsageError(f"unknown class {name!r}: {plant.name} has {', '.join(classes_of(plant)) or 'none'}")
         return there[self.pair.upper], there[self.pair.lower]
 
-    def controller(self) -> Excitation:
-        """The white noise on the two budgets."""
-        objective = Objective(of_class(self.pair.delay, self.pair.upper))
-        return Excitation(objective, self.low, self.high, self.warm)
+    @property
+    def objective(self) -> Objective:
+        """The delay of the upper class; reported only."""
+        return Objective(of_class(self.pair.delay, self.pair.upper))
 
     def settings(self, seed: int) -> Settings:
         """How one run goes: nothing is cut short, and no time passes between two samples."""
-        objective = Objective(of_class(self.pair.delay, self.pair.upper))
-        return Settings(self.period_s, self.duration_s, objective, settle_s=0.0, early=0.0, restore=True, seed=seed)
+        return Settings(
+            self.period_s, self.duration_s, self.objective, settle_s=0.0, early=0.0, restore=True, seed=seed
+        )
 
 
 def classes_of(plant: Plant) -> tuple[str, ...]:
     """The classes of clients that have a budget, in order of priority."""
-    return tuple(knob.label for knob in plant.knobs() if knob.role is Role.PROCESS_BUDGET)
+    return tuple(by_label(plant.knobs(), Role.PROCESS_BUDGET))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.errors import UsageError
+from trimtab.identification.signals import Kind
 
 LEAST_GAIN = 1e-9
 """A steady-state gain nearer to 0 than this is none."""
@@ -109,3 +110,10 @@ def parse_model(text: str) -> Model:
     if not theta or len(theta) % 2:
         raise UsageError(f"--model {text!r} is no model: write a1,..,an,b1,..,bn, such as 0.74,-0.37,0.95,-0.12")
     return Model.of(theta)
+
+
+PAPER = {
+    Kind.RELATIVE: Model((0.74, -0.37), (0.95, -0.12)),
+    Kind.ABSOLUTE: Model((-0.08, -0.2), (-0.2, -0.05)),
+}
+"""The models of lu2001, Eq. (6b) and (6c), for its own server."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trimtab.core.knob import Knob
 from trimtab.core.window import Window
 from trimtab.errors import UsageError
 from trimtab.identification.least_squares import Estimate
@@ -20,13 +21,7 @@ from trimtab.identification.order import (
     predictions,
     selected,
 )
-from trimtab.identification.signals import Kind, Pair, Sample, equations
-
-PAPER = {
-    Kind.RELATIVE: Model((0.74, -0.37), (0.95, -0.12)),
-    Kind.ABSOLUTE: Model((-0.08, -0.2), (-0.2, -0.05)),
-}
-"""The models of lu2001, Eq. (6b) and (6c), for its own server."""
+from trimtab.identification.signals import Kind, Pair, equations
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,7 @@ class Identified:
 
 def analysed(
     pair: Pair,
+    budgets: Mapping[str, Knob],
     period_s: float,
     training: Sequence[Window],
     validation: Sequence[Window],
@@ -84,6 +80,7 @@ def analysed(
 
     Args:
         pair: the input and the output.
+        budgets: class to its process budget.
         period_s: sampling period, in seconds.
         training: windows of the first run, in order, without those of its warm-up.
         validation: windows of the second run, likewise.
@@ -93,7 +90,7 @@ def analysed(
     Raises:
         UsageError: the model is unstable or cannot be identified from these windows.
     """
-    first, second = _samples(pair, training), _samples(pair, validation)
+    first, second = (tuple(pair.sample(window, budgets) for window in run) for run in (training, validation))
     candidates = compare(pair, first, second, orders)
     chosen = signed(identifiable(selected(candidates)), pair.kind)
     widest = max(orders)
@@ -119,8 +116,3 @@ def signed(candidate: Candidate, kind: Kind) -> Candidate:
         f"the model {candidate.model} cannot be used: in it {what} (steady-state gain {gain:.3g}); let it run "
         "longer, or load the server until connections wait"
     )
-
-
-def _samples(pair: Pair, windows: Sequence[Window]) -> tuple[Sample, ...]:
-    """The windows as the estimator sees them."""
-    return tuple(pair.sample(window) for window in windows)

@@ -8,8 +8,9 @@ so a window that is k times as long is without one with the k-th power of the pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from trimtab.core.knob import Knob
 from trimtab.core.window import Window
 from trimtab.identification.order import least_equations
 from trimtab.identification.signals import Pair, needed
@@ -19,11 +20,19 @@ LOOK = 12
 """Windows after which it is judged. Two standard errors are allowed for chance: few are refused that would do."""
 
 
-def too_short(pair: Pair, windows: Sequence[Window], in_all: int, period_s: float, orders: Sequence[int]) -> str:
+def too_short(
+    pair: Pair,
+    budgets: Mapping[str, Knob],
+    windows: Sequence[Window],
+    in_all: int,
+    period_s: float,
+    orders: Sequence[int],
+) -> str:
     """Why too few windows will be of use, and which period would do; empty while that is not known to be so.
 
     Args:
         pair: the input and the output.
+        budgets: class to its process budget.
         windows: the windows so far.
         in_all: windows of the whole run, without its warm-up.
         period_s: their length, in seconds.
@@ -31,7 +40,7 @@ def too_short(pair: Pair, windows: Sequence[Window], in_all: int, period_s: floa
     """
     if len(windows) != LOOK:
         return ""
-    used = sum(pair.sample(window).output is not None for window in windows)
+    used = sum(pair.sample(window, budgets).output is not None for window in windows)
     widest = max(orders)
     share = min(0.99, (least_equations(widest) / in_all) ** (1 / needed(pair.kind, widest)))
     if used >= LOOK * share - 2 * math.sqrt(LOOK * share * (1 - share)):

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trimtab.core.knob import Knob
 from trimtab.core.metric import of_class
 from trimtab.core.window import Window
-from trimtab.plants._names import PROCESS_BUDGET
 
 DELAY = "connection_delay_s"
 
@@ -65,10 +65,16 @@ class Pair:
     lower: str
     delay: str = DELAY
 
-    def sample(self, window: Window) -> Sample:
-        """Input and output of this loop in a window."""
-        upper, lower = (window.configuration.get(of_class(PROCESS_BUDGET, name)) for name in (self.upper, self.lower))
-        delays = [window.readings.get(of_class(self.delay, name)) for name in (self.upper, self.lower)]
+    def sample(self, window: Window, budgets: Mapping[str, Knob]) -> Sample:
+        """Input and output of this loop in a window.
+
+        Args:
+            window: the window.
+            budgets: class to its process budget.
+        """
+        classes = (self.upper, self.lower)
+        upper, lower = (window.configuration.get(budgets[name].name) for name in classes)
+        delays = [window.readings.get(of_class(self.delay, name)) for name in classes]
         if window.aborted:
             delays = [None, None]
         if self.kind is Kind.ABSOLUTE:

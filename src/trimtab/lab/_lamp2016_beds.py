@@ -13,7 +13,7 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from trimtab import own
+from trimtab import launcher, own
 from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.lab import Arm, Context, World
@@ -23,7 +23,6 @@ from trimtab.plants.linux import target
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.sensors.benchmark import Benchmark, Result
-from trimtab.testbed import launch
 from trimtab.testbed._swapped import SwappedServer
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
@@ -253,7 +252,7 @@ def _other_cpu(cpus: Sequence[int]) -> int | None:
 def _hogs(groups: Sequence[Path], count: int) -> Iterator[None]:
     """Batch jobs that compute without end, in these control groups; they end with this process."""
     files = [os.fspath(path / "cgroup.procs") for path in groups]
-    command = launch.argv(os.getpid(), files, [sys.executable, "-c", _HOG])
+    command = launcher.argv(os.getpid(), files, [sys.executable, "-c", _HOG])
     with contextlib.ExitStack() as held:
         for _ in range(count):
             hog = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

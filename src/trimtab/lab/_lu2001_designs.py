@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.core import Objective, of_class
+from trimtab.core import Objective, Role, by_label, of_class
 from trimtab.design.pi import Design, designed
 from trimtab.design.specification import Specification
 from trimtab.identification.result import Identified, analysed
@@ -71,5 +71,6 @@ def identified(excited: Sequence[Track]) -> dict[Kind, Identified]:
     training, validation = ([w for w in t.windows if w.index >= WARM_WINDOWS] for t in excited)
     facts = {"runs": [t.run.id for t in excited], "seeds": list(MODEL_SEEDS)}
     period_s = scenes.PERIOD_S / scenes.SCALE
+    budgets = by_label(excited[0].run.plan.knobs, Role.PROCESS_BUDGET)
     pairs = [Pair(kind, *scenes.NAMES[:2]) for kind in (Kind.RELATIVE, Kind.LOGARITHMIC, Kind.ABSOLUTE)]
-    return {pair.kind: analysed(pair, period_s, training, validation, ORDERS, facts) for pair in pairs}
+    return {pair.kind: analysed(pair, budgets, period_s, training, validation, ORDERS, facts) for pair in pairs}

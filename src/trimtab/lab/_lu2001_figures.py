@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.core import of_class
 from trimtab.drawing import Figure
-from trimtab.plants._names import PROCESS_BUDGET
+from trimtab.plants.gate.knobs import PROCESS_BUDGET
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
 from trimtab.report.track import Track
 

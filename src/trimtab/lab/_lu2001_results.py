@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from trimtab.core import of_class
-from trimtab.identification.result import PAPER, Identified
+from trimtab.identification.model import PAPER
+from trimtab.identification.result import Identified
 from trimtab.identification.signals import Kind
 from trimtab.lab import Claim, Page
 from trimtab.lab import _lu2001_figures as figures

@@ -14,10 +14,10 @@ from trimtab.gate.run_directory import RunDirectory
 from trimtab.lab import Arm, Context, World
 from trimtab.lab._beds import WARM_S, aside, sensed, under_load
 from trimtab.lab._engine import through_loop
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants._stack import Stack
 from trimtab.plants.apache import Apache
 from trimtab.plants.keep_alive import KeepAlive
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.testbed import sugiki2005
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec

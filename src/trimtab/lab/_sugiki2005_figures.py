@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.drawing import Figure, LogLocator
 from trimtab.lab._sugiki2005_points import Point, Table
 from trimtab.lab.sugiki2005 import AUTO, SETTINGS
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.figures import BLUE, GREY, INK, RED, seconds, svg
 from trimtab.report.track import Track
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trimtab.core import Window
 from trimtab.lab._tables import mean
 from trimtab.lab.sugiki2005 import AUTO
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.track import Track
 
 LEAST_THROUGHPUT, MOST_RESPONSE = 0.95, 1.05

@@ -14,7 +14,7 @@ from trimtab.lab._beds import WARM_S as JOINT_WARM_S
 from trimtab.lab._sugiki2005_points import Table, clients, histogram, points, steady, table_of, verdicts
 from trimtab.lab._tables import Shown, interval, mean, spread, table
 from trimtab.lab.sugiki2005 import AUTO, JOINT_STEADY_S, PAPERS, SETTINGS, SWITCH_S
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.figures import plain, seconds
 from trimtab.report.track import Track
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from trimtab.core import Objective
 from trimtab.lab import Arm, Lab, chosen
 from trimtab.lab._sugiki2005_beds import OWN_MS, Joint, KeptAlive
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.testbed.setups import DYNAMIC
 from trimtab.workloads._specweb99_files import Mix
 

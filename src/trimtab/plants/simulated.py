@@ -28,7 +28,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, NativeError, PlantGone, Us
 from trimtab.options import options_of, values
 from trimtab.plants._simulated_classes import SimulatedClass, gated, parse_class, started, to_wire
 from trimtab.plants._simulated_link import Link, Refused, SimulatedSensor, VirtualClock
-from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic, lu2001_server
+from trimtab.plants._simulated_server import SimulatedServer, Traffic, costed, default_traffic, holding, lu2001_server
 from trimtab.workloads._choice import populations_in, workload
 from trimtab.workloads._lu2001 import users_of_lu2001
 from trimtab.workloads._population import Population
@@ -56,6 +56,7 @@ class Simulated(Plant):
     name = "simulated"
     own_sensors = (SimulatedSensor,)
     lasting = False
+    simulated = True
 
     def __init__(
         self,
@@ -208,6 +209,19 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Simulated:
     scale = 1.0 if args.time_scale is None else values(Surge, {"time_scale": args.time_scale})["time_scale"]
     server = replace(lu2001_server(scale) if classes else SimulatedServer(), **fields)
     return Simulated(server, _traffic(args, given, classes), args.seed, classes)
+
+
+def adopt(args: argparse.Namespace, budgets: Mapping[str, int], workers: int) -> None:
+    """Gives the server the classes and the workers of a SPEC, unless the command line names classes.
+
+    Args:
+        args: the command line, before `from_arguments`.
+        budgets: class to its process budget at the start, in order of priority.
+        workers: M.
+    """
+    if not args.classes:
+        args.classes = [f"{name}={budget}" for name, budget in budgets.items()]
+        args.server = [*holding(workers), *args.server]
 
 
 def _traffic(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.drawing import Figure
+from trimtab.identification.model import PAPER
 from trimtab.identification.order import TANGIBLE_RATIO, Prediction
-from trimtab.identification.result import PAPER, Identified
+from trimtab.identification.result import Identified
 from trimtab.identification.signals import Kind
 from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 from trimtab.report.sheet import Plot, Table, sheet

@@ -49,7 +49,8 @@ class Track:
     @property
     def simulated(self) -> bool:
         """True when no real server took part."""
-        return self.run.plan.plant == "simulated"
+        subjects = self.run.plan.subjects
+        return bool(subjects) and all(_simulated(subject.plant) for subject in subjects)
 
     def series(self, name: str) -> tuple[list[float], list[float]]:
         """Window centres in s and the values of a metric or knob, where it was measured."""
@@ -77,6 +78,12 @@ class Track:
         """A metric's values in the last `share` of the run."""
         first = round(len(self.windows) * (1 - share))
         return [w.readings[name] for w in self.windows[first:] if name in w.readings]
+
+
+def _simulated(plant: str) -> bool:
+    """Whether a plant is a simulated one; one that is unknown here was real."""
+    room = "trimtab.plants"
+    return plant in discovery.names(room) and bool(discovery.load(room, plant).PLANT.simulated)
 
 
 def course_of(plan: Plan, knobs: Sequence[Knob]) -> Course:

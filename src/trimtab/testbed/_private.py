@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from trimtab import processes
+from trimtab import launcher, processes
 from trimtab.errors import PlantError, TrimtabError, UsageError
-from trimtab.testbed import launch, reap
+from trimtab.testbed import reap
 from trimtab.testbed.cgroup import Confinement, Limits
-from trimtab.testbed.registry import Record, Registry, boot_id
+from trimtab.testbed.registry import Record, Registry
 
 WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
 _ATTEMPTS = 5
@@ -106,7 +106,7 @@ class PrivateServer(ABC, Generic[Spec]):
         owner = processes.identify(os.getpid())
         assert owner is not None
         directory = tempfile.mkdtemp(prefix=f"trimtab-{self.program_name}-")
-        self._record = Record(boot_id(), owner, directory)
+        self._record = Record(processes.boot_id(), owner, directory)
         try:
             self._registry.write(self._record)
             confinement = self._confine()
@@ -228,7 +228,7 @@ class PrivateServer(ABC, Generic[Spec]):
         command, output = self.configured(ports), self.directory / "logs" / "output.log"
         with output.open("wb") as log:
             self._process = subprocess.Popen(
-                launch.argv(os.getpid(), confinement.procs_files(), command),
+                launcher.argv(os.getpid(), confinement.procs_files(), command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

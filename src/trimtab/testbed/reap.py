@@ -8,7 +8,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.errors import TrimtabError
 from trimtab.testbed import cgroup, swap
-from trimtab.testbed.registry import Record, Registry, boot_id
+from trimtab.testbed.registry import Record, Registry
 
 
 def orphans(records: list[Record], boot: str) -> list[Record]:
@@ -31,7 +31,7 @@ def reap(registry: Registry) -> list[str]:
         TrimtabError: something could not be removed; its record is kept.
     """
     removed = []
-    for record in orphans(registry.records(), boot_id()):
+    for record in orphans(registry.records(), processes.boot_id()):
         clear(registry, record)
         removed.append(f"testbed of process {record.owner.pid} in {record.directory}")
     swap.release(registry)
@@ -51,7 +51,7 @@ def clear(registry: Registry, record: Record, patience_s: float = 20.0) -> None:
     """
     groups = {Path(g) for g in record.cgroups}
     server = record.server
-    if record.boot_id == boot_id():
+    if record.boot_id == processes.boot_id():
         if server is not None:
             processes.end(lambda: processes.session_members(server, record.directory), patience_s)
         if not cgroup.remove(groups, patience_s):

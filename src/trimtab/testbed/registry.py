@@ -88,8 +88,3 @@ class Registry:
 
     def _path(self, record: Record) -> Path:
         return self.directory / f"{Path(record.directory).name}.json"
-
-
-def boot_id() -> str:
-    """Identity of this boot of the machine."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

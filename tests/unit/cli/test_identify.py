@@ -16,7 +16,7 @@ from trimtab.store import Store
 
 PLANT = '''"""A plant whose delay ratio follows the paper's model."""
 from tests._difference_plant import DifferencePlant
-from trimtab.identification.result import PAPER
+from trimtab.identification.model import PAPER
 from trimtab.identification.signals import Kind
 
 def add_arguments(parser):

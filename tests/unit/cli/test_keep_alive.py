@@ -15,14 +15,14 @@ from tests._idle_file import NONE, SECOND_NS, count, settings
 from tests._memory_plant import FakeClock
 from tests.unit.cli.conftest import Trimtab
 from trimtab import discovery
-from trimtab.cli._keep_alive_view import IdlePeriods, held_ratio, histogram
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
 from trimtab.core import Window, of_class
 from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
+from trimtab.plants.keep_alive.idle_periods import held_ratio, histogram
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.sensors import _shared_file
 from trimtab.sensors.keep_alive import SENSOR
 from trimtab.store import Store
@@ -191,8 +191,7 @@ def windows_at(time_ms: int, number: int, **readings: float) -> list[Window]:
 
 def drawn(place: RunDirectory, windows: list[Window]) -> str:
     plant = KeepAlive(FakeClock(), place)
-    periods = IdlePeriods(plant)
-    lines = [periods.lines(window) for window in windows][-1]
+    lines = list(map(plant.drawing(), windows))[-1]
     plant.close()
     return "\n".join(lines).removeprefix("keep-alive time: ")
 

@@ -18,8 +18,7 @@ from trimtab.core import Controller, Move, Objective, Trial, Window
 from trimtab.design.pi import judged
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError
-from trimtab.identification.model import Model
-from trimtab.identification.result import PAPER
+from trimtab.identification.model import PAPER, Model
 from trimtab.identification.signals import Kind
 
 OBJECTIVE = Objective("connection_delay_s@premium")

@@ -51,7 +51,7 @@ def test_a_spec_is_read_with_its_defaults() -> None:
     assert (premium.desired, basic.desired, basic.rules) == (1.0, 3.0, ())
     assert [one.budget for one in spec.classes] == [64, 64]
     assert (basic.minimum, basic.queue, basic.full, basic.percentile) == (1, 10_000, Full.REFUSE_NEWEST, None)
-    assert (premium.delay_metric, premium.budget_knob) == ("connection_delay_s@premium", "process_budget@premium")
+    assert premium.delay_metric == "connection_delay_s@premium"
 
 
 def test_the_start_line_has_every_key_that_the_gate_knows() -> None:

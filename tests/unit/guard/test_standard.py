@@ -7,8 +7,8 @@ from tests._curve import MIB, NAME, seen, worker_knob
 from trimtab.core import Move, Objective, Window
 from trimtab.guard import of_knobs, review_all, standard
 from trimtab.guard.domain import Domain
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 
 SWAPPING = seen(
     150,

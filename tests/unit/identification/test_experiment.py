@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests._classes import budget_knobs
 from tests._difference_plant import DifferencePlant
-from trimtab.core import Window
+from trimtab.core import Role, Window, by_label
 from trimtab.errors import UsageError
 from trimtab.events import Event, WindowDone
 from trimtab.identification.experiment import Experiment, classes_of
-from trimtab.identification.model import Model
+from trimtab.identification.model import PAPER, Model
 from trimtab.identification.model_file import read_model
-from trimtab.identification.result import PAPER, Identified, analysed
+from trimtab.identification.result import Identified, analysed
 from trimtab.identification.signals import Kind, Pair
 from trimtab.identify import identify
 from trimtab.observer import Stop
@@ -117,7 +118,7 @@ def edited(change: Callable[[Window], Window]) -> list[Window]:
 
 
 def analyse(windows: list[Window], pair: Pair = PAIR) -> Identified:
-    return analysed(pair, 30.0, windows, windows, (1, 2, 3), {})
+    return analysed(pair, by_label(budget_knobs(), Role.PROCESS_BUDGET), 30.0, windows, windows, (1, 2, 3), {})
 
 
 def test_too_few_windows_with_a_delay_are_refused() -> None:

@@ -11,7 +11,7 @@ from tests._difference_plant import DifferencePlant
 from trimtab.errors import UsageError
 from trimtab.events import Event, WindowDone
 from trimtab.identification.experiment import Experiment
-from trimtab.identification.result import PAPER
+from trimtab.identification.model import PAPER
 from trimtab.identification.sampling import LOOK
 from trimtab.identification.signals import Kind, Pair
 from trimtab.identify import identify

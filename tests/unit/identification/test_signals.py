@@ -6,12 +6,13 @@ import dataclasses
 
 import pytest
 
-from tests._classes import class_window, delays
-from trimtab.core import Window
+from tests._classes import budget_knobs, class_window, delays
+from trimtab.core import Role, Window, by_label
 from trimtab.identification.signals import Equation, Kind, Pair, Sample, equation, equations
 
 RELATIVE = Pair(Kind.RELATIVE, "premium", "basic")
 ABSOLUTE = Pair(Kind.ABSOLUTE, "premium", "basic")
+BUDGETS = by_label(budget_knobs(), Role.PROCESS_BUDGET)
 
 
 def window(premium: float | None = 2.0, basic: float | None = 6.0) -> Window:
@@ -23,34 +24,34 @@ def samples(*values: tuple[float | None, float | None]) -> list[Sample]:
 
 
 def test_a_relative_sample_is_the_ratio_of_budgets_and_the_inverse_ratio_of_delays() -> None:
-    assert RELATIVE.sample(window()) == Sample(3.0, 3.0)
+    assert RELATIVE.sample(window(), BUDGETS) == Sample(3.0, 3.0)
 
 
 def test_an_absolute_sample_is_the_budget_and_the_delay_of_the_upper_class() -> None:
-    assert ABSOLUTE.sample(window(basic=None)) == Sample(96.0, 2.0)
+    assert ABSOLUTE.sample(window(basic=None), BUDGETS) == Sample(96.0, 2.0)
 
 
 @pytest.mark.parametrize(("premium", "basic"), [(None, 6.0), (2.0, None), (0.0, 6.0), (None, None)])
 def test_a_window_without_dispatches_in_one_class_has_no_ratio(premium: float | None, basic: float | None) -> None:
-    assert RELATIVE.sample(window(premium, basic)) == Sample(3.0, None)
+    assert RELATIVE.sample(window(premium, basic), BUDGETS) == Sample(3.0, None)
 
 
 def test_a_window_that_was_cut_short_has_no_output() -> None:
     cut = dataclasses.replace(window(), aborted="it ran away")
-    assert RELATIVE.sample(cut).output is None
-    assert ABSOLUTE.sample(cut).output is None
+    assert RELATIVE.sample(cut, BUDGETS).output is None
+    assert ABSOLUTE.sample(cut, BUDGETS).output is None
 
 
 def test_a_budget_that_is_not_known_is_no_input() -> None:
     bare = Window(0, 0.0, 30.0, {}, window().readings)
-    assert RELATIVE.sample(bare) == Sample(None, 3.0)
-    assert ABSOLUTE.sample(bare) == Sample(None, 2.0)
+    assert RELATIVE.sample(bare, BUDGETS) == Sample(None, 3.0)
+    assert ABSOLUTE.sample(bare, BUDGETS) == Sample(None, 2.0)
 
 
 def test_another_reading_may_count_as_the_delay() -> None:
     pair = dataclasses.replace(ABSOLUTE, delay="connection_delay_p95_s")
     seen = Window(0, 0.0, 30.0, {"process_budget@premium": 9}, {"connection_delay_p95_s@premium": 7.0})
-    assert pair.sample(seen) == Sample(9.0, 7.0)
+    assert pair.sample(seen, BUDGETS) == Sample(9.0, 7.0)
 
 
 def test_an_equation_pairs_an_output_with_the_input_that_was_in_force_while_it_was_measured() -> None:

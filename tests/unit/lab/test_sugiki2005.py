@@ -20,8 +20,8 @@ from trimtab.lab._results import write_results
 from trimtab.lab._sugiki2005_beds import SHIM_WARM_S, KeptAlive
 from trimtab.lab._sugiki2005_points import Point, histogram, points, steady, table_of, verdicts
 from trimtab.lab.sugiki2005 import AUTO, COUNTS, LAB, PARTS, SETTINGS, STAGES, arms
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
 from trimtab.testbed.apache_config import ApacheSpec

@@ -14,8 +14,8 @@ from tests._memory_plant import FakeClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.run_directory import RunDirectory
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KeepAlive
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 
 FIXED, AUTO = InCharge.FIXED, InCharge.AUTO
 

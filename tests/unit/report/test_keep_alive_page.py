@@ -13,8 +13,8 @@ from tests.unit.report.test_page import check, pictures
 from trimtab.controllers._intervals import EDGES_S
 from trimtab.core import Applied, Move, Objective, Subject, Window
 from trimtab.core.trial import MoveState
-from trimtab.plants._names import KEEP_ALIVE
 from trimtab.plants.keep_alive import KNOB
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.records import Plan
 from trimtab.report.figures.intervals import intervals, shown_s, spread, summed
 from trimtab.report.page import render

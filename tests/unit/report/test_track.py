@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from scipy import stats
 
 from tests._curve import NAME
 from tests._stored_runs import track_of
+from trimtab.core import Subject
 from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
 from trimtab.report.track import estimate, ratio, tracks
@@ -86,10 +88,21 @@ def test_a_run_is_called_by_its_label_else_by_its_controller() -> None:
     assert track_of(store, "", lambda i, m: {}, controller="fuzzy").label == "fuzzy"
 
 
-def test_only_the_simulated_plant_is_simulated() -> None:
-    store = Store(None)
-    assert track_of(store, "x", lambda i, m: {}, plant="simulated").simulated
-    assert not track_of(store, "x", lambda i, m: {}).simulated
+@pytest.mark.parametrize(
+    ("plants", "simulated"),
+    [
+        (("simulated",), True),
+        (("simulated", "simulated"), True),
+        (("simulated", "apache"), False),
+        (("apache",), False),
+        (("one-that-is-gone",), False),
+        ((), False),
+    ],
+)
+def test_a_run_is_simulated_where_no_part_of_it_is_real(plants: tuple[str, ...], simulated: bool) -> None:
+    track = track_of(Store(None), "x", lambda i, m: {})
+    plan = replace(track.run.plan, subjects=tuple(map(Subject, plants)))
+    assert replace(track, run=replace(track.run, plan=plan)).simulated is simulated
 
 
 def test_a_run_that_does_not_exist_is_refused() -> None:

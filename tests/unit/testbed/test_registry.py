@@ -12,7 +12,7 @@ from trimtab import processes
 from trimtab.errors import TrimtabError
 from trimtab.processes import Process
 from trimtab.testbed import reap
-from trimtab.testbed.registry import Record, Registry, boot_id
+from trimtab.testbed.registry import Record, Registry
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def record(owner: Process, directory: Path, boot: str | None = None) -> Record:
-    return Record(boot or boot_id(), owner, os.fspath(directory))
+    return Record(boot or processes.boot_id(), owner, os.fspath(directory))
 
 
 def test_a_record_comes_back_as_it_was_written(registry: Registry, own: Process, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_only_records_of_dead_owners_and_other_boots_are_orphans(own: Process, t
     living = record(own, tmp_path / "living")
     reused_id = record(Process(own.pid, own.start_ticks - 1), tmp_path / "reused")
     other_boot = record(own, tmp_path / "other", boot="another")
-    assert reap.orphans([living, reused_id, other_boot], boot_id()) == [reused_id, other_boot]
+    assert reap.orphans([living, reused_id, other_boot], processes.boot_id()) == [reused_id, other_boot]
 
 
 def test_reaping_removes_the_directory_of_a_dead_owner_and_spares_the_living(

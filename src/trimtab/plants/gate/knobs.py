@@ -5,9 +5,10 @@ from __future__ import annotations
 from trimtab.core import Domain, How, Knob, Role
 from trimtab.core.metric import of_class
 from trimtab.gate.start import Start
-from trimtab.plants._names import PROCESS_BUDGET
 
 LIMIT = "max_request_workers"
+PROCESS_BUDGET = "process_budget"
+"""Most workers that a class of clients may hold; the knob is this name, an `@` and the class."""
 
 
 def knobs(line: Start) -> tuple[Knob, ...]:

@@ -12,7 +12,8 @@ from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import steerable
 from trimtab.plants.gate.private import keep_alive as testbed
-from trimtab.plants.keep_alive.plant import KNOB, KeepAlive
+from trimtab.plants.keep_alive.knobs import KNOB
+from trimtab.plants.keep_alive.plant import KeepAlive
 
 __all__ = ["DEFAULTS", "KNOB", "PLANT", "KeepAlive", "add_arguments", "from_arguments", "probe", "testbed"]
 

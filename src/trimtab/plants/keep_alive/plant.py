@@ -14,41 +14,18 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from trimtab.core import (
-    Applied,
-    Clock,
-    Configuration,
-    How,
-    Knob,
-    Plant,
-    Prepared,
-    Readings,
-    Role,
-)
+from trimtab.core import Applied, Clock, Configuration, Drawing, Knob, Plant, Prepared, Readings
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
-from trimtab.plants._names import KEEP_ALIVE
+from trimtab.plants.keep_alive.idle_periods import IdlePeriods
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE, KNOB, USUAL_MS
 from trimtab.processes import Process
 from trimtab.sensors import _eq1
 from trimtab.sensors._shared_file import SETTINGS, SETTINGS_AT
 from trimtab.sensors.keep_alive import KeepAlive as KeepAliveSensor
 from trimtab.sensors.shim import Shim
-
-USUAL_MS = 15_000
-"""Assumed for a server's own time where it was not seen, in ms: sugiki2005 starts from it."""
-KNOB = Knob(
-    KEEP_ALIVE,
-    "KeepAliveTimeout",
-    "ms",
-    DOMAIN,
-    USUAL_MS,
-    How.LIVE,
-    "nothing: only idle connections are ended, and only at their time",
-    "After how long a connection that is idle between requests is ended.",
-    Role.KEEP_ALIVE,
-)
 
 
 class KeepAlive(Plant):
@@ -85,6 +62,10 @@ class KeepAlive(Plant):
     def knobs(self) -> tuple[Knob, ...]:
         """The keep-alive time."""
         return (KNOB,)
+
+    def drawing(self) -> Drawing:
+        """The idle periods of the last windows, with the time in force among them."""
+        return IdlePeriods(self).lines
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""

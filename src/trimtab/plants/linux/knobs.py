@@ -124,22 +124,30 @@ def of_threads(base_ns: int, raising: bool, real_time: bool) -> tuple[Knob, ...]
     return tuple(found)
 
 
-def _of_file(name: str, path: str, unit: str, domain: Domain, default: int, said: str, role: Role) -> Knob:
-    return Knob(name, path, unit, domain, default, How.LIVE, _ALL, said, role)
-
-
 MACHINE = (
     KernelFile(
-        _of_file("vm_swappiness", "vm.swappiness", "percent", Domain(0, 200), 60, _SWAPPINESS, Role.SWAPPINESS),
+        Knob(
+            "vm_swappiness",
+            "vm.swappiness",
+            "percent",
+            Domain(0, 200),
+            60,
+            How.LIVE,
+            _ALL,
+            _SWAPPINESS,
+            Role.SWAPPINESS,
+        ),
         Path("/proc/sys/vm/swappiness"),
     ),
     KernelFile(
-        _of_file(
+        Knob(
             "base_slice_us",
             "sched/base_slice_ns",
             "us",
             Domain(_LEAST_US, _MOST_US, _STEP_US, _CLIPPED, logarithmic=True),
             2800,
+            How.LIVE,
+            _ALL,
             "The slice of every thread that has none of its own.",
             Role.OTHER,
         ),
@@ -147,36 +155,42 @@ MACHINE = (
         1000,
     ),
     KernelFile(
-        _of_file(
+        Knob(
             "rr_timeslice_ms",
             "kernel.sched_rr_timeslice_ms",
             "ms",
             Domain(1, 1000, logarithmic=True),
             100,
+            How.LIVE,
+            _ALL,
             "The slice of real-time threads of SCHED_RR; no others feel it.",
             Role.OTHER,
         ),
         Path("/proc/sys/kernel/sched_rr_timeslice_ms"),
     ),
     KernelFile(
-        _of_file(
+        Knob(
             "autogroup",
             "kernel.sched_autogroup_enabled",
             "switch",
             Domain.switch(),
             1,
+            How.LIVE,
+            _ALL,
             "Whether each session has an equal share of the CPU, in which nice levels count.",
             Role.OTHER,
         ),
         Path("/proc/sys/kernel/sched_autogroup_enabled"),
     ),
     KernelFile(
-        _of_file(
+        Knob(
             "bandwidth_slice_us",
             "kernel.sched_cfs_bandwidth_slice_us",
             "us",
             Domain(1000, 100_000, 1000, logarithmic=True),
             5000,
+            How.LIVE,
+            _ALL,
             "How much of a CPU quota a CPU takes at once.",
             Role.OTHER,
         ),

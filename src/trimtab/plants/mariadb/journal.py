@@ -17,8 +17,7 @@ from trimtab import codec, own
 from trimtab.errors import UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.mariadb.process import MariadbServer
-from trimtab.processes import start_of
-from trimtab.testbed.registry import boot_id
+from trimtab.processes import boot_id, start_of
 from trimtab.trust import printable, require_trusted
 
 _NAME = re.compile(r"([0-9a-f-]{36})-(\d+)-(\d+)\.json")

@@ -14,6 +14,7 @@ Source: `fpm_conf_process_all_pools` in sapi/fpm/fpm/fpm_conf.c.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.core import Domain, How, Knob, Role
@@ -21,14 +22,67 @@ from trimtab.errors import UsageError
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration
 
 PM = ("static", "dynamic", "ondemand")
-KEYS = {
-    "max_children": "pm.max_children",
-    "pm": "pm",
-    "start_servers": "pm.start_servers",
-    "min_spare_servers": "pm.min_spare_servers",
-    "max_spare_servers": "pm.max_spare_servers",
+
+
+@dataclass(frozen=True)
+class Row:
+    """Definition of one knob.
+
+    Args:
+        key: the key that sets it.
+        unit: unit of its values.
+        default: FPM's default, or Debian's.
+        role: its role.
+        description: its effect.
+    """
+
+    key: str
+    unit: str
+    default: int
+    role: Role
+    description: str
+
+
+TABLE = {
+    "max_children": Row(
+        "pm.max_children",
+        "workers",
+        5,
+        Role.WORKER_LIMIT,
+        "Requests of this pool served at the same time; connections beyond it wait in the listen queue.",
+    ),
+    "pm": Row(
+        "pm",
+        "choice",
+        PM.index("dynamic"),
+        Role.POOL_GROWTH,
+        "How workers come and go: all of them always, some kept to spare, or each when it is needed.",
+    ),
+    "start_servers": Row(
+        "pm.start_servers",
+        "workers",
+        2,
+        Role.SPARE_WORKERS,
+        "Workers that are started at once; only where pm is dynamic.",
+    ),
+    "min_spare_servers": Row(
+        "pm.min_spare_servers",
+        "workers",
+        1,
+        Role.SPARE_WORKERS,
+        "Idle workers below which more are started; only where pm is dynamic.",
+    ),
+    "max_spare_servers": Row(
+        "pm.max_spare_servers",
+        "workers",
+        3,
+        Role.SPARE_WORKERS,
+        "Idle workers above which some are ended; only where pm is dynamic.",
+    ),
 }
-"""Knob to the key that sets it; `tune` moves the first one unless told otherwise."""
+"""The knobs; `tune` moves the first one unless told otherwise."""
+KEYS = {name: row.key for name, row in TABLE.items()}
+"""Knob to the key that sets it."""
 _DYNAMIC = PM.index("dynamic")
 _COST = (
     "a reload of all pools: every worker starts anew, and until those in the middle of a request are done none serves"
@@ -89,53 +143,22 @@ def knobs(configuration: Configuration, pool: str) -> tuple[Knob, ...]:
     most, why = _most(configuration)
     now = values(configuration, pool)
     least = now["max_spare_servers"] if now["pm"] == _DYNAMIC else 1
-    limit = Knob(
-        "max_children",
-        KEYS["max_children"],
-        "workers",
-        Domain(least, most, 1, why if least == 1 else f"at least max_spare_servers {least}; {why}"),
-        5,
-        How.RELOAD,
-        _COST,
-        "Requests of this pool served at the same time; connections beyond it wait in the listen queue.",
-        Role.WORKER_LIMIT,
-        pool,
-    )
-    growth = Knob(
-        "pm",
-        KEYS["pm"],
-        "choice",
-        Domain.choice(*PM),
-        _DYNAMIC,
-        How.RELOAD,
-        _COST,
-        "How workers come and go: all of them always, some kept to spare, or each when it is needed.",
-        Role.POOL_GROWTH,
-        pool,
-    )
-    spares = (
-        ("start_servers", 2, "Workers that are started at once; only where pm is dynamic."),
-        ("min_spare_servers", 1, "Idle workers below which more are started; only where pm is dynamic."),
-        ("max_spare_servers", 3, "Idle workers above which some are ended; only where pm is dynamic."),
-    )
-    return (
-        limit,
-        growth,
-        *(
-            Knob(
-                name,
-                KEYS[name],
-                "workers",
-                Domain(0, most, 1, why),
-                default,
-                How.RELOAD,
-                _COST,
-                said,
-                Role.SPARE_WORKERS,
-                pool,
-            )
-            for name, default, said in spares
-        ),
+    fewest = f"at least max_spare_servers {least}; {why}"
+    domains = {"pm": Domain.choice(*PM), "max_children": Domain(least, most, 1, why if least == 1 else fewest)}
+    return tuple(
+        Knob(
+            name,
+            row.key,
+            row.unit,
+            domains.get(name, Domain(0, most, 1, why)),
+            row.default,
+            How.RELOAD,
+            _COST,
+            row.description,
+            row.role,
+            pool,
+        )
+        for name, row in TABLE.items()
     )
 
 

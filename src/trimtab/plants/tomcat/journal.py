@@ -16,8 +16,7 @@ from trimtab import codec, own
 from trimtab.errors import UsageError
 from trimtab.files import read_regular, remove, write_whole
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import start_of
-from trimtab.testbed.registry import boot_id
+from trimtab.processes import boot_id, start_of
 from trimtab.trust import require_trusted, untrusted
 
 

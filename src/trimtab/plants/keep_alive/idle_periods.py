@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import TYPE_CHECKING
 
 from trimtab.controllers._intervals import EDGES_S, Tally
 from trimtab.controllers._survival import Survival
 from trimtab.core.window import Window
 from trimtab.gate.keep_alive import TRIAL_EVERY, trial_ms
-from trimtab.plants._names import KEEP_ALIVE
-from trimtab.plants.keep_alive import KeepAlive
+from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.report.text import shown
 from trimtab.units import format_duration
+
+if TYPE_CHECKING:
+    from trimtab.plants.keep_alive.plant import KeepAlive
 
 REMEMBERED = 12
 """Windows that the histogram sums up."""

@@ -1,8 +1,8 @@
 """Becomes the server: joins the cgroups, asks to end with its owner, then executes the server's program.
 
-Run as a script by `trimtab.testbed`, so that limits hold from the server's first instruction and no code runs
-between fork and exec in a process with threads. The kernel sends the signal when the *thread* that started the
-server ends, so a testbed belongs to a thread that lives as long as it does.
+Run as a script, so that limits hold from the server's first instruction and no code runs between fork and exec in a
+process with threads. The kernel sends the signal when the *thread* that started the server ends, so that thread lives
+as long as the server.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trimtab.testbed import launch
+from trimtab import launcher
 
 
 def run(owner_pid: int, groups: list[str], code: str) -> subprocess.CompletedProcess[str]:
-    command = launch.argv(owner_pid, groups, [sys.executable, "-c", code])
+    command = launcher.argv(owner_pid, groups, [sys.executable, "-c", code])
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
