@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from tests.servers._private_mariadb import DEBIAN, PATIENCE_S, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
+from trimtab.plants import _own_file
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.private import _as_its_user
 from trimtab.plants.mariadb.restart import Service
@@ -162,6 +165,70 @@ def test_a_server_that_does_not_start_with_our_value_is_brought_back_without_it(
     plant.restore()
     assert run.bed.values() == DEBIAN
     plant.close()
+
+
+def test_a_live_value_that_mariadb_clips_takes_back_the_restart_that_came_before_it(run: Run) -> None:
+    run.bed.set({"max_allowed_packet": 32 << 20})
+    plant = run.attach()
+    plant.apply({"max_connections": 201})
+    knob = plant._knobs["binlog_cache_size"]
+    plant._knobs["binlog_cache_size"] = replace(knob, domain=replace(knob.domain, step=2048))
+    with pytest.raises(ApplyFailed, match="binlog_cache_size is 61440 after it was set to 63488"):
+        plant.apply({"thread_stack": STACK, "binlog_cache_size": 63488})
+    assert run.bed.values() == {**DEBIAN, "max_connections": 201}
+    assert run.bed.sql("SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.thread_stack") == ((32 << 20, 299008),)
+    assert not run.snippet.exists()
+    assert len(list(run.bed.journals.iterdir())) == 1
+    assert plant.configuration()["max_connections"] == 201, "and nothing is taken for somebody else's"
+    plant.restore()
+    assert run.bed.values() == DEBIAN
+    assert list(run.bed.journals.iterdir()) == []
+    plant.close()
+
+
+def test_a_kill_between_the_restart_and_the_live_values_is_undone_by_the_next_trimtab(run: Run) -> None:
+    killed = textwrap.dedent(f"""
+        import os, pathlib, signal
+        from trimtab.clock import SystemClock
+        from trimtab.plants.mariadb import plant, restart
+        service = restart.Service("mariadb.service", {run.service.systemctl!r}, {run.service.options!r})
+        restart.Service.of = lambda server: service
+        restart.require_trusted = lambda path: None
+        directory = pathlib.Path({str(run.bed.testbed.snippet_directory)!r})
+        journals = pathlib.Path({str(run.bed.journals)!r})
+        mariadb = plant.Mariadb.attach(SystemClock(), {run.pid}, None, False, journals, directory)
+        mariadb.apply({{"max_connections": 201}})
+        plant.Attached.set = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        mariadb.apply({{"thread_stack": {STACK}, "table_open_cache": 1000}})
+    """)
+    first = run.pid
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert run.pid != first
+    assert run.bed.sql("SELECT @@GLOBAL.thread_stack, @@GLOBAL.table_open_cache") == ((STACK, 2000),)
+    plant = run.attach()
+    assert {"thread_stack", "max_connections"} <= set(plant.leftover().replace(",", "").split())
+    plant.undo_leftover()
+    assert run.bed.values() == DEBIAN
+    assert run.bed.sql("SELECT @@GLOBAL.thread_stack") == ((299008,),)
+    assert not run.snippet.exists() and plant.leftover() == ""
+    assert list(run.bed.journals.iterdir()) == []
+    plant.close()
+
+
+def test_a_kill_before_the_restart_to_a_second_value_is_undone_with_a_restart_from_the_first(run: Run) -> None:
+    first = run.attach()
+    first.apply({"thread_stack": STACK})
+    first.close()
+    text = run.snippet.read_text()
+    run.snippet.write_text(_own_file.compose(f"[mariadbd]\nthread_stack = {STACK + 5120}\n", None))
+    second, before = run.attach(), run.pid
+    second.undo_leftover()
+    assert run.bed.sql("SELECT @@GLOBAL.thread_stack") == ((299008,),)
+    assert run.pid != before and not run.snippet.exists()
+    run.snippet.write_text(text)
+    second.undo_leftover()
+    assert not run.snippet.exists() and run.pid == second.pid, "MariaDB has not read it, so it is not restarted"
+    second.close()
 
 
 def test_what_systemd_does_not_run_is_not_restarted(tmp_path: Path) -> None:

@@ -146,6 +146,16 @@ class Attached:
         (row,) = self._answered(lambda: self.link.ask(f"SELECT {every}"))
         return dict(zip(names, row, strict=True))
 
+    def has_read(self, name: str) -> bool:
+        """Whether a value in force was read, when MariaDB was started, in a file of this name.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        asked = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_PATH LIKE %s"
+        return bool(self._answered(lambda: self.link.ask(asked, (f"%/{name}",))))
+
     def set_again(self, values: Mapping[str, object]) -> list[str]:
         """Sets again the variables that a restart has forgotten; returns the names of those that could not be."""
         left = []

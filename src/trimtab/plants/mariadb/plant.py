@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
+from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
@@ -62,6 +62,7 @@ class Mariadb(Plant):
         self._start = attached.values()
         self._known = dict(self._start)
         self._set: dict[str, int] = {}
+        self._unsettled: set[str] = set()
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
         self._status = MariadbStatus(attached.server, attached.link.credentials, clock)
@@ -218,15 +219,15 @@ class Mariadb(Plant):
             prepared.detail.write()
         except UsageError as error:
             raise ApplyRefused(str(error)) from None
+        was = self._set
+        self._set = {**was, **wanted}  # before any of it is in force: what cannot be put back now is later
         try:
             costs = self._bring(wanted, before)
         except PlantGone:
             raise
         except BaseException as error:
-            self._go_back(before, error)
+            self._go_back(before, was, error)
             raise
-        self._set |= wanted
-        self._known |= wanted
         return Applied(self.configuration(), self.clock.now_s() - began_s, (*costs, *self._said(wanted)))
 
     def rollback(self, prepared: Prepared) -> None:
@@ -237,30 +238,32 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         now = self._looked_at()
-        ours = {
-            name: value
-            for name, value in prepared.before.items()
-            if now[name] != value and now[name] == prepared.changes[name] == self._set.get(name)
+        back = {
+            name: value for name, value in prepared.before.items() if name in self._set and name not in self._down
         }
-        self._bring(ours, now)
-        self._known |= ours
-        self._set = {name: value for name, value in {**self._set, **ours}.items() if value != self._start[name]}
+        self._bring({name: value for name, value in back.items() if now[name] != value}, now)
+        self._set = {name: value for name, value in {**self._set, **back}.items() if value != self._start[name]}
         self._tidy()
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`, but for what the operator has set since.
 
         Raises:
+            UsageError: our file was edited by somebody else, and is left alone.
             ApplyFailed: something could not be put back.
-            PlantGone: it has ended.
+            PlantGone: it has ended; our file is as it was, for the MariaDB that is started next.
         """
-        if self._set:
+        if not self._set:
+            return
+        try:
             now = self._looked_at()
-            ours = {name: self._start[name] for name in self._set if name not in self._down}
-            self._bring(ours, now)
-            self._known |= ours
-            self._set = {}
-            self._tidy()
+        except PlantGone:
+            if self._restarts is not None:
+                self._restarts.put_file_back()
+            raise
+        self._bring({name: self._start[name] for name in self._set if name not in self._down}, now)
+        self._set = {}
+        self._tidy()
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
@@ -305,56 +308,78 @@ class Mariadb(Plant):
         return {name for name in values if self._knobs[name].how is How.RESTART}
 
     def _bring(self, values: Mapping[str, int], now: Mapping[str, int]) -> tuple[str, ...]:
-        """Brings values into force: those that need a restart first, since it forgets the others.
+        """Brings values into force: those that need a restart first, since it forgets all others of ours too.
 
         Raises:
             ApplyFailed: one is not; some may be.
             PlantGone: it has ended.
         """
+        self._unsettled |= values.keys()
         fixed, notes = self._fixed(values), tuple[str, ...]()
+        live = {name: value for name, value in values.items() if name not in fixed}
         if fixed and self._restarts is not None:
-            ours = {name: self._set[name] for name in self._fixed(self._set)} | {name: values[name] for name in fixed}
-            kept = {name: value for name, value in ours.items() if value != self._start[name]}
+            self._unsettled |= self._set.keys()
+            ours = {name: self._known[name] for name in self._set if name not in self._down} | dict(values)
+            kept = {name: ours[name] for name in self._fixed(ours) if ours[name] != self._start[name]}
             notes = self._restarts.bring(kept) if kept else self._restarts.put_back()
-        self._mariadb.set(_in_order({name: value for name, value in values.items() if name not in fixed}, now))
+            now = self._mariadb.values()
+            live |= {name: ours[name] for name in ours.keys() - self._fixed(ours) if ours[name] != now[name]}
+        self._mariadb.set(_in_order(live, now))
+        self._known |= {**values, **live}
+        self._unsettled.clear()
         return notes
 
     def _moved(self) -> None:
         """A restart has put another server in the place: sensors and journal go on with that."""
         entries, server = self._journal(self._server).entries, self._mariadb.server
-        self._server, self.pid = server, server.pid
+        self.pid = server.pid
         self._status.follow(server)
         self._resources.follow(server.pid)
         if entries:
             replace(self._journal(), entries=entries).write()
+        self._server = server
 
     def _journal(self, server: MariadbServer | None = None) -> Journal:
         """The journal of the server, or of the one that was there before a restart."""
         return Journal.of(server or self._mariadb.server, knobs.ALL, self._journals)
 
     def _looked_at(self) -> dict[str, int]:
-        """The configuration in force; knobs that somebody else has set stand down."""
+        """The configuration in force; knobs that somebody else has set stand down.
+
+        One that was in the middle of a change of ours may have any value, and is not taken for somebody else's.
+        """
         now = self._mariadb.values()
         for name, value in now.items():
-            if value != self._known[name]:
+            if value != self._known[name] and name not in self._unsettled:
                 self._down[name] = f"{name} was set to {value} by somebody else; trimtab leaves it alone now"
-                self._known[name] = value
+        self._known |= now
+        self._unsettled.clear()
         return now
 
-    def _go_back(self, before: Mapping[str, int], why: BaseException) -> None:
+    def _go_back(self, before: Mapping[str, int], was: dict[str, int], why: BaseException) -> None:
         """Puts back the values before a change that did not take.
+
+        Args:
+            before: value of each knob of the change before it.
+            was: what we had set before it.
+            why: why it did not take.
 
         Raises:
             ApplyFailed: that failed too.
         """
         try:
-            now = self._mariadb.values()
-            self._mariadb.set(_in_order({name: value for name, value in before.items() if now[name] != value}, now))
+            now = self._looked_at()
+            ours = {name: value for name, value in {**was, **before}.items() if name not in self._down}
+            back = {name: value for name, value in ours.items() if now[name] != value}
+            if self._fixed(back) or (self._restarts is not None and self._restarts.stale):
+                back |= {name: before[name] for name in self._fixed(before)}  # our file sets all of them
+            self._bring(back, now)
+            self._set = was
             self._tidy()
         except PlantGone:
             return
-        except PlantError as error:
-            raise ApplyFailed(f"{why}; {error}; 'trimtab runs undo' puts it back") from why
+        except (TrimtabError, OSError) as error:
+            give_up(why, str(why), [f"{error}; 'trimtab runs undo' puts it back"])
 
     def _tidy(self) -> None:
         """Removes the journal where no setting of ours is left in force."""

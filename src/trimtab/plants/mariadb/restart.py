@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trimtab import own
-from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, UsageError
+from trimtab.core import Clock, give_up
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._program import ask
 from trimtab.plants.mariadb import process
@@ -104,8 +104,9 @@ class Restarts:
         directory: an included directory for trimtab's own file.
 
     Attributes:
-        written: text that we have written in our file; None for none.
+        written: text that we have written in our file, or were about to; None for none.
         original: the text before.
+        stale: whether MariaDB may have something else in force than our file says.
     """
 
     attached: Attached
@@ -115,6 +116,7 @@ class Restarts:
     directory: Path = DIRECTORY
     written: str | None = field(default=None, init=False)
     original: str | None = field(default=None, init=False)
+    stale: bool = field(default=False, init=False)
 
     @property
     def path(self) -> Path:
@@ -144,46 +146,62 @@ class Restarts:
             ApplyRefused: MariaDB does not read our file; nothing changed.
             ApplyFailed: it did not take; what was before is restored.
         """
-        before = _own_file.read(self.path)
-        original = self.original if self.written is not None else before
+        before, was = _own_file.read(self.path), self.written
+        original = self.original if was is not None else before
         words = {name: self.attached.word(name, value) for name, value in values.items()}
         text = _own_file.compose("[mariadbd]\n" + "".join(f"{n} = {v}\n" for n, v in words.items()), original)
-        _own_file.write(self.path, text)
+        self.written, self.original = text, original  # first: what cannot be put back below is by `put_back`
         try:
+            _own_file.write(self.path, text)
             self._require_read(words)
             live, clients = self.attached.set_live(), self.attached.clients()
-        except BaseException:
-            _own_file.write(self.path, before)
+        except BaseException as error:
+            self._file_back(before, was, error)
             raise
         try:
             self._restart()
             self._require_in_force(values)
         except BaseException as error:
-            _own_file.write(self.path, before)
+            self._file_back(before, was, error)
             try:
                 self._restart()
-            except ApplyFailed as second:
-                raise ApplyFailed(f"{error}; {second}; {self.path} is as it was") from error
+            except (TrimtabError, OSError) as second:
+                give_up(error, str(error), [f"{second}; {self.path} is as it was"])
             self._set_again(live, clients)
+            if isinstance(error, PlantGone):  # it is there again, without what it could not live with
+                raise ApplyFailed(str(error)) from error
             raise
-        self.written, self.original = text, original
         return self._set_again(live, clients)
 
     def put_back(self) -> tuple[str, ...]:
         """Puts back the text before our first change, and restarts; does nothing where we changed nothing.
 
         Raises:
-            UsageError: somebody has edited our file, which is left alone.
+            UsageError: somebody has edited our file, which is left alone, or it cannot be put back.
+            OSError: it cannot be put back.
             ApplyFailed: MariaDB did not come back.
         """
-        if self.written is None:
+        if self.written is None and not self.stale:
             return ()
+        self.stale = True
+        self.put_file_back()
+        return self.restart()
+
+    def put_file_back(self) -> None:
+        """Puts back the text before our first change, for the MariaDB that is started next.
+
+        Raises:
+            UsageError: somebody has edited our file, which is left alone, or it cannot be put back.
+            OSError: it cannot be put back.
+        """
+        if self.written is None:
+            return
         found = _own_file.read(self.path)
         if found not in (self.written, self.original):
             raise UsageError(_own_file.taken_over(self.path, found))
-        _own_file.write(self.path, self.original)
+        if found != self.original:
+            _own_file.write(self.path, self.original)
         self.written = None
-        return self.restart()
 
     def left(self) -> dict[str, str]:
         """Variables that a file of an earlier run sets, as MariaDB writes them; empty where there is none."""
@@ -192,15 +210,17 @@ class Restarts:
         return {} if found is None else dict(_SET.findall(text))
 
     def undo_left(self) -> None:
-        """Removes the file of earlier runs, and restarts where MariaDB has it in force.
+        """Removes the file of earlier runs, and restarts where MariaDB has started with one of them.
+
+        What is in force need not be what the file says: a run may have been killed between the two.
 
         Raises:
             ApplyFailed: MariaDB did not come back.
         """
-        if left := self.left():
+        if self.left():
+            read = self.attached.has_read(NAME)
             _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
-            now = self.attached.values()
-            if any(self.attached.word(name, now[name]) == value for name, value in left.items() if name in now):
+            if read:
                 self.restart()
 
     def restart(self) -> tuple[str, ...]:
@@ -232,7 +252,7 @@ class Restarts:
         Raises:
             ApplyFailed: it did not come back in time.
         """
-        old = self.attached.server
+        old, self.stale = self.attached.server, True
         self.service.restart()
         deadline_s = self.clock.now_s() + _PATIENCE_S
         while not self._answers(old):
@@ -241,6 +261,26 @@ class Restarts:
             if self.clock.now_s() > deadline_s:
                 raise ApplyFailed(f"{self.service.unit} did not answer within {_PATIENCE_S:g} s of its restart")
             self.clock.sleep(0.1)
+        self.stale = False
+
+    def _file_back(self, before: str | None, was: str | None, why: BaseException) -> None:
+        """Puts back the text of our file before a change that did not take.
+
+        Args:
+            before: the text.
+            was: the same where it was ours; else None.
+            why: why the change did not take.
+
+        Raises:
+            ApplyFailed: it cannot.
+        """
+        try:
+            if _own_file.read(self.path) != before:
+                _own_file.write(self.path, before)
+        except (TrimtabError, OSError) as error:
+            self.stale = True
+            give_up(why, str(why), [f"{self.path} could not be put back: {error}"])
+        self.written = was
 
     def _answers(self, old: MariadbServer) -> bool:
         """Whether another server than the old one answers; then it is the one that we talk to."""
@@ -256,9 +296,12 @@ class Restarts:
 
     def _set_again(self, live: Mapping[str, object], clients: int) -> tuple[str, ...]:
         """Sets again the variables that the restart has forgotten; returns notes on its cost."""
-        self.moved()
+        try:
+            self.moved()
+        finally:
+            left = self.attached.set_again(live)
         notes = [f"the restart ended {clients} connections, and the buffer pool begins empty"]
-        if left := self.attached.set_again(live):
+        if left:
             notes.append(f"could not set again what was set live: {', '.join(left)}")
         return tuple(notes)
 
