@@ -388,7 +388,7 @@ def test_a_buffer_pool_beyond_the_memory_is_refused(tmp_path: Path) -> None:
         if "not" in bed.testbed.confinement:
             pytest.skip("no control group of the memory here")
         mariadb = Mariadb.attach(SystemClock(), bed.testbed.pid, journals=tmp_path)
-        with pytest.raises(ApplyRefused, match="MiB, more than 90% of 512 MiB"):
+        with pytest.raises(ApplyRefused, match="more than 90% of the 512 MiB of control group"):
             mariadb.apply({"innodb_buffer_pool_size": 480 << 20})
         mariadb.apply({"innodb_buffer_pool_size": 320 << 20})
         mariadb.restore()

@@ -1,4 +1,8 @@
-"""The memory of a server as a line in its workers, and how many of them fit: pure arithmetic on readings.
+"""Memory that servers need: what a configuration can fill, and how many workers fit; pure arithmetic.
+
+A plant says what its configuration can fill as far as it knows that by itself (`Need`): caches, pools, buffers. Needs
+under one limit, also of several plants, have to fit into it together. What workers take is measured: a line in their
+number.
 
     base = max(0, memory_bytes - worker_memory_bytes * workers)                            (M1)
     fit  = (margin_ratio * memory_limit_bytes - base) / worker_memory_bytes                (M2)
@@ -12,11 +16,15 @@ limit, or near that of the window before. Until there was one it is 0, which the
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trimtab.core.knob import Domain
 from trimtab.core.window import Readings
 
+MARGIN_RATIO = 0.9
+"""Share of a memory limit that may be planned for; the rest is for what grows under load."""
+MIB = 2**20
 STEADY_RATIO = 0.1
 """The number of workers is steady when it differs by at most this share."""
 
@@ -60,6 +68,43 @@ class MemoryLine:
             margin_ratio: share of it that may be planned for.
         """
         return math.floor((margin_ratio * limit_bytes - self.base_bytes) / max(1.0, worker_bytes))  # Eq. (M2)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that a configuration can fill.
+
+    Args:
+        what: such as "the memory cache".
+        size_bytes: how much.
+        where: what limits it: the machine, or a control group.
+        limit_bytes: how much there is.
+    """
+
+    what: str
+    size_bytes: int
+    where: str
+    limit_bytes: int
+
+
+def overfull(needs: Iterable[Need], before: Iterable[Need]) -> str:
+    """Why needs do not fit into the memory under their limits; empty when they do.
+
+    Args:
+        needs: those of a configuration.
+        before: those of the configuration at the start: what the operator has chosen is no reason.
+    """
+    of: dict[str, list[Need]] = {}
+    for one in needs:
+        of.setdefault(one.where, []).append(one)
+    earlier = list(before)
+    for where, there in of.items():
+        total, limit = sum(one.size_bytes for one in there), min(one.limit_bytes for one in there)
+        if total > max(MARGIN_RATIO * limit, sum(one.size_bytes for one in earlier if one.where == where)):
+            parts = " and ".join(f"{one.what} ({one.size_bytes / MIB:.0f} MiB)" for one in there)
+            together = "together " if len(there) > 1 else ""
+            return f"{parts}: {together}more than {MARGIN_RATIO:.0%} of the {limit / MIB:.0f} MiB of {where}"
+    return ""
 
 
 def not_above(domain: Domain, value: int) -> int:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from trimtab.core.knob import Knob, Role
+from trimtab.core.memory import Need
 from trimtab.core.metric import Metric
 from trimtab.core.window import Configuration, Readings, Window
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
@@ -253,6 +254,10 @@ class Plant(ABC):
     def objection(self, configuration: Configuration) -> str:
         """Why this configuration breaks a rule among the knobs, such as least <= most; empty when it breaks none."""
         return ""
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """Memory that this configuration can fill, as far as the plant knows without a measurement."""
+        return ()
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made.

@@ -16,10 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from trimtab.core import Knob, Move, Role, Window, of_role
-from trimtab.core.memory import MemoryLine, not_above
+from trimtab.core.memory import MARGIN_RATIO, MIB, MemoryLine, not_above
 
 NEEDED = ("worker_memory_bytes", "memory_limit_bytes", "memory_bytes")
-MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Feasibility:
         judged: whether a referee judges each change.
     """
 
-    margin_ratio: float = 0.9
+    margin_ratio: float = MARGIN_RATIO
     judged: bool = False
 
     def start(self, knobs: tuple[Knob, ...]) -> FeasibilityState:

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
 from trimtab.core.knob import Identity
+from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, TrimtabError, UsageError
 
 
@@ -47,6 +48,7 @@ class Stack(Plant):
             for sensor in part.sensors():
                 sensor.plant = sensor.plant or _called(part)
         self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
+        self._start: Configuration = {}
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -90,11 +92,24 @@ class Stack(Plant):
         for part in self.parts:
             with self._names_edits(part):
                 found |= self._outer(part, part.configuration())
+        self._start = self._start or found
         return found
 
     def objection(self, configuration: Configuration) -> str:
-        """The first rule of a part that this configuration breaks."""
-        return next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
+        """The first rule of a part that this configuration breaks, or what does not fit into memory together."""
+        own = next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
+        return own or self._overfull(configuration)
+
+    def _overfull(self, configuration: Configuration) -> str:
+        return overfull(self.needs(configuration), self.needs(self._start))
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """Memory that the parts need, each called by its part."""
+        return tuple(
+            replace(one, what=f"{_called(part)}: {one.what}", where=f"{part.node} {one.where}".strip())
+            for part in self.parts
+            for one in part.needs(self._inner(part, configuration))
+        )
 
     def check_permissions(self) -> None:
         """Makes sure that every part could be changed.
@@ -123,11 +138,13 @@ class Stack(Plant):
         """Prepares every part that is to change; a refusal by one changes none.
 
         Raises:
-            ApplyRefused: one of them refused.
+            ApplyRefused: one of them refused, or what they need does not fit into the memory that they share.
             OperatorEdit: a knob was edited from outside.
             PlantGone: one of them has ended.
         """
         wanted = self.validated(changes)
+        if why := self._overfull({**self.configuration(), **wanted}):
+            raise ApplyRefused(why)
         prepared: list[tuple[Plant, Prepared]] = []
         try:
             for part in self.parts:

@@ -9,6 +9,7 @@ import pytest
 
 from tests._memory_plant import FakeSensor, MemoryPlant
 from trimtab.core import Applied, Knob, Plant, Precedence, Prepared, Readings, Window
+from trimtab.core.memory import Need
 from trimtab.errors import (
     ApplyFailed,
     ApplyRefused,
@@ -337,3 +338,38 @@ def test_more_sensors_stand_beside_those_of_the_parts() -> None:
     whole = Stack(Part("bare", own), extra=(extra,))
     assert readings_of(whole).readings == {"busy_workers": 1.0, "idle_workers": 7.0}
     assert whole.name == "bare"
+
+
+class Hungry(MemoryPlant):
+    """A plant each of whose workers needs a byte, of 100 in all."""
+
+    def __init__(self, name: str, where: str = "the machine", node: str = "") -> None:
+        super().__init__()
+        self.name = self.tier = name
+        self.where, self.node = where, node
+
+    def needs(self, configuration: Mapping[str, int]) -> tuple[Need, ...]:
+        return (Need("workers", configuration["workers"], self.where, 100),)
+
+
+def test_parts_that_share_a_memory_have_to_fit_into_it_together() -> None:
+    stack = Stack(Hungry("web"), Hungry("db"))
+    with pytest.raises(ApplyRefused, match=r"^web: workers .* and db: workers .* of the machine"):
+        stack.apply({"web.workers": 50, "db.workers": 41})
+    assert stack.apply({"web.workers": 50, "db.workers": 40}).configuration["db.workers"] == 40
+
+
+@pytest.mark.parametrize("other", [Hungry("db", "control group /db"), Hungry("db", node="second")])
+def test_parts_that_share_no_memory_do_not_count_together(other: Hungry) -> None:
+    stack = Stack(Hungry("web"), other)
+    stack.apply(dict.fromkeys((knob.name for knob in stack.knobs() if "workers" in knob.name), 60))
+
+
+def test_what_does_not_fit_from_the_start_on_is_the_operators_choice() -> None:
+    web, db = Hungry("web"), Hungry("db")
+    for part in (web, db):
+        part.values["workers"] = 60
+    stack = Stack(web, db)
+    stack.apply({"web.workers": 50, "db.workers": 70})
+    with pytest.raises(ApplyRefused, match="together more than"):
+        stack.apply({"web.workers": 51})

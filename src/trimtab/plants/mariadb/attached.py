@@ -39,6 +39,7 @@ class Attached:
         there: its variables by name, as at the start.
         version: its version as it says.
         memory_limit_bytes: the memory that it may use; the machine's where nothing limits it.
+        memory_of: what has that limit: the machine, or a control group.
         peak: most connections at once that it had when it was asked last.
         privileges: the account's global privileges, in MariaDB's words.
 
@@ -70,7 +71,9 @@ class Attached:
         names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
         self.there = variables.read(self.link, names)
         self.peak = 1
-        self.memory_limit_bytes = _memory_limit_bytes(self.server.pid)
+        limiting, self.memory_limit_bytes = limited(groups(self.server.pid, Path("/")), Path("/"))
+        self.memory_of = limiting.where
+        limiting.close()
         self.knobs: tuple[Knob, ...] = knobs.knobs(self.there, rows, self.memory_limit_bytes)
         self._asked = {name: self.there[name] for name in knobs.ALL if name in self.there}
         self.privileges = self._privileges()
@@ -219,10 +222,3 @@ class Attached:
 def _near(pages_bytes: int, wanted_bytes: int) -> bool:
     """Whether a buffer pool has its size: its pages and what describes them, about a hundredth."""
     return 0.95 * wanted_bytes - (1 << 20) <= pages_bytes <= 1.001 * wanted_bytes
-
-
-def _memory_limit_bytes(pid: int) -> int:
-    root = Path("/")
-    source, limit = limited(groups(pid, root), root)
-    source.close()
-    return limit

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
+from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
@@ -22,8 +23,6 @@ from trimtab.plants.mariadb.restart import Restarts, Service
 from trimtab.plants.mariadb.status import MariadbStatus
 from trimtab.sensors.resources import Resources
 
-_MARGIN_RATIO = 0.9
-"""Share of the memory that may be planned for, as in the guard of the memory."""
 _RESTARTED = "what is set is in force until MariaDB is restarted: to keep it, write it in a file of its configuration"
 
 
@@ -142,7 +141,7 @@ class Mariadb(Plant):
 
         What is so already in the configuration at the start is no reason: the operator has chosen it.
         """
-        mariadb, there = self._mariadb, self._mariadb.there
+        there = self._mariadb.there
         files = there["open_files_limit"].value
         needed = knobs.files_needed(configuration, there)
         if needed > max(files, knobs.files_needed(self._start, there)):
@@ -150,13 +149,13 @@ class Mariadb(Plant):
                 f"max_connections {configuration['max_connections']} and table_open_cache "
                 f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
             )
-        needed, limit = mariadb.needed_bytes(configuration), mariadb.memory_limit_bytes
-        if needed > max(_MARGIN_RATIO * limit, mariadb.needed_bytes(self._start)):
-            return (
-                f"caches and the buffers of {mariadb.peak} connections, the most there were, need "
-                f"{needed / 2**20:.0f} MiB, more than {_MARGIN_RATIO:.0%} of {limit / 2**20:.0f} MiB"
-            )
-        return ""
+        return overfull(self.needs(configuration), self.needs(self._start))
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """Its caches, and the buffers of as many connections as there were at once so far."""
+        mariadb = self._mariadb
+        what = f"caches and the buffers of {mariadb.peak} connections, the most there were"
+        return (Need(what, mariadb.needed_bytes(configuration), mariadb.memory_of, mariadb.memory_limit_bytes),)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made, and undone.

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Readings
+from trimtab.core import Clock, Configuration, Readings
+from trimtab.core.memory import Need
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
@@ -73,6 +74,7 @@ class Squid(IncludedPlant):
         if may_restart and (disk := attached.loaded.all("cache_dir")):
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
         memory, limit_bytes = limited(groups(self.pid), Path("/"))
+        self._memory = memory.where, limit_bytes
         super().__init__(
             attached,
             knobs.knobs(
@@ -129,6 +131,11 @@ class Squid(IncludedPlant):
     def objection(self, configuration: Mapping[str, int]) -> str:
         """Why these values make no sense together; empty when they do."""
         return knobs.objection(configuration)
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """The memory cache; what is around its objects is more, and not known beforehand."""
+        size_bytes = {**self._squid.in_force, **configuration}["cache_mem"] << 20
+        return (Need("the memory cache", size_bytes, *self._memory),)
 
     def find_place(self, directory: Path | None) -> Path:
         """Path of our file.
