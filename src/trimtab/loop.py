@@ -17,7 +17,7 @@ from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
 from trimtab.core.rules import within_rules
-from trimtab.core.trial import Fate, MoveState
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError
@@ -197,9 +197,9 @@ class Loop:
         stamp = self._recorder.move(window.index, made.proposed, made.move, state)
         if state is MoveState.OPEN:
             state, detail = self._apply(stamp, changes)
-        if changes:
-            self._standing = replace(self._standing, fate=Fate(state, changes, detail))
-        self._on_event(MoveDone(window, made.proposed, made.move, state, detail, stamp))
+        after = self._configuration if state is MoveState.APPLIED else None
+        self._standing = replace(self._standing, fate=made.fate(window, state, detail, after))
+        self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
         if made.ends or (made.move.finished and state in (MoveState.ADVISED, MoveState.DECLINED)):
             self._finished = _finished(made, state)
         return state is MoveState.APPLIED

@@ -36,8 +36,8 @@ most settings. So what limits or holds (by its role) is given a wider region and
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
 A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
-A configuration that was refused, or reached only in part, is not asked for again. In the end it holds the incumbent
-and goes on watching for (T5).
+A configuration that was refused, held by a guard, or reached only in part, is not asked for again. In the end it
+holds the incumbent and goes on watching for (T5).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class TrustRegion:
         assert now is not None
         why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
         if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
-            state = replace(state, rejected=(*state.rejected, state.asked))  # refused, or let go part of its way only
+            state = replace(state, rejected=(*state.rejected, state.asked))  # not reached, or in part
         told = Told(now, None if missing else y_of(self.objective, trial))
         state, wanted, reason = self._next(self._learned(replace(state, silent=0), told))
         assert state.incumbent is not None

@@ -54,7 +54,7 @@ def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str
 
 
 def refused(trial: Trial, asked: dict[str, int]) -> str:
-    """The plant's reason for refusing the proposal; empty where it did not refuse."""
+    """The plant's reason for refusing the proposal; empty where it did not refuse, or a guard held it."""
     fate = trial.fate
     if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
         return ""
