@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from trimtab.core.controller import Controller
+from trimtab.core.controller import Controller, restarts
 from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
@@ -137,13 +137,16 @@ class Loop:
         while not self._windows or observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
             self._young = max(0, self._young - 1)
+            knobs = self._standing.knobs
             window = observer.window(self._windows, settings.window_s, self._configuration, early, self._why_abort)
             if window is None:
                 self._note(NoteKind.STOP, f"stopped by {self._stop.reason}")
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
-            changed = bool(self._standing.knobs) and self._decide(window)
+            # A window within which the operator took a knob measured two configurations: nothing follows from it.
+            edited = self._standing.knobs != knobs
+            changed = bool(knobs) and not edited and self._decide(window)
             if settings.mode is not Mode.OBSERVE:
                 end_s = window.start_s + window.duration_s
                 self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
@@ -273,13 +276,14 @@ class Loop:
         self._configuration = dict(self._plant.configuration())
 
     def _stand_down(self, edit: OperatorEdit) -> None:
-        """Leaves a knob to the operator; the controller goes on with the others, or starts again with them."""
+        """Leaves a knob to the operator; what becomes of the controller is said with it."""
         if edit.knob not in (knob.name for knob in self._standing.knobs):
             return
         self._standing, why = withdrawn(self._decider, self._standing, edit.knob)
-        anew = self._standing.knobs and not hasattr(self._decider.controller, "withdraw")
-        more = "; the search starts again with the others" if anew else ""
-        self._note(NoteKind.STAND_DOWN, f"{edit.knob} stands down: {edit}{more}", edit.knob)
+        more = restarts(self._decider.controller) if self._standing.knobs else ""
+        self._note(
+            NoteKind.STAND_DOWN, "; ".join(filter(None, (f"{edit.knob} stands down: {edit}", more))), edit.knob
+        )
         if why:
             self._note(NoteKind.STAND_DOWN, f"only observing from here: {why}")
 

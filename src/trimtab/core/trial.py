@@ -6,7 +6,7 @@ that of a change by guards or referee. With "left" for the values that those let
 from what was in force to what was wanted:
 
 | what became of the move              | state                       | changes                                      |
-|--------------------------------------|-----------------------------|------------------------------------------------|
+|--------------------------------------|-----------------------------|----------------------------------------------|
 | nothing of it was left               | held                        | what it wanted                               |
 | the plant made what was left         | applied                     | what of that came into force, as read back   |
 | the plant did not make it            | refused, failed, stood-down | what was left                                |
