@@ -52,7 +52,7 @@ import numpy as np
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.era import Era, normal
-from trimtab.search.evidence import Told, beside_of, refused, unmeasured, y_of
+from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.region import Region
 from trimtab.search.space import Values, in_force, named, of_many, point_of
@@ -152,7 +152,8 @@ class TrustRegion:
         sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
         if max(sums) <= ALARM:
             return replace(state, sums=sums, surprised=max(sums) > ALARM / 2)
-        stood = [values for values, count in Era(state.told).counts.items() if count >= self.repeats]
+        ever = Era(believed(state.told, state.beside))
+        stood = [values for values, count in ever.counts.items() if count >= self.repeats]
         earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
         return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier)
 

@@ -13,6 +13,7 @@ from trimtab.core import Fate, Move, MoveState, Objective, Trial
 from trimtab.errors import UsageError
 from trimtab.lab._contest_run import contested
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
+from trimtab.search.evidence import Told
 from trimtab.search.space import Values, in_force, named, point_of
 from trimtab.search.trust_region_state import FIRST_RADIUS, TrustRegionState
 
@@ -230,6 +231,21 @@ def test_what_was_rejected_with_another_value_of_the_taken_knob_may_be_tried_wit
     after = TrustRegion(OBJECTIVE).withdraw(state, "k00")
     assert (after.rejected, after.asked) == ((alike[1:],), None)
     assert after.earlier == (apart[1:],), "the other one is the incumbent now"
+
+
+def test_what_was_repeated_at_another_value_only_is_no_incumbent_of_an_earlier_load() -> None:
+    controller = TrustRegion(OBJECTIVE, watch=True)
+    before = standing(controller)
+    assert before.incumbent is not None
+    state = controller.withdraw(before, "k00")
+    elsewhere = tuple(value + 1 for value in before.incumbent[1:])
+    state = replace(state, told=(*(Told(elsewhere, 0.0, (value,)) for value in (401, 402, 403)), *state.told))
+    window = USUAL.window(30, before.incumbent)
+    for index in range(2):
+        slow = {METRIC: window.readings[METRIC] * 2}
+        state, _ = controller.step(state, Trial(replace(window, index=30 + index, readings=slow)))
+    assert state.era > 0, "the load has changed"
+    assert elsewhere not in (*state.earlier, state.asked)
 
 
 def test_the_last_knob_cannot_be_taken_from_it() -> None:
