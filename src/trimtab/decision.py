@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trimtab import codec
-from trimtab.core import Controller, Fate, Guard, Knob, Move, Objective, Trial, Window, in_words
+from trimtab.core import (
+    Configuration,
+    Controller,
+    Fate,
+    Guard,
+    Knob,
+    Move,
+    MoveState,
+    Objective,
+    Trial,
+    Window,
+    in_words,
+)
 from trimtab.guard import of_knobs, review_all
 from trimtab.referee import Judge, of_run
 
@@ -21,7 +33,7 @@ class Standing:
         state: the controller's state.
         guard_states: the states of the guards.
         judge_state: the judge's state; None where nobody judges.
-        fate: outcome of the last move that wanted to change something.
+        fate: outcome of the controller's last move that wanted to change something.
     """
 
     knobs: tuple[Knob, ...] = ()
@@ -50,6 +62,35 @@ class Decision:
     def differing(self, window: Window) -> dict[str, int]:
         """The changes of the move that are not in force in the window that it follows from."""
         return _differing(self.move.changes, window)
+
+    def fate(
+        self, window: Window, state: MoveState, detail: str = "", configuration: Configuration | None = None
+    ) -> Fate | None:
+        """What the controller is told of its last move that wanted something: the table of `trimtab.core.trial`.
+
+        Args:
+            window: the window that the decision follows from.
+            state: what became of the move after judge and guards.
+            detail: what the plant said of it.
+            configuration: what was read back once it was applied; None where it was not.
+        """
+        wanted = _differing(self.proposed.changes, window)
+        if not wanted:
+            return self.standing.fate
+        before, allowed = window.configuration, self.move.changes
+        left = {
+            name: allowed[name]
+            for name, value in wanted.items()
+            if name in allowed and _on_the_way(before.get(name), allowed[name], value)
+        }
+        amended = allowed != self.proposed.changes
+        because = self.move.reason.removeprefix(self.proposed.reason).removeprefix("; ") if amended else ""
+        if not left:
+            return Fate(MoveState.HELD, wanted, because)
+        if state is MoveState.APPLIED:
+            reached = {name: (configuration or {}).get(name, value) for name, value in left.items()}
+            left = _differing(reached, window)
+        return Fate(state, left, "; ".join(filter(None, (because, detail))))
 
 
 @dataclass(frozen=True)
@@ -173,3 +214,8 @@ class Decider:
 def _differing(changes: Mapping[str, int], window: Window) -> dict[str, int]:
     """The changes that are not in force in a window."""
     return {name: value for name, value in changes.items() if window.configuration.get(name) != value}
+
+
+def _on_the_way(now: int | None, value: int, wanted: int) -> bool:
+    """Whether a value is the wanted one, or lies between what is in force and that."""
+    return value == wanted or (now is not None and (now < value < wanted or now > value > wanted))

@@ -9,7 +9,7 @@ from typing import Any
 from trimtab import codec
 from trimtab.core.move import Move
 from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.core.window import Configuration, Window
 
 
 class Status(StrEnum):
@@ -75,6 +75,7 @@ class MoveDone:
         move: the move after the guards.
         state: its outcome.
         detail: why it was refused or failed, or what the plant said of it; may be empty.
+        configuration: the configuration in force after it; None when it was not applied.
         stamp: its place in the run.
     """
 
@@ -83,6 +84,7 @@ class MoveDone:
     move: Move
     state: MoveState
     detail: str = ""
+    configuration: Configuration | None = None
     stamp: Stamp = field(default=_NOWHERE, compare=False)
 
 

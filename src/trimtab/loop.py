@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from trimtab.core.controller import Controller
+from trimtab.core.controller import Controller, restarts
 from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
 from trimtab.core.plant import Applied, Plant
 from trimtab.core.rules import within_rules
-from trimtab.core.trial import Fate, MoveState
+from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError
@@ -143,6 +143,7 @@ class Loop:
         while not self._windows or observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
             self._young = max(0, self._young - 1)
+            knobs = self._standing.knobs
             window = observer.window(self._windows, settings.window_s, self._configuration, early, self._why_abort)
             if window is None:
                 self._note(NoteKind.STOP, f"stopped by {self._stop.reason}")
@@ -150,7 +151,9 @@ class Loop:
             window = self._verified(window)
             self._record(window)
             self._tell_notes()
-            changed = bool(self._standing.knobs) and self._decide(window)
+            # A window within which the operator took a knob measured two configurations: nothing follows from it.
+            edited = self._standing.knobs != knobs
+            changed = bool(knobs) and not edited and self._decide(window)
             if settings.mode is not Mode.OBSERVE:
                 end_s = window.start_s + window.duration_s
                 self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
@@ -204,9 +207,9 @@ class Loop:
         stamp = self._recorder.move(window.index, made.proposed, made.move, state)
         if state is MoveState.OPEN:
             state, detail = self._apply(stamp, changes)
-        if changes:
-            self._standing = replace(self._standing, fate=Fate(state, changes, detail))
-        self._on_event(MoveDone(window, made.proposed, made.move, state, detail, stamp))
+        after = self._configuration if state is MoveState.APPLIED else None
+        self._standing = replace(self._standing, fate=made.fate(window, state, detail, after))
+        self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
         if made.ends or (made.move.finished and state in (MoveState.ADVISED, MoveState.DECLINED)):
             self._finished = _finished(made, state)
         return state is MoveState.APPLIED
@@ -280,13 +283,14 @@ class Loop:
         self._configuration = dict(self._plant.configuration())
 
     def _stand_down(self, edit: OperatorEdit) -> None:
-        """Leaves a knob to the operator; the controller goes on with the others, or starts again with them."""
+        """Leaves a knob to the operator; what becomes of the controller is said with it."""
         if edit.knob not in (knob.name for knob in self._standing.knobs):
             return
         self._standing, why = withdrawn(self._decider, self._standing, edit.knob)
-        anew = self._standing.knobs and not hasattr(self._decider.controller, "withdraw")
-        more = "; the search starts again with the others" if anew else ""
-        self._note(NoteKind.STAND_DOWN, f"{edit.knob} stands down: {edit}{more}", edit.knob)
+        more = restarts(self._decider.controller) if self._standing.knobs else ""
+        self._note(
+            NoteKind.STAND_DOWN, "; ".join(filter(None, (f"{edit.knob} stands down: {edit}", more))), edit.knob
+        )
         if why:
             self._note(NoteKind.STAND_DOWN, f"only observing from here: {why}")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from trimtab.core.move import Move
-from trimtab.core.trial import Fate, MoveState
+from trimtab.core.trial import MoveState
 from trimtab.decision import Decider, Standing
 from trimtab.errors import UsageError
 from trimtab.events import Event, Note, NoteKind, WindowDone
@@ -80,9 +80,8 @@ def replayed(decider: Decider, past: Past, events: Iterable[Event]) -> Differenc
             if not _same(made.move, event.move):
                 return Difference(event.window.index, "guards", event.move, made.move)
             touched = touched or event.state not in (MoveState.HELD, MoveState.ADVISED, MoveState.DECLINED)
-            standing, changes = made.standing, made.differing(event.window)
-            if changes:
-                standing = replace(standing, fate=Fate(event.state, changes, event.detail))
+            fate = made.fate(event.window, event.state, event.detail, event.configuration)
+            standing = replace(made.standing, fate=fate)
     return Past(standing, windows, elapsed_s, touched)
 
 
@@ -95,10 +94,12 @@ def withdrawn(decider: Decider, standing: Standing, knob: str) -> tuple[Standing
 
 
 def _same(one: Move, other: Move) -> bool:
-    """Whether two moves are equal; `1` and `1.0` are the same number."""
-    return (dict(one.changes), one.reason, dict(one.evidence), one.phase) == (
+    """Whether two moves decide the same; `1` and `1.0` are the same number.
+
+    The reason is not compared: it may be said in other words now, and the figures in it are in the evidence.
+    """
+    return (dict(one.changes), dict(one.evidence), one.phase) == (
         dict(other.changes),
-        other.reason,
         dict(other.evidence),
         other.phase,
     )

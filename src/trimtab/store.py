@@ -160,7 +160,8 @@ class Store:
             if move.sequence > after and move.index in windows:
                 seen = windows[move.index]
                 stamp = replace(seen.stamp, sequence=move.sequence)
-                found.append(MoveDone(seen.window, move.proposed, move.move, move.state, move.detail, stamp))
+                outcome = (move.state, move.detail, move.configuration)
+                found.append(MoveDone(seen.window, move.proposed, move.move, *outcome, stamp))
         return sorted(found, key=lambda event: event.stamp.sequence)
 
     def past(self, run_id: int) -> tuple[Past, list[Event]] | None:

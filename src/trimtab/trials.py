@@ -12,6 +12,11 @@ with v how good a trial was and v_0 the mean of the windows at the start configu
 they are others' pages. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
 configuration again means this one and no other near it. The incumbent is what the method names; of one that names
 none, the configuration with the best mean.
+
+A knob that is left to the operator leaves the search to the others. Trials made, and what was lost and gained in
+them, stay counted. Windows in which that knob had the value that is in force now stay evidence, no others: they
+measured another configuration. Until the start is measured beside the new value, v_0 is what it was before. A
+re-measurement begins again, since all of its windows have to be of two configurations.
 """
 
 from __future__ import annotations
@@ -23,7 +28,8 @@ from typing import Any, Generic, TypeVar
 
 from trimtab import codec
 from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
-from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread
+from trimtab.core.controller import restarts
+from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread, without
 
 S = TypeVar("S")
 Key = tuple[tuple[str, int], ...]
@@ -66,8 +72,12 @@ class SearchState(Generic[S]):
         inner: the method's state.
         start: the configuration in the first window.
         trials: the windows of the search.
-        forgotten: trials made before a knob was left to the operator, which are counted and not believed.
+        forgotten: trials in which a knob that was left to the operator had another value; counted and not believed.
+        settled: how many of the first trials `lost_s` and `gained_s` stand for, beside those that are forgotten.
         lost_s: work lost in these, in seconds of the start's.
+        gained_s: work gained in these.
+        usual: the start's mean before a knob was left to the operator; None where none was.
+        left: names of the knobs that are left to the operator.
         winner: the configuration measured again; empty while the search goes on.
         turns: the windows of the re-measurement.
         misses: windows in a row in which the wanted configuration was not in force.
@@ -81,7 +91,11 @@ class SearchState(Generic[S]):
     start: Mapping[str, int] = field(default_factory=dict)
     trials: tuple[Seen, ...] = ()
     forgotten: int = 0
+    settled: int = 0
     lost_s: float = 0.0
+    gained_s: float = 0.0
+    usual: float | None = None
+    left: tuple[str, ...] = ()
     winner: Mapping[str, int] = field(default_factory=dict)
     turns: tuple[Seen, ...] = ()
     misses: int = 0
@@ -114,6 +128,11 @@ class Searching:
         return bool(getattr(self.inner, "experiments", False))
 
     @property
+    def restarts(self) -> str:
+        """What becomes of the method once a knob is left to the operator."""
+        return restarts(self.inner)
+
+    @property
     def state_type(self) -> Any:
         """The kind of its state, by that of the method."""
         return SearchState[codec.state_of(self.inner)]  # type: ignore[misc]
@@ -127,7 +146,7 @@ class Searching:
         return SearchState(knobs, seed, self.inner.start(knobs, seed))
 
     def withdraw(self, state: SearchState[Any], knob: str) -> SearchState[Any]:
-        """The state without a knob: the search starts again with the others, and its spent budget stays spent.
+        """The state without a knob: its trials and what they cost stay counted, and it goes on with the others.
 
         Raises:
             UsageError: the method cannot go on with the others.
@@ -135,8 +154,27 @@ class Searching:
         rest = tuple(one for one in state.knobs if one.name != knob)
         own = getattr(self.inner, "withdraw", None)
         inner = self.inner.start(rest, state.seed) if own is None else own(state.inner, knob)
-        begun = SearchState(rest, state.seed, inner, {k: v for k, v in state.start.items() if k != knob})
-        return replace(begun, forgotten=state.made, lost_s=state.lost_s + harm(state, self.objective)[0])
+        lost_s, gained_s = harm(state, self.objective)
+        start, winner = without(state.start, knob), without(state.winner, knob)
+        claim = None
+        if state.winner and start == winner:
+            claim = Claim(Verdict.SAME, f"no improvement: the winner differed from the start in {knob} alone")
+        return replace(
+            state,
+            knobs=rest,
+            inner=inner,
+            start=start,
+            trials=tuple(one.without(knob) for one in state.trials),
+            settled=len(state.trials),
+            lost_s=lost_s,
+            gained_s=gained_s,
+            usual=_usual(state),
+            left=(*state.left, knob),
+            winner=winner,
+            turns=(),
+            misses=0,
+            claim=claim,
+        )
 
     def final(self, state: SearchState[Any]) -> Configuration:
         """Configuration to be in force at the end of a run: the start, unless the winner was found better."""
@@ -146,7 +184,8 @@ class Searching:
 
     def step(self, state: SearchState[Any], trial: Trial) -> tuple[SearchState[Any], Move]:
         """The method's move, the next configuration to be measured again, or the end."""
-        seen = Seen.of(trial.window, [knob.name for knob in state.knobs], self.objective)
+        seen = Seen.of(trial.window, [knob.name for knob in state.knobs], self.objective, state.left)
+        state = self._beside(state, seen)
         if not state.start:
             state = replace(state, start=seen.configuration)
         if state.ended:
@@ -157,9 +196,9 @@ class Searching:
         best = self._standing(state, {**state.start, **(move.incumbent or self._best(state) or {})})
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
-        figures = self._figures(state, best, lost_s + state.lost_s, gained_s)
+        figures = self._figures(state, best, lost_s, gained_s)
         figures["trial_lost_s"] = max(0.0, lost_s - before_s)
-        if not (why := self._why_stop(state, move, lost_s + state.lost_s)):
+        if not (why := self._why_stop(state, move, lost_s)):
             move = replace(move, reason=said, evidence={**move.evidence, **figures}, incumbent=best)
             proven = self._proven(state, {**seen.configuration, **move.changes})
             return state, replace(move, known=move.known or proven)
@@ -172,6 +211,16 @@ class Searching:
             return state, self._end(state, f"{why}; {nothing.why}", figures)
         state = replace(state, ended=why, winner=best)
         return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
+
+    def _beside(self, state: SearchState[Any], seen: Seen) -> SearchState[Any]:
+        """The state with the evidence that counts beside the values which the operator has set."""
+        if all(one.beside == seen.beside for one in (*state.trials, *state.turns)):
+            return state
+        lost_s, gained_s = harm(state, self.objective)
+        valid = tuple(one for one in state.trials if one.beside == seen.beside)
+        forgotten = state.forgotten + len(state.trials) - len(valid)
+        state = replace(state, trials=valid, forgotten=forgotten, settled=len(valid), turns=(), misses=0)
+        return replace(state, lost_s=lost_s, gained_s=gained_s)
 
     def _measured(self, state: SearchState[Any], seen: Seen, trial: Trial) -> tuple[SearchState[Any], Move]:
         """The decision after one more window of the re-measurement."""
@@ -267,13 +316,12 @@ def _known(state: SearchState[Any], wanted: Configuration) -> bool:
 
 def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
     """Work that clients lost and gained in the trials, in seconds of the start's work: Eq. (H1) and (H2)."""
-    start = [one for one in state.trials if one.configuration == state.start]
-    known = [one.value for one in start if one.value is not None and one.value > 0]
-    if not known:
-        return 0.0, 0.0
-    usual, kept = statistics.fmean(known), 2 * sum(one.broken for one in start) <= len(start)
-    lost_s = gained_s = 0.0
-    for one in state.trials:
+    start, usual = [one for one in state.trials if one.configuration == state.start], _usual(state)
+    lost_s, gained_s = state.lost_s, state.gained_s
+    if usual is None:
+        return lost_s, gained_s
+    kept = 2 * sum(one.broken for one in start) <= len(start)
+    for one in state.trials[state.settled :]:
         if one.configuration == state.start:
             continue
         measured = one.value is not None and one.value > 0 and not (one.broken and kept)
@@ -281,6 +329,13 @@ def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
         lost_s += max(0.0, 1 - times) * one.duration_s
         gained_s += max(0.0, times - 1) * one.duration_s
     return lost_s, gained_s
+
+
+def _usual(state: SearchState[Any]) -> float | None:
+    """The mean of the windows at the start configuration, or what it was before; None where it is not known."""
+    start = [one.value for one in state.trials if one.configuration == state.start]
+    known = [value for value in start if value is not None and value > 0]
+    return statistics.fmean(known) if known else state.usual
 
 
 def inner(controller: Any) -> Any:

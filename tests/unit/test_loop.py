@@ -303,9 +303,11 @@ def test_an_edit_seen_between_windows_leaves_the_other_knob_to_the_controller() 
 
     plant.fake_clock.at.append((15.0, edit))
     run.go()
-    assert plant.applied == [{"workers": 20}, {"timeout": 110}, {"timeout": 120}, {"timeout": 130}]
+    assert plant.applied == [{"workers": 20}, {"timeout": 110}, {"timeout": 120}]
     assert [w.configuration["workers"] for w in run.windows] == [10, 77, 77, 77]
     assert "changed within the window" in run.windows[1].problems[0]
+    moves = run.store.moves(run.recorder.run_id)
+    assert [move.index for move in moves] == [0, 2, 3], "a window of two configurations tells nothing"
 
 
 @pytest.mark.parametrize(

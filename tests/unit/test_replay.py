@@ -51,6 +51,15 @@ def test_another_controller_gives_the_first_difference() -> None:
     assert (difference.stored.changes, difference.replayed.changes) == ({"workers": 20}, {"workers": 19})
 
 
+def test_other_words_for_the_same_decision_are_no_difference() -> None:
+    writer = recorded(MemoryPlant(), (WORKERS,))
+    earlier = 'replace({0}, \'"reason":"\', \'"reason":"as it was said earlier: \')'
+    both = ", ".join(f"{column} = {earlier.format(column)}" for column in ("move", "proposed"))
+    writer.store.execute(f"UPDATE moves SET {both}", ())
+    assert all("as it was said earlier" in one.move.reason for one in writer.store.moves(writer.run_id))
+    assert isinstance(again(writer, Climber(OBJECTIVE), (WORKERS,)), Past)
+
+
 def test_a_move_that_the_guards_would_make_otherwise_is_found() -> None:
     writer = recorded(MemoryPlant(), (WORKERS,))
     writer.store.execute("UPDATE moves SET move = replace(move, '30', '31') WHERE idx = 1", ())

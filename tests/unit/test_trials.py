@@ -12,7 +12,10 @@ from tests._memory_plant import TIMEOUT, WORKERS, MemoryPlant
 from tests.unit.test_loop import Run
 from trimtab import codec
 from trimtab.cli._summary import summary
-from trimtab.core import Knob, Move, MoveState, Objective, Trial, Verdict
+from trimtab.controllers.random_search import RandomSearch
+from trimtab.controllers.simplex import Simplex
+from trimtab.controllers.trust_region import TrustRegion
+from trimtab.core import Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import ApplyRefused, OperatorEdit
 from trimtab.events import NoteKind, Status
@@ -249,9 +252,91 @@ def test_a_knob_that_the_operator_takes_leaves_the_search_to_the_others_with_wha
     run.go()
     assert [note.knob for note in run.notes(NoteKind.STAND_DOWN)] == ["timeout"]
     tried = state_of(run)
-    assert tried.forgotten > 0 and tried.made >= 6
+    assert (tried.forgotten, tried.made) == (0, 6), "it had this value in all trials"
     assert tried.start == {"workers": START}
-    assert all("timeout" not in one.configuration for one in tried.trials)
+    assert all(one.configuration.keys() == {"workers"} and one.beside == {"timeout": 100} for one in tried.trials)
+    (note,) = run.notes(NoteKind.STAND_DOWN)
+    assert note.text == "timeout stands down: is 7 now; the search starts again with the others", "its method cannot"
+
+
+@dataclasses.dataclass(frozen=True)
+class Going(Listed):
+    """The same, which goes on where it was once a knob is taken."""
+
+    def withdraw(self, state: Place, knob: str) -> Place:
+        return state
+
+
+def seen(index: int, workers: int, timeout: int) -> Trial:
+    """A window with a response time of its own for each number of workers, at any timeout."""
+    readings = {"response_time_s": {1: 1.3, 10: 1.0, 20: 0.5, 30: 0.25, 40: 0.2}[workers], "request_rate_hz": 20.0}
+    return Trial(Window(index, 10.0 * index, 10.0, {"workers": workers, "timeout": timeout}, readings, 200))
+
+
+def walked(
+    searching: Searching, tried: list[tuple[int, int]], state: SearchState[Any] | None = None
+) -> tuple[SearchState[Any], Move]:
+    """The state and the move after windows of so many workers at these timeouts."""
+    state, move = state or searching.start((WORKERS, TIMEOUT), 0), Move({}, "")
+    for index, (workers, timeout) in enumerate(tried):
+        state, move = searching.step(state, seen(index, workers, timeout))
+    return state, move
+
+
+TEN = Searching(OBJECTIVE, Going((20, 1, 30, 40)), Search(10, 2, None, 10.0))
+
+
+def test_trials_at_another_value_than_the_operator_s_are_counted_and_not_believed() -> None:
+    before, _ = walked(TEN, [(10, 100), (1, 100), (20, 200), (30, 300)])
+    lost_s, gained_s = harm(before, OBJECTIVE)
+    assert lost_s > 0 and gained_s > 0
+    after, move = walked(TEN, [(20, 200)], TEN.withdraw(before, "timeout"))
+    assert (after.forgotten, after.made) == (3, 5)
+    assert [one.configuration for one in after.trials] == [{"workers": 20}] * 2
+    now_s = harm(after, OBJECTIVE)
+    assert now_s[0] == pytest.approx(lost_s), "20 workers lose nothing"
+    assert now_s[1] == pytest.approx(gained_s + 10 * 1.0), "by what the start was before"
+    assert move.evidence["lost_s"] == pytest.approx(lost_s)
+
+
+def test_losses_are_counted_on_where_the_start_was_not_measured_at_the_operator_s_value() -> None:
+    before, _ = walked(TEN, [(10, 100), (20, 100)])
+    after, _ = walked(TEN, [(1, 7)], TEN.withdraw(before, "timeout"))
+    assert harm(after, OBJECTIVE)[0] == pytest.approx(10 * (1 - 1 / 1.3))
+    again, _ = walked(TEN, [(10, 7), (1, 7)], after)
+    assert harm(again, OBJECTIVE)[0] == pytest.approx(20 * (1 - 1 / 1.3)), "no trial is counted twice"
+
+
+def test_the_trials_that_were_made_end_the_search_though_a_knob_was_taken() -> None:
+    before, _ = walked(TEN, [(10, 100)] * 6)
+    state, _ = walked(TEN, [(40, 7)] * 3, TEN.withdraw(before, "timeout"))
+    assert not state.ended
+    assert walked(TEN, [(40, 7)], state)[0].ended == "all 10 trials are made"
+
+
+def test_a_re_measurement_begins_again_once_a_knob_is_taken() -> None:
+    ending = Searching(OBJECTIVE, Going((40,), ends=True), Search(10, 2, None, 10.0))
+    before, _ = walked(ending, [(10, 100), (40, 100), (40, 100), (10, 100)])
+    assert before.winner["workers"] == 40 and len(before.turns) == 2
+    taken = ending.withdraw(before, "timeout")
+    assert (taken.turns, taken.winner, taken.ended) == ((), {"workers": 40}, before.ended)
+    state, _ = walked(ending, [(40, 7), (10, 7)], taken)
+    assert len(state.turns) == 2
+    again, _ = walked(ending, [(40, 8)], state)
+    assert [one.beside for one in again.turns] == [{"timeout": 8}], "the operator has set it once more"
+    proven, move = walked(ending, [(10, 8), (10, 8), (40, 8)], again)
+    assert proven.claim is not None and proven.claim.verdict is Verdict.BETTER and move.finished
+
+
+def test_a_winner_that_differed_in_the_taken_knob_alone_is_no_improvement() -> None:
+    ending = Searching(OBJECTIVE, Going((40,), ends=True), Search(10, 2, None, 10.0))
+    before = dataclasses.replace(
+        walked(ending, [(10, 100)])[0], ended="it has ended", winner={"workers": 10, "timeout": 200}
+    )
+    state, move = walked(ending, [(10, 7)], ending.withdraw(before, "timeout"))
+    assert move.finished and move.incumbent == {"workers": 10}
+    assert move.reason == "no improvement: the winner differed from the start in timeout alone"
+    assert ending.final(state) == {"workers": 10}
 
 
 def test_the_states_of_the_moves_say_which_window_is_measured_again() -> None:
@@ -265,3 +350,41 @@ def test_the_states_of_the_moves_say_which_window_is_measured_again() -> None:
 def test_a_claim_is_stored_as_it_was() -> None:
     claim = Claim(Verdict.BETTER, "why", 1.2, 1.1, 1.3, 5)
     assert codec.decode(codec.encode(claim), Claim) == claim
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (TrustRegion(OBJECTIVE), ""),
+        (RandomSearch(OBJECTIVE), ""),
+        (Simplex(OBJECTIVE), "; the search starts again from the best that it knows, with the others"),
+    ],
+)
+def test_an_operator_takes_a_knob_in_the_middle_of_a_search_and_a_replay_goes_the_same_way(
+    method: Any, said: str
+) -> None:
+    plant = Noisy()
+    run = Run(
+        plant, (WORKERS, TIMEOUT), controller=Searching(OBJECTIVE, method, Search(16, 2, None, 10.0)), duration_s=1e9
+    )
+    original = plant.configuration
+
+    def edit() -> None:
+        plant.values["timeout"] = 7
+
+        def once() -> Mapping[str, int]:
+            plant.configuration = original  # type: ignore[method-assign]
+            raise OperatorEdit("timeout", "Timeout is 7, set by hand")
+
+        plant.configuration = once  # type: ignore[method-assign]
+
+    plant.fake_clock.at.append((85.0, edit))
+    outcome = run.go()
+    (note,) = run.notes(NoteKind.STAND_DOWN)
+    assert note.text == f"timeout stands down: Timeout is 7, set by hand{said}"
+    moves = [move for move in run.store.moves(1) if move.sequence > note.stamp.sequence]
+    assert moves and not any("timeout" in move.proposed.changes for move in moves)
+    assert outcome.status is Status.DONE and plant.values["timeout"] == 7
+    assert state_of(run).made <= 16
+    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), run.store.events(1))
+    assert isinstance(again, Past) and again.standing == run.loop._standing

@@ -8,6 +8,7 @@ Departures: points go to the nearest member of the domain; a failed trial costs 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from trimtab.errors import UsageError
 from trimtab.search.ask_and_tell import AskAndTell, AskState, worst
+from trimtab.search.evidence import Told
 from trimtab.search.space import Point, point_of
 
 
@@ -40,21 +42,21 @@ class Cma(AskAndTell):
         except ImportError:
             raise UsageError("cma needs the package cmaes, which is not installed") from None
 
-    def next_point(self, state: AskState) -> Point:
+    def next_point(self, state: AskState, told: Sequence[Told]) -> Point:
         """The next point of the generation under way; every generation is built anew from the evidence."""
         from cmaes import CMA
 
         knobs = state.knobs
         dimensions = max(2, len(knobs))  # cmaes asks for two at least: the second of one knob is left out
         middle = np.full(dimensions, 0.5)
-        middle[: len(knobs)] = point_of(knobs, state.told[0].values)
+        middle[: len(knobs)] = point_of(knobs, told[0].values)
         bounds = np.tile([0.0, 1.0], (dimensions, 1))
         search = CMA(mean=middle, sigma=self.sigma, bounds=bounds, seed=state.seed)
         generation: list[tuple[np.ndarray, float]] = []
-        for one in state.told[1:]:
+        for one in told[1:]:
             x = search.ask()
             x[: len(knobs)] = point_of(knobs, one.values)
-            generation.append((x, worst(state) if one.y is None else one.y))
+            generation.append((x, worst(told) if one.y is None else one.y))
             if len(generation) == search.population_size:
                 search.tell(generation)
                 generation = []

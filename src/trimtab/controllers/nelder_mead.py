@@ -12,7 +12,8 @@ Equations, with the vertices in order of cost, x_n the worst and c the centroid 
 
 Departures: the contraction is always inside; a setting that cannot be measured for `patience` windows costs
 infinitely much; where rules among the knobs or a guard let a proposal go part of its way only, the vertex is what was
-measured. It never ends: users stop it by hand.
+measured; once a knob is left to the operator, a simplex of one dimension less begins at the best vertex so far. It
+never ends: users stop it by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured
-from trimtab.search.space import in_force, named, of_many, point_of, values_at
+from trimtab.search.space import Values, dropped, in_force, named, of_many, place_of, point_of, values_at
 
 Point = tuple[float, ...]
 EDGE = 0.15
@@ -41,6 +42,7 @@ class NelderMeadState:
         asked: the point measured by the current window; None before the first.
         reflected: cost and point of the reflection that an expansion or contraction follows.
         silent: windows in a row in which nothing was measured.
+        first: the configuration from which it starts again, where a knob was left to the operator; else None.
     """
 
     knobs: tuple[Knob, ...]
@@ -49,6 +51,7 @@ class NelderMeadState:
     asked: Point | None = None
     reflected: tuple[float, Point] | None = None
     silent: int = 0
+    first: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,24 @@ class NelderMead:
     patience: int = 6
     peer: ClassVar[bool] = True
     searches: ClassVar[bool] = True
+    restarts: ClassVar[str] = "the search starts again from the best that it knows, with the others"
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> NelderMeadState:
         """The state before the first window; the seed is not used."""
         return NelderMeadState(of_many(knobs, "nelder_mead"))
+
+    def withdraw(self, state: NelderMeadState, knob: str) -> NelderMeadState:
+        """The state without a knob: a simplex of one dimension less, begun at the best vertex so far.
+
+        Raises:
+            UsageError: there is no other knob.
+        """
+        place = place_of(state.knobs, knob)
+        rest = of_many([one for one in state.knobs if one.name != knob], "nelder_mead")
+        best = min(state.simplex)[1] if state.simplex else state.asked
+        known = state.first if best is None else values_at(state.knobs, best)
+        first = None if known is None else dropped(known, place)
+        return NelderMeadState(rest, first=first)
 
     def step(self, state: NelderMeadState, trial: Trial) -> tuple[NelderMeadState, Move]:
         """The next point to be measured."""
@@ -76,6 +93,8 @@ class NelderMead:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"nelder_mead: {missing}")
         assert now is not None
+        if state.asked is None and state.first not in (None, now):
+            return _begun(state)
         at = state.asked or point_of(state.knobs, now)
         if state.asked is None:
             state = replace(state, pending=_corners(at))
@@ -89,6 +108,14 @@ class NelderMead:
         incumbent = None if best is None else named(state.knobs, values_at(state.knobs, best[1]))
         changes = named(state.knobs, values_at(state.knobs, state.asked))
         return state, Move(changes, f"nelder_mead: {said}", phase="trial", incumbent=incumbent)
+
+
+def _begun(state: NelderMeadState) -> tuple[NelderMeadState, Move]:
+    """Asks once for the configuration from which the search starts again; then any that is in force will do."""
+    assert state.first is not None
+    first = named(state.knobs, state.first)
+    move = Move(first, "nelder_mead: it starts again from here", phase="trial", incumbent=first)
+    return replace(state, first=None, silent=0), move
 
 
 def _corners(at: Point) -> tuple[Point, ...]:

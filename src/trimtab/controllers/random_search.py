@@ -5,12 +5,14 @@ Equations: x ~ U(0, 1) in each coordinate of `trimtab.search.space`, independent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from trimtab.search.ask_and_tell import AskAndTell, AskState
+from trimtab.search.evidence import Told
 from trimtab.search.space import Point
 
 
@@ -20,7 +22,7 @@ class RandomSearch(AskAndTell):
 
     method: ClassVar[str] = "random_search"
 
-    def next_point(self, state: AskState) -> Point:
+    def next_point(self, state: AskState, told: Sequence[Told]) -> Point:
         """A point of the cube; the same for the same seed and number of trials."""
         return tuple(np.random.default_rng((state.seed, len(state.told))).random(len(state.knobs)).tolist())
 

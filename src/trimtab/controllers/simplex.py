@@ -24,7 +24,8 @@ Its departures from Nelder and Mead, which are why the paper's first trials are 
 7. It never ends and measures no vertex again but in a shrink.
 
 Departures from the paper: a refused or failed trial costs infinitely much; where rules among the knobs or a guard let
-a proposal go part of its way only, the vertex is what was measured.
+a proposal go part of its way only, the vertex is what was measured; once a knob is left to the operator, a simplex of
+one dimension less begins at the best vertex so far.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured, y_of
-from trimtab.search.space import Values, in_force, named, of_many
+from trimtab.search.space import Values, dropped, in_force, named, of_many, place_of
 
 Vertex = tuple[float, Values]
 
@@ -52,6 +53,7 @@ class SimplexState:
         doing: why it was proposed: a vertex, a reflection, an expansion or a contraction.
         reflected: the reflection that an expansion or a contraction follows.
         silent: windows in a row in which nothing was measured.
+        first: the configuration from which it starts again, where a knob was left to the operator; else None.
     """
 
     knobs: tuple[Knob, ...]
@@ -61,6 +63,7 @@ class SimplexState:
     doing: str = "vertex"
     reflected: Vertex | None = None
     silent: int = 0
+    first: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,23 @@ class Simplex:
     patience: int = 6
     peer: ClassVar[bool] = True
     searches: ClassVar[bool] = True
+    restarts: ClassVar[str] = "the search starts again from the best that it knows, with the others"
 
     def start(self, knobs: tuple[Knob, ...], seed: int) -> SimplexState:
         """The state before the first window; the seed is not used."""
         return SimplexState(of_many(knobs, "simplex"))
+
+    def withdraw(self, state: SimplexState, knob: str) -> SimplexState:
+        """The state without a knob: a simplex of one dimension less, begun at the best vertex so far.
+
+        Raises:
+            UsageError: there is no other knob.
+        """
+        place = place_of(state.knobs, knob)
+        rest = of_many([one for one in state.knobs if one.name != knob], "simplex")
+        best = min(state.simplex)[1] if state.simplex else state.asked or state.first
+        first = None if best is None else dropped(best, place)
+        return SimplexState(rest, first=first)
 
     def step(self, state: SimplexState, trial: Trial) -> tuple[SimplexState, Move]:
         """The next configuration to be measured."""
@@ -88,6 +104,8 @@ class Simplex:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"simplex: {missing}")
         assert now is not None
+        if state.asked is None and state.first not in (None, now):
+            return _begun(state)
         if state.asked is None:
             state = replace(state, asked=now, pending=first_vertices(state.knobs, now))
         assert state.asked is not None
@@ -100,6 +118,14 @@ class Simplex:
         incumbent = None if best is None else named(state.knobs, best[1])
         changes = named(state.knobs, state.asked)
         return state, Move(changes, f"simplex: {state.doing}", phase="trial", incumbent=incumbent)
+
+
+def _begun(state: SimplexState) -> tuple[SimplexState, Move]:
+    """Asks once for the configuration from which the search starts again; then any that is in force will do."""
+    assert state.first is not None
+    first = named(state.knobs, state.first)
+    move = Move(first, "simplex: it starts again from here", phase="trial", incumbent=first)
+    return replace(state, first=None, silent=0), move
 
 
 def first_vertices(knobs: tuple[Knob, ...], start: Values) -> tuple[Values, ...]:

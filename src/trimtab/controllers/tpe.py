@@ -9,11 +9,13 @@ pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trimtab.errors import UsageError
 from trimtab.search.ask_and_tell import AskAndTell, AskState
+from trimtab.search.evidence import Told
 from trimtab.search.space import Point, point_of
 
 
@@ -36,14 +38,14 @@ class Tpe(AskAndTell):
         except ImportError:
             raise UsageError("tpe needs the package optuna, which is not installed") from None
 
-    def next_point(self, state: AskState) -> Point:
+    def next_point(self, state: AskState, told: Sequence[Told]) -> Point:
         """The point that optuna's TPE sampler proposes after these trials."""
         import optuna
 
         unit: optuna.distributions.BaseDistribution = optuna.distributions.FloatDistribution(0.0, 1.0)
         space = {knob.name: unit for knob in state.knobs}
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=state.seed + len(state.told)))
-        for one in state.told:
+        for one in told:
             params = dict(zip(space, point_of(state.knobs, one.values), strict=True))
             kind = optuna.trial.TrialState.FAIL if one.y is None else optuna.trial.TrialState.COMPLETE
             study.add_trial(optuna.trial.create_trial(state=kind, params=params, distributions=space, value=one.y))

@@ -36,8 +36,9 @@ most settings. So what limits or holds (by its role) is given a wider region and
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
 A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
-A configuration that was refused, or reached only in part, is not asked for again. In the end it holds the incumbent
-and goes on watching for (T5).
+A configuration that was refused, held by a guard, or reached only in part, is not asked for again. In the end it
+holds the incumbent and goes on watching for (T5). A knob that is left to the operator takes nothing with it but the
+trials at another value than the one that he has set (`trimtab.search.trust_region_state`).
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ import numpy as np
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.era import Era, normal
-from trimtab.search.evidence import Told, refused, unmeasured, y_of
+from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.region import Region
 from trimtab.search.space import Values, in_force, named, of_many, point_of
+from trimtab.search.trust_region_state import TrustRegionState
 
-FIRST_RADIUS, MOST_RADIUS = 0.1, 0.4
+MOST_RADIUS = 0.4
 WIDER, NARROWER = 1.5, 0.6
 HARM, HARM_QUANTILE = math.log(1.1), 1.28
 SLACK, ALARM = 0.5, 5.0
@@ -68,47 +70,6 @@ MOST_REPEATS = 5
 SURPRISE = 3.0
 """Standard deviations from what was expected from which the incumbent is measured again."""
 _UNSAFE = 1e6
-
-
-@dataclass(frozen=True)
-class TrustRegionState:
-    """State of the search.
-
-    Args:
-        knobs: those it moves.
-        seed: source of its randomness.
-        told: all trials.
-        era: index in `told` of the first one that is believed.
-        incumbent: best configuration by the evidence; None before the first trial.
-        radius: half the side of the region.
-        scales: the model's parameters.
-        failures: trials of something new since the last promotion or change of the region.
-        rejected: configurations that were repeated and found no better, or refused.
-        earlier: incumbents of earlier loads that are still to be tried.
-        asked: the last configuration proposed.
-        expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
-        surprised: whether the last trial was far from what was expected of it.
-        sums: S+ and S- of Eq. (T5).
-        finished: why the search has ended; empty while it goes on.
-        silent: windows in a row in which nothing was measured.
-    """
-
-    knobs: tuple[Knob, ...]
-    seed: int
-    scales: Scales
-    told: tuple[Told, ...] = ()
-    era: int = 0
-    incumbent: Values | None = None
-    radius: float = FIRST_RADIUS
-    failures: int = 0
-    rejected: tuple[Values, ...] = ()
-    earlier: tuple[Values, ...] = ()
-    asked: Values | None = None
-    expected: tuple[float, float] | None = None
-    surprised: bool = False
-    sums: tuple[float, float] = (0.0, 0.0)
-    finished: str = ""
-    silent: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,6 +102,14 @@ class TrustRegion:
         knobs = of_many(knobs, "trust_region")
         return TrustRegionState(knobs, seed, Scales.usual(knobs))
 
+    def withdraw(self, state: TrustRegionState, knob: str) -> TrustRegionState:
+        """The state without a knob, with all that is still known without it.
+
+        Raises:
+            UsageError: there is no other knob.
+        """
+        return state.without(knob)
+
     def step(self, state: TrustRegionState, trial: Trial) -> tuple[TrustRegionState, Move]:
         """The next trial, or the end."""
         missing = unmeasured(self.objective, state.knobs, trial)
@@ -150,22 +119,26 @@ class TrustRegion:
         assert now is not None
         why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
         if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
-            state = replace(state, rejected=(*state.rejected, state.asked))  # refused, or let go part of its way only
-        told = Told(now, None if missing else y_of(self.objective, trial))
+            state = replace(state, rejected=(*state.rejected, state.asked))  # not reached, or in part
+        said = f"the last trial was refused ({why}); " if why else ""
+        if state.beside != (beside := beside_of(state.left, trial.window.configuration)):
+            state = state.anew(state.era, beside)
+            said = f"{state.set_beside} now: trials at another value do not count; "
+        told = Told(now, None if missing else y_of(self.objective, trial), beside)
         state, wanted, reason = self._next(self._learned(replace(state, silent=0), told))
         assert state.incumbent is not None
         incumbent = named(state.knobs, state.incumbent)
-        said = f"trust_region: {f'the last trial was refused ({why}); ' if why else ''}{reason}"
+        said = f"trust_region: {said}{reason}"
         state = replace(state, asked=wanted)
         if state.finished and not self.watch:
             return state, Move.end(incumbent, said)
-        evidence = {"radius": state.radius, "noise_ratio": _era(state).noise}
+        evidence = {"radius": state.radius, "noise_ratio": state.believed.noise}
         phase = "hold" if state.finished else "trial"
         return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent)
 
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
-        era, incumbent, y = _era(state), state.incumbent or told.values, told.y
+        era, incumbent, y = state.believed, state.incumbent or told.values, told.y
         expected = state.expected if told.values == state.asked else None
         state = replace(state, told=(*state.told, told), incumbent=incumbent, expected=None, surprised=False)
         known = len(era.costs.get(incumbent, ()))
@@ -179,16 +152,19 @@ class TrustRegion:
         sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
         if max(sums) <= ALARM:
             return replace(state, sums=sums, surprised=max(sums) > ALARM / 2)
-        stood = [values for values, count in Era(state.told).counts.items() if count >= self.repeats]
+        ever = Era(believed(state.told, state.beside))
+        stood = [values for values, count in ever.counts.items() if count >= self.repeats]
         earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
-        fresh = TrustRegionState(state.knobs, state.seed, state.scales)
-        return replace(fresh, told=state.told, era=len(state.told) - 1, incumbent=incumbent, earlier=earlier)
+        return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier)
 
     def _next(self, state: TrustRegionState) -> tuple[TrustRegionState, Values, str]:
         """The next configuration to be measured, and why."""
-        incumbent, era = state.incumbent, _era(state)
+        incumbent, era = state.incumbent, state.believed
         assert incumbent is not None
-        if era.counts.get(incumbent, 0) < (self.repeats if state.era == 0 else 2) or not era.costs:
+        if (
+            era.counts.get(incumbent, 0) < (self.repeats if len(era.trials) == len(state.told) else 2)
+            or not era.costs
+        ):
             return state, incumbent, "the incumbent is repeated, to know the noise"
         if state.surprised:
             return state, incumbent, "the incumbent is measured again: the load may have changed"
@@ -212,7 +188,7 @@ class TrustRegion:
 
     def _challenged(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values | None]:
         """The state after a promotion, and a configuration worth another trial; None for none."""
-        era, incumbent = _era(state), state.incumbent
+        era, incumbent = state.believed, state.incumbent
         assert incumbent is not None
         tried = [values for values in era.counts if values != incumbent and values not in state.rejected]
         if not tried:
@@ -236,7 +212,7 @@ class TrustRegion:
         assert incumbent is not None
         if state.failures >= max(4, len(state.knobs) // 2):
             state = replace(state, radius=state.radius * NARROWER, failures=0)  # Eq. (T3)
-        tried = {*_era(state).counts, *state.rejected}
+        tried = {*state.believed.counts, *state.rejected}
         region = Region(state.knobs, incumbent, state.radius, state.scales)
         rng = np.random.default_rng((state.seed, len(state.told)))
         found = [values for values in region.candidates(rng) if values not in tried]
@@ -270,11 +246,6 @@ class TrustRegion:
         same = state.told[0].values == incumbent
         said = f"no improvement on the configuration that it began with: {why}" if same else why
         return replace(state, finished=said), incumbent, said
-
-
-def _era(state: TrustRegionState) -> Era:
-    """The trials that are believed."""
-    return Era(state.told[state.era :])
 
 
 CONTROLLER = TrustRegion

@@ -7,7 +7,8 @@ randomness only from the seed that `start` is given, so every run can be replaye
 Its state is a record too, stored with every window: the annotation of `start` says which, and `trimtab.codec` has to
 bring it back as it was. One that can go on without a knob has `withdraw(state, knob)`, which gives the state without
 the knob of that name, or raises UsageError where nothing is left to move; any other starts again with the rest. One
-that knows what has to be in force at the end of a run has `final(state)`, which gives it; empty for what is.
+that does not go on with all that it has learned says in `restarts` what becomes of it, for the user. One that knows
+what has to be in force at the end of a run has `final(state)`, which gives it; empty for what is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ from typing import Any, Protocol
 from trimtab.core.knob import Knob
 from trimtab.core.move import Move
 from trimtab.core.trial import Trial
+
+
+def restarts(controller: Controller) -> str:
+    """What becomes of a controller once a knob is left to the operator; empty where it just goes on without."""
+    if not hasattr(controller, "withdraw"):
+        return "the search starts again with the others"
+    said: str = getattr(controller, "restarts", "")
+    return said
 
 
 class Controller(Protocol):

@@ -1,4 +1,20 @@
-"""A trial: a window, the outcome of the last move, and the referee's judgement on the change in force."""
+"""A trial: a window, the outcome of the last move, and the referee's judgement on the change in force.
+
+What a controller is told of its own moves. A move wants something where a value that it proposes is not in force in
+the window that it follows from. After every such move, and after no other, its fate is told anew, so a fate is never
+that of a change by guards or referee. With "left" for the values that those let through, whole or part of the way
+from what was in force to what was wanted:
+
+| what became of the move              | state                       | changes                                      |
+|--------------------------------------|-----------------------------|----------------------------------------------|
+| nothing of it was left               | held                        | what it wanted                               |
+| the plant made what was left         | applied                     | what of that came into force, as read back   |
+| the plant did not make it            | refused, failed, stood-down | what was left                                |
+| it was only advised, or not approved | advised, declined           | what was left                                |
+
+Where rules among the knobs shorten what was left, what came into force is less than that. `detail` says why: first
+what guards or referee said where they changed the move, then what rules and plant said.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +41,12 @@ class MoveState(StrEnum):
 
 @dataclass(frozen=True)
 class Fate:
-    """Outcome of a move.
+    """Outcome of a controller's move, as told to it: the table at the top of this file.
 
     Args:
-        state: applied, refused, failed, declined, stood down, held.
-        changes: its changes, after the guards.
-        detail: why it was refused or failed; may be empty.
+        state: applied, refused, failed, stood down, advised, declined, held.
+        changes: what of it came into force where it was applied, else what did not.
+        detail: what guards or referee, and the plant, said of it; may be empty.
     """
 
     state: MoveState
@@ -77,7 +93,7 @@ class Trial:
 
     Args:
         window: the latest window.
-        fate: outcome of the last move that wanted to change something; None before there was one.
+        fate: outcome of the controller's last move that wanted to change something; None before there was one.
         judgement: the referee's judgement on the change in force, or on the last one where it has just been taken
             back; None while there is nothing to judge.
         refuted: knob and direction (1 up, -1 down) of the trials that were in vain on this workload, not to be

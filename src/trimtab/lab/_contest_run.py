@@ -103,7 +103,8 @@ def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: in
             continue
         reached = within_rules(apart, now, knobs, lambda configuration: bed.objection(_of(knobs, configuration)))
         values = _of(knobs, {**now, **reached})
-        fate = Fate(MoveState.APPLIED, apart) if reached else Fate(MoveState.REFUSED, apart, "a rule among the knobs")
+        refused = Fate(MoveState.REFUSED, apart, "a rule among the knobs")
+        fate = Fate(MoveState.APPLIED, reached) if reached else refused
     named_one: Values | None = None if incumbent is None else in_force(knobs, incumbent)
     winner = named_one or best_of(told) or bed.start
     last = trials - 1

@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from trimtab.core import Objective, Verdict, Window
+from trimtab.core import Configuration, Objective, Verdict, Window
 
 _ENOUGH = 2
 """Turns without which there is no interval."""
@@ -33,26 +33,37 @@ class Seen:
         value: the objective; None where it, or the reading of a limit, was not measured.
         broken: whether a limit was broken.
         duration_s: its length, in seconds.
+        beside: the values of the knobs that were left to the operator by now.
     """
 
     configuration: Mapping[str, int]
     value: float | None
     broken: bool
     duration_s: float
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(window: Window, names: Sequence[str], objective: Objective) -> Seen:
+    def of(window: Window, names: Sequence[str], objective: Objective, left: Sequence[str] = ()) -> Seen:
         """The record of a window.
 
         Args:
             window: the window.
             names: names of the knobs that the search moves.
             objective: the search's objective.
+            left: names of those that are left to the operator.
         """
-        held = {name: window.configuration[name] for name in names if name in window.configuration}
+        held, beside = (
+            {name: window.configuration[name] for name in some if name in window.configuration}
+            for some in (names, left)
+        )
         known = objective.cost(window) is not None
         value = window.readings[objective.metric] if known else None
-        return Seen(held, value, bool(objective.broken(window)), window.duration_s)
+        return Seen(held, value, bool(objective.broken(window)), window.duration_s, beside)
+
+    def without(self, knob: str) -> Seen:
+        """The record once a knob is left to the operator."""
+        beside = {**self.beside, **{name: value for name, value in self.configuration.items() if name == knob}}
+        return replace(self, configuration=without(self.configuration, knob), beside=beside)
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,11 @@ class Claim:
     low: float | None = None
     high: float | None = None
     turns: int = 0
+
+
+def without(configuration: Configuration, knob: str) -> dict[str, int]:
+    """A configuration without a knob."""
+    return {name: value for name, value in configuration.items() if name != knob}
 
 
 def candidates_turns(repeats: int) -> tuple[bool, ...]:

@@ -90,8 +90,7 @@ def _interval(claim: Claim) -> str:
 def _users(state: SearchState[Any], search: Search, objective: Objective) -> Table:
     """Time that users lost and gained during the search, in work of the start configuration."""
     lost_s, gained_s = harm(state, objective)
-    lost_s += state.lost_s
-    whole_s = sum(one.duration_s for one in state.trials) or 1.0
+    whole_s = sum(one.duration_s for one in state.trials) * state.made / len(state.trials) or 1.0
     worse = sum(_worse(one, state, objective) for one in state.trials)
     most_s = search.budget_s
     rows: Sequence[tuple[str, str]] = (

@@ -6,16 +6,20 @@ that a step is pure, a run can be replayed and a killed one resumed.
 What is told is the configuration that was in force: rules among knobs may let a proposal go part of its way only. One
 that is refused whole is told as a failed trial, and the next one is asked for at once. One in which nothing is
 measured is waited for `patience` windows, then it has failed.
+
+Once a knob is left to the operator, the trials at the value that he gives it count (`trimtab.search.evidence`), and
+the best configuration so far, without that knob, is measured first where it was not at that value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
-from trimtab.search.evidence import Told, best_of, refused, unmeasured, y_of
-from trimtab.search.space import Point, Values, in_force, named, of_many, values_at
+from trimtab.search.evidence import Told, believed, beside_of, best_of, refused, unmeasured, y_of
+from trimtab.search.space import Point, Values, dropped, in_force, named, of_many, place_of, values_at
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class AskState:
         told: the trials so far, in order.
         asked: the last configuration proposed; None before the first.
         silent: windows in a row in which nothing was measured.
+        left: names of the knobs that are left to the operator.
+        first: the best configuration before the last of them was, still to be measured without it; None for none.
     """
 
     knobs: tuple[Knob, ...]
@@ -35,6 +41,8 @@ class AskState:
     told: tuple[Told, ...] = ()
     asked: Values | None = None
     silent: int = 0
+    left: tuple[str, ...] = ()
+    first: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,31 @@ class AskAndTell:
             UsageError: it is not.
         """
 
-    def next_point(self, state: AskState) -> Point:
-        """The next point to be tried; a function of the evidence and the seed."""
+    def withdraw(self, state: AskState, knob: str) -> AskState:
+        """The state without a knob; what was refused or not yet measured is asked for anew.
+
+        Raises:
+            UsageError: there is no other knob.
+        """
+        place = place_of(state.knobs, knob)
+        rest = of_many([one for one in state.knobs if one.name != knob], self.method)
+        best = best_of(believed(state.told, state.told[-1].beside)) if state.told else None
+        first = state.first or best
+        return AskState(
+            rest,
+            state.seed,
+            tuple(one.without(place) for one in state.told),
+            left=(*state.left, knob),
+            first=None if first is None else dropped(first, place),
+        )
+
+    def next_point(self, state: AskState, told: Sequence[Told]) -> Point:
+        """The next point to be tried; a function of the evidence, the number of all trials and the seed.
+
+        Args:
+            state: the search's, with all trials.
+            told: those that count, one or more.
+        """
         raise NotImplementedError
 
     def step(self, state: AskState, trial: Trial) -> tuple[AskState, Move]:
@@ -81,21 +112,23 @@ class AskAndTell:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"{self.method}: {missing}")
         assert now is not None
-        told = [*state.told, Told(now, None if missing else y_of(self.objective, trial))]
-        said = ""
+        beside = beside_of(state.left, trial.window.configuration)
+        told, said = Told(now, None if missing else y_of(self.objective, trial), beside), ""
         if state.asked is not None and (why := refused(trial, named(state.knobs, state.asked))):
-            told, said = [*state.told, Told(state.asked, None)], f", the last one was refused: {why}"
-        state = replace(state, told=tuple(told), silent=0)
-        best = best_of(state.told)
+            told, said = Told(state.asked, None, beside), f", the last one was refused: {why}"
+        state = replace(state, told=(*state.told, told), silent=0)
+        known = believed(state.told, beside)
+        first = None if state.first in {one.values for one in known} else state.first
+        best = first or best_of(known)
         incumbent: Any = None if best is None else named(state.knobs, best)
         if self.trials and len(state.told) >= self.trials:
             return state, Move.end(incumbent or {}, f"{self.method}: the best of {len(state.told)} trials stays")
-        asked = values_at(state.knobs, self.next_point(state))
+        asked = first or values_at(state.knobs, self.next_point(state, known))
         reason = f"{self.method}: trial {len(state.told)}{said}"
         move = Move(named(state.knobs, asked), reason, phase="trial", incumbent=incumbent)
-        return replace(state, asked=asked), move
+        return replace(state, asked=asked, first=None), move
 
 
-def worst(state: AskState) -> float:
+def worst(told: Sequence[Told]) -> float:
     """The cost of a failed trial for a library that takes no failures: a tenth more than the worst."""
-    return max((one.y for one in state.told if one.y is not None), default=0.0) + 0.1
+    return max((one.y for one in told if one.y is not None), default=0.0) + 0.1

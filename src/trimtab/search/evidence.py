@@ -4,6 +4,11 @@
 
 so a difference of 0.1 is a tenth, whatever the unit. A trial that broke a limit, was refused, or in which nothing was
 measured for `patience` windows, has no y: it failed.
+
+A knob that is left to the operator is no coordinate any more, and each trial keeps beside its coordinates which value
+that knob had. A trial at another value than the one that is in force now measured another configuration, however
+small the knob's effect looked: it is no repeat of anything, and does not count. So no evidence is believed that the
+operator's edit may have made false, and all of it comes back where he sets a value that was tried.
 """
 
 from __future__ import annotations
@@ -12,10 +17,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.core import Knob, MoveState, Objective, Trial
+from trimtab.core import Configuration, Knob, MoveState, Objective, Trial
 from trimtab.core.objective import BROKEN
-from trimtab.search.space import Values, in_force
+from trimtab.search.space import Values, dropped, in_force
 
+Beside = tuple[int | None, ...]
+"""Values of knobs that are left to the operator; None where one is not known."""
 _LEAST = 1e-12
 
 
@@ -26,10 +33,26 @@ class Told:
     Args:
         values: the configuration that was in force, in the order of the knobs.
         y: its cost by Eq. (E1); None where it failed.
+        beside: the values of the knobs that were left to the operator by now, in the order in which they were.
     """
 
     values: Values
     y: float | None
+    beside: Beside = ()
+
+    def without(self, place: int) -> Told:
+        """The trial once the knob at a place is left to the operator."""
+        return Told(dropped(self.values, place), self.y, (*self.beside, self.values[place]))
+
+
+def beside_of(names: Sequence[str], configuration: Configuration) -> Beside:
+    """The values of the knobs that are left to the operator."""
+    return tuple(map(configuration.get, names))
+
+
+def believed(told: Sequence[Told], beside: Beside) -> tuple[Told, ...]:
+    """The trials that count where the knobs that are left to the operator have these values."""
+    return tuple(one for one in told if one.beside == beside)
 
 
 def y_of(objective: Objective, trial: Trial) -> float | None:
@@ -54,7 +77,7 @@ def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str
 
 
 def refused(trial: Trial, asked: dict[str, int]) -> str:
-    """The plant's reason for refusing the proposal; empty where it did not refuse."""
+    """The plant's reason for refusing the proposal; empty where it did not refuse, or a guard held it."""
     fate = trial.fate
     if fate is None or fate.state not in (MoveState.REFUSED, MoveState.FAILED):
         return ""

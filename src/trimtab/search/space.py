@@ -62,6 +62,16 @@ def named(knobs: Sequence[Knob], values: Sequence[int]) -> dict[str, int]:
     return {knob.name: value for knob, value in zip(knobs, values, strict=True)}
 
 
+def dropped(values: Values, place: int) -> Values:
+    """A configuration without the knob at a place."""
+    return (*values[:place], *values[place + 1 :])
+
+
+def place_of(knobs: Sequence[Knob], name: str) -> int:
+    """The place of a knob among others."""
+    return next(place for place, knob in enumerate(knobs) if knob.name == name)
+
+
 def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values | None:
     """The values of the knobs in a configuration; None where one is not known."""
     if any(knob.name not in configuration for knob in knobs):

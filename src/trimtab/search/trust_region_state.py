@@ -1,0 +1,107 @@
+"""What a trust region knows between two trials, and what is left of it when the load or the knobs change.
+
+After a changed load the trials before it are not believed, nor what followed from them: the search begins again at
+the incumbent, with small steps. A knob that is left to the operator takes its coordinate out of everything. Trials in
+which it had the value that is in force now count as before (`trimtab.search.evidence`), so where the operator puts
+back what the incumbent had, nothing is lost, the noise is known, and the search goes on as it stood. Where he sets
+another value, it is a changed load, but for the trials that had that value.
+
+What was rejected stays so only where the knob was as in the incumbent: it was compared with that in the other knobs
+alone. What was asked for and not yet measured is asked for anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trimtab.core import Knob
+from trimtab.search.era import Era
+from trimtab.search.evidence import Beside, Told, believed
+from trimtab.search.local_model import Scales
+from trimtab.search.space import Values, dropped, of_many, place_of
+
+FIRST_RADIUS = 0.1
+
+
+@dataclass(frozen=True)
+class TrustRegionState:
+    """State of the search.
+
+    Args:
+        knobs: those it moves.
+        seed: source of its randomness.
+        told: all trials.
+        era: index in `told` of the first one that is believed.
+        incumbent: best configuration by the evidence; None before the first trial.
+        radius: half the side of the region.
+        scales: the model's parameters.
+        failures: trials of something new since the last promotion or change of the region.
+        rejected: configurations that were repeated and found no better, or refused.
+        earlier: incumbents of earlier loads that are still to be tried.
+        asked: the last configuration proposed.
+        expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
+        surprised: whether the last trial was far from what was expected of it.
+        sums: S+ and S- of Eq. (T5).
+        finished: why the search has ended; empty while it goes on.
+        silent: windows in a row in which nothing was measured.
+        left: names of the knobs that are left to the operator.
+        beside: their values in the trials that are believed.
+    """
+
+    knobs: tuple[Knob, ...]
+    seed: int
+    scales: Scales
+    told: tuple[Told, ...] = ()
+    era: int = 0
+    incumbent: Values | None = None
+    radius: float = FIRST_RADIUS
+    failures: int = 0
+    rejected: tuple[Values, ...] = ()
+    earlier: tuple[Values, ...] = ()
+    asked: Values | None = None
+    expected: tuple[float, float] | None = None
+    surprised: bool = False
+    sums: tuple[float, float] = (0.0, 0.0)
+    finished: str = ""
+    silent: int = 0
+    left: tuple[str, ...] = ()
+    beside: Beside = ()
+
+    @property
+    def believed(self) -> Era:
+        """The trials that are believed."""
+        return Era(believed(self.told[self.era :], self.beside))
+
+    @property
+    def set_beside(self) -> str:
+        """The knobs that are left to the operator and their values, as text."""
+        return ", ".join(f"{name} is {value}" for name, value in zip(self.left, self.beside, strict=True))
+
+    def anew(self, era: int, beside: Beside) -> TrustRegionState:
+        """The state from which the search begins again at its incumbent, in another load or beside other values."""
+        fresh = TrustRegionState(self.knobs, self.seed, self.scales, self.told, era, self.incumbent)
+        return replace(fresh, earlier=self.earlier, left=self.left, beside=beside)
+
+    def without(self, knob: str) -> TrustRegionState:
+        """The state once a knob is left to the operator.
+
+        Raises:
+            UsageError: there is no other knob.
+        """
+        place = place_of(self.knobs, knob)
+        knobs = of_many([one for one in self.knobs if one.name != knob], "trust_region")
+        lengths = self.scales.lengths
+        scales = replace(self.scales, lengths=(*lengths[:place], *lengths[place + 1 :]))
+        state = replace(self, knobs=knobs, scales=scales, left=(*self.left, knob), asked=None, expected=None)
+        if self.incumbent is None:
+            return state
+        stood, incumbent = self.incumbent[place], dropped(self.incumbent, place)
+        earlier = dict.fromkeys(dropped(values, place) for values in self.earlier)
+        return replace(
+            state,
+            told=tuple(one.without(place) for one in self.told),
+            incumbent=incumbent,
+            rejected=tuple(dropped(values, place) for values in self.rejected if values[place] == stood),
+            earlier=tuple(values for values in earlier if values != incumbent),
+            beside=(*self.beside, stood),
+        )
