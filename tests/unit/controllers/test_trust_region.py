@@ -177,12 +177,11 @@ def taken(
 def test_where_the_operator_sets_what_the_incumbent_had_nothing_is_measured_again(place: int) -> None:
     controller = TrustRegion(OBJECTIVE)
     before = standing(controller)
-    incumbent = before.incumbent
-    assert incumbent is not None
-    kept = [one for one in before.told if one.values[place] == incumbent[place]]
-    refuted = tuple(value + (k != place) for k, value in enumerate(incumbent))
-    before = replace(before, rejected=(*before.rejected, refuted), radius=0.3)
-    after, moves = taken(controller, before, place, incumbent[place], 4)
+    assert before.incumbent is not None
+    kept = [one for one in before.told if one.values[place] == before.incumbent[place]]
+    refuted = tuple(value + (k != place) for k, value in enumerate(before.incumbent))
+    state = replace(before, rejected=(*before.rejected, refuted), radius=0.3)
+    after, moves = taken(controller, state, place, before.incumbent[place], 4)
     assert not any("to know the noise" in move.reason for move in moves)
     assert len(after.believed.trials) == len(kept) + 4
     assert after.era == 0 and after.radius >= 0.3 * 0.6 > FIRST_RADIUS
