@@ -1,6 +1,6 @@
 //! A test's body in a process of its own, into which the library is preloaded.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
@@ -227,6 +227,43 @@ pub fn counted(shared: &Shared) -> (u64, u64) {
         sense.connections.load(Relaxed),
         sense.requests.load(Relaxed),
     )
+}
+
+extern "C" {
+    pub fn closefrom(first: c_int);
+}
+
+/// Has the kernel refuse a system call to this thread with an error.
+pub fn forbid(call: c_long, error: c_int) {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        // Of another call the refusal is left out.
+        jf: u8::from(code & 7 == libc::BPF_JMP),
+        k,
+    };
+    let mut program = [
+        // The number of the call is the first word.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | error as u32,
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+            0
+        );
+    }
 }
 
 /// The error of the last call.
