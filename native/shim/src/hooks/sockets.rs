@@ -97,9 +97,7 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if fd == onto || !(known(fd) || known(onto)) || table::is_borrowed() {
         return call();
     }
-    if table::kind(onto) == table::HIDDEN {
-        quietly(|| register::make_way(onto));
-    }
+    quietly(|| register::make_way(onto));
     let done = closing(onto, call);
     if done >= 0 {
         quietly(|| copied(fd, onto));
