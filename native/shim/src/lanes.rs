@@ -18,7 +18,7 @@ use crate::register::{self, borrow, Number};
 use crate::switch::Listener;
 use crate::{connection, epolls, real, table};
 
-/// What came of waiting.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
     /// There may be a connection at the TCP listener.
@@ -30,7 +30,7 @@ pub enum Woken {
 /// Accepts at the kept TCP listener, which does not block.
 ///
 /// # Returns
-/// What accept(2) returns; None when there was nothing for this process.
+/// The result of accept(2); None when there was nothing for this process.
 ///
 /// # Safety
 /// `peer` is as accept(2) asks for.

@@ -311,7 +311,7 @@ impl Peer {
     }
 }
 
-/// What a number that the server closes or overwrites was: ends it for the shim, before libc does.
+/// Ends for the shim whatever a number was that the server closes or overwrites, before libc does.
 ///
 /// Returns the slot to give back after libc has closed.
 pub fn closing(fd: c_int) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! What lies under the number of a gated listener: the worker end of the dispatch socket pair, or the TCP listener itself.
+//! The file under the number of a gated listener: the worker end of the dispatch socket pair, or the TCP listener itself.
 //!
 //! While the gate serves, the TCP listener is kept at a high number. An epoll registration belongs to the open file, not to
 //! the number, so those of the number are remembered, taken out before the file under it changes and put in again.

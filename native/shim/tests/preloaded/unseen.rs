@@ -78,7 +78,7 @@ impl Ring {
         self.0.completion().next().unwrap().result()
     }
 
-    /// What accept(2) gives, or an error as a negative number.
+    /// The number of the connection, or an error as a negative number.
     pub fn accept(&mut self, listener: &TcpListener) -> c_int {
         let waiting = types::Fd(number(listener));
         self.done(&opcode::Accept::new(waiting, null_mut(), null_mut()).build())
