@@ -1,4 +1,4 @@
-//! What a start line must be before anything is done.
+//! The check of a start line, before anything is done.
 
 use trimtab_wire::gate::Start;
 use trimtab_wire::lanes::CLASSES;
@@ -12,7 +12,7 @@ const MOST_PEEK: u32 = 64 * 1024;
 /// Checks a start line.
 ///
 /// # Errors
-/// What is wrong, with the value and what is allowed.
+/// The first wrong value, with what is allowed.
 pub fn start(start: &Start) -> Result<(), String> {
     let within = |what: &str, value: u64, least: u64, most: u64| {
         let fits = (least..=most).contains(&value);

@@ -8,7 +8,7 @@ const HOST_NAME: u8 = 0;
 /// Longest TLS record (2^14 bytes and what encryption may add).
 const LONGEST_RECORD: usize = (1 << 14) + 256;
 
-/// What was found.
+/// The server name that the first bytes of a connection tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hello {
     /// More bytes are needed.
@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Hello {
 
 /// The bytes of the handshake message, out of as many records as have come, and whether more of it can follow.
 ///
-/// What is no record ends it and takes nothing back: what was told before it came stays told.
+/// Bytes that are no record end it and take nothing back: what was told before it came stays told.
 fn handshake(mut bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut message = Vec::new();
     loop {

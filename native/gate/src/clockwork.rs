@@ -1,4 +1,4 @@
-//! What is due at its time, and how long the gate may sleep until then.
+//! Duties that are due at their time, and how long the gate may sleep until then.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! What guardian and gate give up before anything of a client reaches them: their user, every capability, and all system calls but
+//! Guardian and gate give up, before anything of a client reaches them, their user, every capability, and all system calls but
 //! those that they make.
 //!
 //! The guardian gives up as much as the gate: a gate whose guardian dies becomes one. What takes root's rights is done before:

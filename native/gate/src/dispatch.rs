@@ -17,7 +17,7 @@ use crate::{sockets, tally};
 /// A dispatch that nobody has received after this time, although nothing lies between gate and workers, is lost.
 const LOST_NS: u64 = 5_000_000_000;
 
-/// What came of giving a connection to the workers.
+/// The outcome of giving a connection to the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gift {
     /// A worker will receive it.

@@ -1,8 +1,8 @@
-//! What the ledger holds of one descriptor.
+//! The ledger's entry of one descriptor.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What a descriptor is.
+/// The kinds of descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -46,7 +46,7 @@ impl Kind {
     ];
 }
 
-/// What is known of one descriptor; one cache line.
+/// All that is known of one descriptor; one cache line.
 #[repr(C, align(64))]
 pub struct Entry {
     kind: AtomicU32,
@@ -78,7 +78,7 @@ pub struct Peer {
 }
 
 impl Entry {
-    /// What the descriptor is.
+    /// The kind of the descriptor.
     pub fn kind(&self) -> Kind {
         let kind = self.kind.load(Relaxed) as usize;
         Kind::ALL.get(kind).copied().unwrap_or(Kind::Unknown)

@@ -1,4 +1,4 @@
-//! What the gate reads from others, as functions of bytes for the fuzz targets; each panics when something is wrong.
+//! The gate's readers of what others write, as functions of bytes for the fuzz targets; each panics when something is wrong.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,6 +1,6 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
-//! What a part does is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
+//! Each part is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
 //! `lanes` (what the workers accept for themselves), `refuse`, `pending_handshakes` (who comes to the hand-off socket), `server`
 //! (processes of the server), `clients` (control and metrics), `recover` (after another gate).
 

@@ -4,7 +4,7 @@
 
 use memchr::memchr;
 
-/// What the first bytes of a connection are.
+/// The first bytes of a connection, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head<'a> {
     /// Not enough to tell.

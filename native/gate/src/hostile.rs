@@ -168,7 +168,7 @@ impl<'a> Bench<'a> {
         self.gate.tick();
     }
 
-    /// What is wrong with the gate's own books; None when they hold.
+    /// The first error in the gate's own books; None when they hold.
     pub fn flaw(&self) -> Option<String> {
         let gate = &self.gate;
         let shares = gate.budgets.shares();

@@ -22,7 +22,7 @@ fn fill(bench: &mut Bench<'_>, class: usize) {
     }
 }
 
-/// What a broken worker can do to every slot.
+/// Does to every slot as a broken worker can.
 fn scribble(layout: &Layout, slots: std::ops::Range<u32>, state: u32, pid: u32) {
     for slot in slots.filter_map(|index| layout.slot(index)) {
         slot.pid.store(pid, Relaxed);

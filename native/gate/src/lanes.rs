@@ -28,7 +28,7 @@ const BATCH: usize = 64;
 /// So long the gate leaves the listeners to workers who get connections.
 const REST_NS: u64 = 1_000_000;
 
-/// What is lent.
+/// The present lending.
 #[derive(Debug, Default)]
 pub struct Lanes {
     /// The classes can be told apart by the workers.

@@ -1,4 +1,4 @@
-//! What a gate leaves to the next one: settings, counters, and what each descriptor is.
+//! All that a gate leaves to the next one: settings, counters, and what each descriptor is.
 //!
 //! It lies in an anonymous shared mapping that the guardian makes before it starts the first gate, beside the table of
 //! descriptors that they share. A gate may be killed between any two instructions, so whatever matters after that is

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-/// What a peer has sent and nobody has read yet.
+/// Bytes that a peer has sent and nobody has read yet.
 #[derive(Debug, Default)]
 pub struct Input {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ impl Input {
     /// The next whole line, without its end; None when there is none yet.
     ///
     /// # Errors
-    /// What there is of it is too long already.
+    /// The part of it that has come is too long already.
     pub fn line(&mut self) -> Result<Option<&[u8]>, TooLong> {
         let rest = &self.bytes[self.read..];
         match memchr(b'\n', rest) {
@@ -41,7 +41,7 @@ impl Input {
         }
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub fn unread(&self) -> &[u8] {
         &self.bytes[self.read..]
     }

@@ -14,7 +14,7 @@ const BOUNDS_US: [u64; 14] = [
     10_000_000, 30_000_000, 60_000_000,
 ];
 
-/// What is shown.
+/// The figures that are shown.
 #[derive(Debug, Clone)]
 pub struct Figures {
     /// Who decides.
@@ -29,7 +29,7 @@ pub struct Figures {
     pub classes: Vec<ClassReadings>,
 }
 
-/// What was asked for.
+/// A request, by its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The figures.

@@ -1,4 +1,4 @@
-//! What a controller asks for: readings, other budgets, another policy, a lease, the end.
+//! The orders of a controller: readings, other budgets, another policy, a lease, the end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

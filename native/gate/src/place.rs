@@ -1,4 +1,4 @@
-//! What the gate has in its run directory, and outlives each of its processes but the last.
+//! The gate's files and sockets in its run directory, which outlive each of its processes but the last.
 
 use std::fs::File;
 use std::net::TcpListener;

@@ -23,7 +23,7 @@ pub struct Classifier {
     asks_address: bool,
 }
 
-/// What a rule asks for.
+/// One match of a class: all that it gives must hold.
 #[derive(Debug, Clone, Default)]
 struct Way {
     ends: EndsRule,

@@ -192,7 +192,7 @@ impl Slots {
 
     /// Slots that were astray at the look before this one too: given in these books, and in the file nobody has them.
     ///
-    /// What a process of the server has written over slots is so undone. Where it has written that it holds them itself, which may
+    /// Whatever a process of the server has written over slots is so undone. Where it has written that it holds them itself, which may
     /// be true of a slot that it took from a gate before this one, they stay with it while others are left. Slots that are
     /// free in these books are made free in the file.
     pub fn astray(&mut self, layout: &Layout) -> Vec<u32> {
@@ -247,7 +247,7 @@ impl Slots {
             .filter(|&class| class != NOT_GIVEN)
     }
 
-    /// What is wrong with these books; None when they hold.
+    /// The first error in these books; None when they hold.
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn flaw(&self) -> Option<String> {
         let mut seen = vec![false; SLOTS];

@@ -23,7 +23,7 @@ impl Drop for Mapped {
     }
 }
 
-/// What a worker does when it receives a connection.
+/// Does as a worker that receives a connection.
 fn hold(layout: &Layout, index: u32, pid: u32) {
     let slot = layout.slot(index).unwrap();
     slot.pid.store(pid, Relaxed);

@@ -44,7 +44,7 @@ impl Sources {
     }
 }
 
-/// What one host can choose from counts as one: an IPv4 address, or the upper 64 bits of an IPv6 address.
+/// Addresses that one host can choose from count as one: an IPv4 address, or the upper 64 bits of an IPv6 address.
 fn source(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

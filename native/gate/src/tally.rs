@@ -1,4 +1,4 @@
-//! What happened to the connections of a class, cumulative, in the ledger.
+//! Counts and times of the connections of a class, cumulative, in the ledger.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,9 +33,9 @@ pub fn dispatched(cell: &Cell, delay_ns: u64) {
     add(&cell.delays[delays::bucket(delay_ns)], 1);
 }
 
-/// What workers have taken for themselves in a class.
+/// Connections that workers have taken for themselves in a class.
 pub struct OnLoan<'a> {
-    /// What they have counted.
+    /// Their own counts.
     pub lane: &'a Lane,
     /// Sum of the times of the connections that they have now.
     pub used_ns: u64,

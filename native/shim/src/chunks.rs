@@ -9,7 +9,7 @@ pub enum Chunks {
     Size {
         /// Digits seen.
         digits: u8,
-        /// What they say.
+        /// The size that they give.
         size: u64,
     },
     /// After the size, before the end of its line.

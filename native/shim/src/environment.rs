@@ -1,4 +1,4 @@
-//! What the environment asks of the shim; read once, before the server starts.
+//! The environment's orders to the shim; read once, before the server starts.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use trimtab_wire::shared::{Layout, Shared, FLAG_PREEMPTIVE};
 
 use crate::hot::HOT;
 
-/// What was asked for.
+/// The orders.
 pub struct Environment {
     /// The mapped file.
     pub shared: Shared,
@@ -58,7 +58,7 @@ pub fn ends_connections() -> bool {
     })
 }
 
-/// What was asked for; None leaves everything to libc.
+/// The orders of this process; None leaves everything to libc.
 #[inline]
 pub fn get() -> Option<&'static Environment> {
     ENVIRONMENT.get()

@@ -7,7 +7,7 @@ use libc::epoll_event;
 use rustix::event::epoll;
 
 use crate::real;
-use crate::register::{borrow, lowest, raise};
+use crate::register::{lowest, raise, Number};
 
 const PLACES: usize = 32;
 
@@ -123,12 +123,12 @@ impl Registrations {
 pub const FIRST: u64 = 1;
 
 /// An epoll of our own that waits for two descriptors, for one process to be woken by each event.
-pub fn both(one: c_int, other: c_int) -> Option<c_int> {
+pub fn both(one: Number, other: Number) -> Option<c_int> {
     let waiter = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
     for (fd, data) in [(one, FIRST), (other, FIRST + 1)] {
         let data = epoll::EventData::new_u64(data);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        epoll::add(&waiter, borrow(fd)?, data, flags).ok()?;
+        epoll::add(&waiter, fd, data, flags).ok()?;
     }
     raise(waiter, lowest(), true).ok()
 }

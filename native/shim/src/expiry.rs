@@ -121,15 +121,18 @@ fn cut(shared: &Layout, entry: &Entry, fd: c_int, now: u64) -> bool {
     if left_ns(shared, entry, now) != Some(0) {
         return false;
     }
+    // SAFETY: the table knows it as a connection, which the server cannot close before this is over.
+    let socket = unsafe { borrow(fd) };
     is_quiet(entry, fd)
-        && borrow(fd).is_some_and(|socket| rustix::net::shutdown(socket, Shutdown::Read).is_ok())
+        && socket.is_some_and(|socket| rustix::net::shutdown(socket, Shutdown::Read).is_ok())
 }
 
 /// Whether nothing that has come is unread, nothing that was written is still on its way, and all that was read was seen.
 ///
 /// One of which not all was seen is left to the server from here on.
 pub fn is_quiet(entry: &Entry, fd: c_int) -> bool {
-    let Some(socket) = borrow(fd) else {
+    // SAFETY: the table knows it as a connection.
+    let Some(socket) = (unsafe { borrow(fd) }) else {
         return false;
     };
     // SAFETY: TIOCOUTQ, which is SIOCOUTQ for a socket (tcp(7)), gives one int.

@@ -1,4 +1,4 @@
-//! What a connection speaks, told by its first bytes, and what follows from it.
+//! The protocol of a connection, told by its first bytes, and what follows from it.
 
 use crate::http1::{State, Tracker};
 use crate::tls::{Records, Seen};
@@ -23,7 +23,7 @@ pub enum Follower {
     },
 }
 
-/// What bytes that were read are.
+/// The meaning of bytes that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// Of a request.
@@ -34,12 +34,12 @@ pub enum Read {
     Farewell,
 }
 
-/// What bytes that were written are, and what is known after them.
+/// The meaning of bytes that were written, and what is known after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// They are nothing but the server's word that it closes.
     pub farewell: bool,
-    /// What is known of requests and answers.
+    /// How far requests and answers are.
     pub state: State,
 }
 
@@ -52,7 +52,7 @@ impl Sent {
 }
 
 impl Read {
-    /// What it is together with more bytes.
+    /// Their meaning together with that of more bytes.
     pub fn or(self, more: Self) -> Self {
         match (self, more) {
             (Self::Request, _) | (_, Self::Request) => Self::Request,
@@ -69,7 +69,7 @@ pub const fn may_be_http(first: u8) -> bool {
 }
 
 impl Follower {
-    /// What follows a connection, or a request on it, that begins with this byte.
+    /// The follower of a connection, or of a request on it, that begins with this byte.
     pub fn of(first: u8) -> Self {
         match first {
             _ if may_be_http(first) => Self::Http(Tracker::new()),
@@ -142,7 +142,7 @@ impl Follower {
         }
     }
 
-    /// What is known of requests and answers.
+    /// How far requests and answers are.
     #[inline]
     pub fn state(&self) -> State {
         match self {

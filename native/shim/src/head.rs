@@ -33,7 +33,7 @@ pub enum Method {
     Connect,
 }
 
-/// What a head says.
+/// The facts in a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Of a request.

@@ -1,4 +1,4 @@
-//! What nearly every call needs, side by side.
+//! The state that nearly every call needs, side by side.
 //!
 //! A server has hundreds of processes, and each has pages of its own for whatever the shim writes: a call that looks at four
 //! of them misses the caches four times, which costs more than all that it computes. So what a request on a kept connection
@@ -39,11 +39,11 @@ pub struct Hot {
     pub expires: AtomicU32,
     /// One more than the highest number that has been a connection.
     pub connections_below: AtomicI32,
-    /// What is known of each of the lowest descriptors: as many as fit into the page.
+    /// The entries of the lowest descriptors: as many as fit into the page.
     pub near: [Entry; NEAR],
-    /// Where the mapped file comes to lie: what leads to this page in the tables of the processor leads to that one, too.
+    /// Where the mapped file comes to lie: it shares a page-table page with this struct.
     pub room: Room,
-    /// What is known of the other descriptors.
+    /// The entries of the other descriptors.
     pub far: [Entry; NUMBERS - NEAR],
 }
 

@@ -8,7 +8,7 @@
 use crate::chunks::Chunks;
 use crate::head::{Doubtful, Facts, Head, Method, Side};
 
-/// What is known of a connection.
+/// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing is under way, and another request may come.
@@ -59,7 +59,7 @@ impl Tracker {
         }
     }
 
-    /// What is known.
+    /// How far it is.
     pub fn state(&self) -> State {
         self.state
     }

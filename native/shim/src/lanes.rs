@@ -18,7 +18,7 @@ use crate::register::{self, borrow, Number};
 use crate::switch::Listener;
 use crate::{connection, epolls, real, table};
 
-/// What came of waiting.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
     /// There may be a connection at the TCP listener.
@@ -30,7 +30,7 @@ pub enum Woken {
 /// Accepts at the kept TCP listener, which does not block.
 ///
 /// # Returns
-/// What accept(2) returns; None when there was nothing for this process.
+/// The result of accept(2); None when there was nothing for this process.
 ///
 /// # Safety
 /// `peer` is as accept(2) asks for.
@@ -89,7 +89,8 @@ fn keep(environment: &Environment, listener: &Listener, fd: c_int, client: &[u8]
         return true;
     };
     if wake::is_wake(shared, source) {
-        if let Some(socket) = borrow(fd) {
+        // SAFETY: it was just accepted.
+        if let Some(socket) = unsafe { borrow(fd) } {
             wake::end(socket.as_fd());
         }
         connection::begin(fd, None, None);
@@ -97,7 +98,8 @@ fn keep(environment: &Environment, listener: &Listener, fd: c_int, client: &[u8]
     }
     let class = shared.lanes.class_of(&ends(shared, listener, fd, source));
     let slot = shared.take_for_itself(class, table::pid(), fd, now_ns());
-    if slot.is_none() && borrow(fd).is_some_and(register::hand_over) {
+    // SAFETY: it was just accepted.
+    if slot.is_none() && unsafe { borrow(fd) }.is_some_and(register::hand_over) {
         return false;
     }
     let delay_ns = waited_ns(fd);
@@ -111,7 +113,8 @@ fn keep(environment: &Environment, listener: &Listener, fd: c_int, client: &[u8]
 fn ends(shared: &Layout, listener: &Listener, fd: c_int, source: IpAddr) -> Ends {
     let port = listener.port.load(Ordering::Relaxed) as u16;
     let asked = || {
-        let local = rustix::net::getsockname(borrow(fd)?).ok()?;
+        // SAFETY: it was just accepted.
+        let local = rustix::net::getsockname(unsafe { borrow(fd) }?).ok()?;
         SocketAddr::try_from(local).ok()
     };
     let asks = shared.lanes.asks_address.load(Ordering::Relaxed) != 0;

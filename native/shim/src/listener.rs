@@ -89,23 +89,27 @@ pub fn inherited() -> Option<()> {
         };
         // The kept TCP listener lies at a known distance from the number it belongs to.
         let fd = hidden - register::lowest();
-        if let (Some(port), true) = (gated_port(environment, borrow(hidden)?), is_worker_end(fd)) {
+        // SAFETY: nothing else runs in the process yet: a number is open all the while, or gives EBADF.
+        let (hidden_one, one) = unsafe { (borrow(hidden)?, borrow(fd)) };
+        if let (Some(port), true) = (
+            gated_port(environment, hidden_one),
+            one.is_some_and(is_worker_end),
+        ) {
             switch::inherit(fd, hidden, port);
         }
     }
     Some(())
 }
 
-fn is_worker_end(fd: c_int) -> bool {
-    borrow(fd).is_some_and(|socket| {
-        sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
-            && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
-    })
+fn is_worker_end(socket: Number) -> bool {
+    sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
 /// Finds out whether an unknown descriptor is a listener on a gated port, and follows it when it is.
 fn look_at(environment: &Environment, fd: c_int) -> bool {
-    let Some(socket) = borrow(fd) else {
+    // SAFETY: the server has named it in this call.
+    let Some(socket) = (unsafe { borrow(fd) }) else {
         return false;
     };
     let gated = gated_port(environment, socket);
@@ -141,7 +145,9 @@ unsafe fn from_gate(
     peer: Peer,
     flags: c_int,
 ) -> Option<c_int> {
-    register::as_worker(environment, fd);
+    // SAFETY: the server has named it in this call.
+    let worker = unsafe { borrow(fd) }?;
+    register::as_worker(environment, worker);
     if environment.shared.has(FLAG_PREEMPTIVE) {
         reclaim::ensure();
     }
@@ -155,7 +161,7 @@ unsafe fn from_gate(
     let lent = open.are_open();
     let waiter = if lent {
         open.note_armed(port);
-        listener.arm(fd)
+        listener.arm(worker)
     } else {
         listener.disarm();
         None
@@ -177,7 +183,7 @@ unsafe fn from_gate(
         }
     }
     let mut bytes = [0; LONGEST];
-    let (length, received) = match receive(borrow(fd)?.as_fd(), &mut bytes, how) {
+    let (length, received) = match receive(worker.as_fd(), &mut bytes, how) {
         Err(Errno::AGAIN) if how.contains(RecvFlags::DONTWAIT) => {
             open.nothing_sent(port);
             return None;
@@ -248,7 +254,8 @@ fn from_kernel(
     // The gate made the listener non-blocking, for every process that has it.
     let emulate = listener.blocking.load(Ordering::Relaxed) == 1;
     if emulate {
-        let own = borrow(fd)?;
+        // SAFETY: the server has named it in this call.
+        let own = unsafe { borrow(fd) }?;
         let mut waiting = [PollFd::new(&own, PollFlags::IN)];
         match poll(&mut waiting, Some(&LOOK)) {
             Err(error) => return Some(failed(error)),
@@ -304,7 +311,7 @@ impl Peer {
     }
 }
 
-/// What a number that the server closes or overwrites was: ends it for the shim, before libc does.
+/// Ends for the shim whatever a number was that the server closes or overwrites, before libc does.
 ///
 /// Returns the slot to give back after libc has closed.
 pub fn closing(fd: c_int) -> Option<u32> {

@@ -27,17 +27,19 @@ pub struct Wait {
     wanted_ms: u64,
 }
 
-/// What a poll of these descriptors is a wait for; None when it is not for the next request of just one connection.
+/// Notes that the server waits for a number together with others.
+#[inline]
+pub fn waits_among_others(fd: c_int) {
+    if let Some(entry) = table::connection(fd) {
+        entry.raise(table::MULTIPLEXED);
+    }
+}
+
+/// The wait that a poll of one descriptor is; None when it is not for the next request of a connection.
 #[inline]
 #[link_section = ".text.hot"]
-pub fn wait_of(fds: &[pollfd], timeout_ms: c_int) -> Option<Wait> {
+pub fn wait_of(one: pollfd, timeout_ms: c_int) -> Option<Wait> {
     let wanted_ms = u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0);
-    let [one] = fds else {
-        fds.iter()
-            .filter_map(|one| table::connection(one.fd))
-            .for_each(|entry| entry.raise(table::MULTIPLEXED));
-        return None;
-    };
     let entry = table::connection(one.fd)?;
     if one.events & (libc::POLLIN | libc::POLLOUT) != libc::POLLIN {
         return None;

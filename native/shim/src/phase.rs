@@ -68,7 +68,7 @@ impl Phases {
 
 /// Claims the connection for a read of the server; false when the shim has ended it, and then the server is to see its end.
 ///
-/// What has come since then is not read: the server could not read the rest of it. To the client the connection has ended
+/// Bytes that have come since then are not read: the server could not read the rest of it. To the client the connection has ended
 /// before its request, as when a server's own keep-alive time runs out (RFC 9112, 9.5).
 #[inline]
 pub fn may_read(entry: &Entry) -> bool {

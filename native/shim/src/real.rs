@@ -10,6 +10,24 @@ use libc::{
 
 use crate::hot::HOT;
 
+/// The result of a function.
+trait Returned {
+    /// Of one that this libc lacks.
+    const FAILED: Self;
+}
+
+impl Returned for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Returned for ssize_t {
+    const FAILED: Self = -1;
+}
+
+impl Returned for () {
+    const FAILED: Self = ();
+}
+
 macro_rules! functions {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
         #[allow(non_camel_case_types)]
@@ -29,7 +47,7 @@ macro_rules! functions {
                 let found = find(Which::$name as usize);
                 if found.is_null() {
                     set_errno(libc::ENOSYS);
-                    return -1;
+                    return <$result>::FAILED;
                 }
                 // SAFETY: libc's function of this name has this signature.
                 let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(found) };
@@ -61,6 +79,7 @@ functions! {
     fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
     fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    closefrom(first: c_int) -> ();
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
     getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;

@@ -75,7 +75,7 @@ fn cut(shared: &Layout, reclaim: &Reclaim) {
         // From here on close waits, so the descriptor is the connection's.
         let is_same = slot.sequence.load(Ordering::Relaxed) == reclaim.sequence;
         let fd = slot.fd.load(Ordering::Relaxed);
-        let next = match borrow(fd).filter(|&socket| is_same && is_in(socket, fd, reclaim.slot)) {
+        let next = match is_same.then(|| connection(fd, reclaim.slot)).flatten() {
             Some(connection) => {
                 // A connection that the client has reset meanwhile is at its end already.
                 let _ = rustix::net::shutdown(connection, Shutdown::Read);
@@ -98,15 +98,14 @@ fn here(slot: u32) -> u64 {
     u64::from(table::pid()) << 32 | u64::from(slot)
 }
 
-/// Whether a number is that of the connection in this slot. The file is not believed: another process can write any number there.
-fn is_in(socket: Number, fd: c_int, slot: u32) -> bool {
-    let unread = rustix::io::ioctl_fionread(socket);
-    let entry = table::connection(fd).filter(|entry| {
-        let is_its = entry.index.load(Ordering::Relaxed) == slot;
-        is_its && unread.is_ok_and(|unread| entry.is_as_seen(fd, unread))
-    });
-    if let Some(entry) = entry {
+/// The connection in this slot, when a number is its. The file is not believed: another process can write any number there.
+fn connection(fd: c_int, slot: u32) -> Option<Number> {
+    let entry = table::connection(fd).filter(|e| e.index.load(Ordering::Relaxed) == slot)?;
+    // SAFETY: the table knows it as a connection.
+    let socket = unsafe { borrow(fd) }?;
+    let unread = rustix::io::ioctl_fionread(socket).ok()?;
+    entry.is_as_seen(fd, unread).then(|| {
         entry.raise(table::ENDED_BY_US);
-    }
-    entry.is_some()
+        socket
+    })
 }

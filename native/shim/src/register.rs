@@ -36,13 +36,18 @@ pub struct Number(c_int);
 
 impl AsFd for Number {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: not negative, as `borrow` has seen; a number that has been closed gives EBADF.
+        // SAFETY: not negative, as `borrow` has seen, and at hand, as its caller has promised.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
 /// A number to borrow from; None for one that no descriptor has.
-pub fn borrow(fd: c_int) -> Option<Number> {
+///
+/// # Safety
+/// The number is at hand for as long as the result is used: the server has named it in the call that is under way, the table knows
+/// it as a connection or a listener of the server's, or it is the shim's own. Should the server close it in another thread
+/// meanwhile, it is to the shim as to libc in that call: EBADF, or the next file of that number.
+pub unsafe fn borrow(fd: c_int) -> Option<Number> {
     (fd >= 0).then_some(Number(fd))
 }
 
@@ -66,7 +71,13 @@ pub fn raise(fd: impl AsFd, from: c_int, cloexec: bool) -> rustix::io::Result<c_
 
 /// Moves a descriptor of the shim's own to another number, because the server is about to put something else under its number.
 pub fn make_way(fd: c_int) {
-    let Some(own) = borrow(fd) else { return };
+    if table::kind(fd) != table::HIDDEN {
+        return;
+    }
+    // SAFETY: it is the shim's own.
+    let Some(own) = (unsafe { borrow(fd) }) else {
+        return;
+    };
     let cloexec = rustix::io::fcntl_getfd(own)
         .is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC));
     let moved = raise(own, lowest(), cloexec).unwrap_or(-1);
@@ -76,9 +87,12 @@ pub fn make_way(fd: c_int) {
     switch::moved(fd, moved);
 }
 
-/// Closes a descriptor of the shim's own.
-pub fn lower(fd: c_int) {
-    if table::entry(fd).is_some() {
+/// Closes a descriptor of the shim's own; no other number, such as that of none.
+///
+/// # Safety
+/// The caller has taken the number from where the shim kept it, so that nobody finds it there any more.
+pub unsafe fn lower(fd: c_int) {
+    if table::kind(fd) == table::HIDDEN {
         table::become_kind(fd, table::UNKNOWN, 0);
         // SAFETY: the number is ours, and nobody else has it.
         unsafe { rustix::io::close(fd) };
@@ -111,7 +125,7 @@ pub fn as_listener(
 /// # Arguments
 /// - `worker`: a worker end of a dispatch socket pair.
 #[inline]
-pub fn as_worker(environment: &Environment, worker: c_int) {
+pub fn as_worker(environment: &Environment, worker: Number) {
     let before = REGISTERED.load(Ordering::Relaxed);
     if before != table::pid() {
         register(environment, worker, before);
@@ -119,7 +133,7 @@ pub fn as_worker(environment: &Environment, worker: c_int) {
 }
 
 #[cold]
-fn register(environment: &Environment, worker: c_int, before: u32) {
+fn register(environment: &Environment, worker: Number, before: u32) {
     let swapped =
         REGISTERED.compare_exchange(before, table::pid(), Ordering::AcqRel, Ordering::Relaxed);
     if swapped.is_err() {
@@ -128,7 +142,7 @@ fn register(environment: &Environment, worker: c_int, before: u32) {
     forget();
     let conversation =
         talk(environment, Role::Worker, 0).and_then(|c| raise(c.as_fd(), lowest(), true).ok());
-    let wake = borrow(worker).and_then(|w| raise(w, lowest(), true).ok());
+    let wake = raise(worker, lowest(), true).ok();
     let (Some(conversation), Some(wake)) = (conversation, wake) else {
         // The next accept tries again.
         REGISTERED.store(0, Ordering::Release);
@@ -141,10 +155,8 @@ fn register(environment: &Environment, worker: c_int, before: u32) {
 /// Ends what the process has with an earlier gate, or a child with its parent's.
 pub fn forget() {
     for kept in [&CONVERSATION, &WAKE] {
-        let fd = kept.swap(-1, Ordering::AcqRel);
-        if fd >= 0 {
-            lower(fd);
-        }
+        // SAFETY: it is taken from where it was kept.
+        unsafe { lower(kept.swap(-1, Ordering::AcqRel)) };
     }
 }
 
@@ -155,12 +167,14 @@ pub fn expire() {
 
 /// The connection on which the gate speaks to this process.
 pub fn conversation() -> Option<Number> {
-    borrow(CONVERSATION.load(Ordering::Acquire))
+    // SAFETY: it is the shim's own.
+    unsafe { borrow(CONVERSATION.load(Ordering::Acquire)) }
 }
 
 /// Writes the wake byte that a released slot may owe.
 pub fn wake_gate() {
-    if let Some(worker) = borrow(WAKE.load(Ordering::Acquire)) {
+    // SAFETY: it is the shim's own.
+    if let Some(worker) = unsafe { borrow(WAKE.load(Ordering::Acquire)) } {
         // A gate that is gone, or whose buffer is full of wake bytes, needs none.
         let _ = send(worker.as_fd(), &[1], None, SendFlags::DONTWAIT);
     }
@@ -210,4 +224,26 @@ fn talk(environment: &Environment, role: Role, port: u16) -> Option<OwnedFd> {
         set_socket_timeout(&conversation, Timeout::Recv, None).ok()?;
     }
     Some(conversation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_closed_only_where_it_is_the_shims_own() {
+        let servers = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
+        let own = raise(&servers, 900, true).unwrap();
+        // SAFETY: nobody else knows of these.
+        let is_open =
+            |fd| unsafe { borrow(fd) }.is_some_and(|fd| rustix::io::fcntl_getfd(fd).is_ok());
+        let numbers = [std::os::fd::AsRawFd::as_raw_fd(&servers), own, -1];
+        assert_eq!(numbers.map(is_open), [true, true, false]);
+        for fd in numbers {
+            // SAFETY: as above.
+            unsafe { lower(fd) };
+        }
+        assert_eq!(numbers.map(is_open), [true, false, false]);
+        assert_eq!(table::kind(own), table::UNKNOWN);
+    }
 }

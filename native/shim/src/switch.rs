@@ -1,4 +1,4 @@
-//! What lies under the number of a gated listener: the worker end of the dispatch socket pair, or the TCP listener itself.
+//! The file under the number of a gated listener: the worker end of the dispatch socket pair, or the TCP listener itself.
 //!
 //! While the gate serves, the TCP listener is kept at a high number. An epoll registration belongs to the open file, not to
 //! the number, so those of the number are remembered, taken out before the file under it changes and put in again.
@@ -95,11 +95,11 @@ impl Listener {
     /// Has this process woken by connections at the TCP listener as well as by the gate.
     ///
     /// # Arguments
-    /// - `fd`: the number of the listener.
+    /// - `worker`: the worker end, under the number of the listener.
     ///
     /// # Returns
     /// The waiter, where accept blocks.
-    pub fn arm(&self, fd: c_int) -> Option<Number> {
+    pub fn arm(&self, worker: Number) -> Option<Number> {
         let generation = self.generation.load(Ordering::Relaxed);
         let now = u64::from(table::pid()) << 32 | u64::from(generation);
         if self.armed.load(Ordering::Acquire) != now {
@@ -108,9 +108,12 @@ impl Listener {
                     self.end_arming();
                     let tcp = self.hidden.load(Ordering::Relaxed);
                     // Not `blocking`: the server may have changed that since its listener was passed.
-                    let flags = borrow(fd).and_then(|fd| fcntl_getfl(fd).ok());
-                    if flags.is_some_and(|flags| !flags.contains(OFlags::NONBLOCK)) {
-                        let waiter = epolls::both(fd, tcp);
+                    let blocks =
+                        fcntl_getfl(worker).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
+                    if blocks {
+                        // SAFETY: it is the shim's own.
+                        let waiter =
+                            unsafe { borrow(tcp) }.and_then(|tcp| epolls::both(worker, tcp));
                         self.waiter.store(waiter.unwrap_or(-1), Ordering::Relaxed);
                     } else {
                         self.epolls.add_beside(tcp);
@@ -119,7 +122,8 @@ impl Listener {
                 }
             });
         }
-        borrow(self.waiter.load(Ordering::Relaxed))
+        // SAFETY: it is the shim's own.
+        unsafe { borrow(self.waiter.load(Ordering::Relaxed)) }
     }
 
     /// Has the server's epolls woken by the gate alone; nobody waits with the waiter then.
@@ -133,7 +137,8 @@ impl Listener {
 
     fn end_arming(&self) {
         self.armed.store(0, Ordering::Relaxed);
-        register::lower(self.waiter.swap(-1, Ordering::Relaxed));
+        // SAFETY: it is taken from where it was kept.
+        unsafe { register::lower(self.waiter.swap(-1, Ordering::Relaxed)) };
         self.epolls
             .remove_beside(self.hidden.load(Ordering::Relaxed), None);
     }
@@ -154,7 +159,8 @@ pub fn forked() {
         listener.lock.store(0, Ordering::Release);
         listener.armed.store(0, Ordering::Relaxed);
         listener.epolls.forget_beside();
-        register::lower(listener.waiter.swap(-1, Ordering::Relaxed));
+        // SAFETY: it is taken from where it was kept.
+        unsafe { register::lower(listener.waiter.swap(-1, Ordering::Relaxed)) };
     }
 }
 
@@ -185,7 +191,8 @@ pub fn suspect() {
 
 /// Falls back when the gate of a number has gone and all that it dispatched has been taken; true when it has gone.
 fn has_lost_gate(fd: c_int) -> bool {
-    let Some(worker) = borrow(fd) else {
+    // SAFETY: the table knows it as a listener.
+    let Some(worker) = (unsafe { borrow(fd) }) else {
         return false;
     };
     let mut state = [PollFd::new(&worker, PollFlags::IN)];
@@ -243,7 +250,8 @@ pub fn attend() -> bool {
 pub fn is_at(target: SocketAddr) -> bool {
     ALL.iter()
         .filter(|listener| listener.port.load(Ordering::Acquire) == u32::from(target.port()))
-        .filter_map(|listener| borrow(listener.hidden.load(Ordering::Relaxed)))
+        // SAFETY: it is the shim's own.
+        .filter_map(|listener| unsafe { borrow(listener.hidden.load(Ordering::Relaxed)) })
         .any(|tcp| {
             let here = target.ip().is_loopback() || target.ip().is_unspecified();
             let bound = rustix::net::getsockname(tcp)
@@ -266,7 +274,8 @@ pub fn leaves_listeners() -> bool {
     ALL.iter()
         .filter(|listener| listener.port.load(Ordering::Acquire) != 0)
         .flat_map(|listener| &listener.numbers)
-        .filter_map(|number| borrow(number.load(Ordering::Relaxed)))
+        // SAFETY: they are the numbers of a listener.
+        .filter_map(|number| unsafe { borrow(number.load(Ordering::Relaxed)) })
         .any(|number| fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)))
 }
 
@@ -332,8 +341,8 @@ pub fn leave(fd: c_int) {
     table::become_kind(fd, table::UNKNOWN, 0);
     listener.epolls.forget(fd);
     if listener.remove(fd) {
-        let hidden = listener.hidden.swap(-1, Ordering::AcqRel);
-        register::lower(hidden);
+        // SAFETY: it is taken from where it was kept.
+        unsafe { register::lower(listener.hidden.swap(-1, Ordering::AcqRel)) };
         listener.generation.store(0, Ordering::Relaxed);
         listener.blocking.store(0, Ordering::Relaxed);
         listener.port.store(0, Ordering::Release);
@@ -363,7 +372,8 @@ pub fn take_over(environment: &Environment, fd: c_int) -> bool {
 }
 
 fn exchange_with_gate(environment: &Environment, listener: &Listener, fd: c_int) -> Option<()> {
-    let own = borrow(fd)?;
+    // SAFETY: the table knows it as a listener.
+    let own = unsafe { borrow(fd) }?;
     let port = u16::try_from(listener.port.load(Ordering::Relaxed)).ok()?;
     let wish = match listener.blocking.load(Ordering::Relaxed) {
         // Never gated by this process: the flag is still the server's own.
@@ -399,9 +409,9 @@ pub fn fall_back(fd: c_int) {
             return;
         }
         listener.end_arming();
-        let (Some(worker), Some(own)) =
-            (borrow(fd), borrow(listener.hidden.load(Ordering::Relaxed)))
-        else {
+        let hidden = listener.hidden.load(Ordering::Relaxed);
+        // SAFETY: the table knows the one as a listener, and the other is the shim's own.
+        let (Some(worker), Some(own)) = (unsafe { (borrow(fd), borrow(hidden)) }) else {
             return;
         };
         let nonblocking = fcntl_getfl(worker).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
@@ -428,7 +438,8 @@ pub fn moved(from: c_int, to: c_int) {
                 if keeps {
                     listener.hidden.store(to, Ordering::Release);
                 } else {
-                    register::lower(to);
+                    // SAFETY: it was just made, and the waiter has been taken away by `end_arming`.
+                    unsafe { register::lower(to) };
                 }
             });
         }

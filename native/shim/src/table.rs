@@ -1,4 +1,4 @@
-//! What is known of each descriptor: an array indexed by its number, without locks.
+//! The entries of all descriptors: an array indexed by their numbers, without locks.
 //!
 //! A descriptor is used by one thread at a time, as far as its connection is concerned, so relaxed accesses do. Should a server
 //! use one from two threads at once, its follower is given up.
@@ -80,7 +80,7 @@ pub struct Entry {
 
 const _: () = assert!(std::mem::size_of::<Entry>() == 64);
 
-/// What follows each connection, apart: most need nothing.
+/// The followers of the connections, apart: most need none.
 struct Followers([UnsafeCell<Follower>; NUMBERS]);
 
 // SAFETY: only the one who has set `in_use` of the entry touches its follower.
@@ -109,7 +109,7 @@ impl Entry {
         }
     }
 
-    /// What kind of descriptor it is.
+    /// The kind of descriptor that it is.
     #[inline]
     pub fn kind(&self) -> u8 {
         self.kind.load(Ordering::Relaxed)
@@ -271,7 +271,7 @@ fn low_bit(fd: c_int) -> u64 {
         .unwrap_or(0)
 }
 
-/// What kind of descriptor a number is. Of low numbers that nothing is known of, such as those of files, not even the entry is looked at.
+/// The kind of descriptor that a number is. Of low numbers that nothing is known of, such as those of files, not even the entry is looked at.
 #[inline]
 pub fn kind(fd: c_int) -> u8 {
     let bit = low_bit(fd);
@@ -281,7 +281,7 @@ pub fn kind(fd: c_int) -> u8 {
     entry(fd).map_or(UNKNOWN, Entry::kind)
 }
 
-/// What is known of a number; None for one beyond the table.
+/// The entry of a number; None for one beyond the table.
 #[inline]
 pub fn entry(fd: c_int) -> Option<&'static Entry> {
     let fd = usize::try_from(fd).ok()?;

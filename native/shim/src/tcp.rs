@@ -1,4 +1,4 @@
-//! What the kernel tells of a TCP connection.
+//! The kernel's figures of a TCP connection.
 
 use std::ffi::c_int;
 use std::mem::{size_of, MaybeUninit};

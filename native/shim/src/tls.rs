@@ -14,7 +14,7 @@ const HEADER: usize = 5;
 /// Longest contents.
 const LONGEST: u16 = 16_384 + 2_048;
 
-/// What came with some bytes.
+/// The news in some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// A record of application data began that may hold a request.

@@ -91,7 +91,8 @@ fn bind_source(environment: &Environment, fd: c_int, target: SocketAddr) -> Opti
     if !environment.gates(target.port()) || !switch::is_at(target) {
         return None;
     }
-    let socket = borrow(fd)?;
+    // SAFETY: the server has named it in this call.
+    let socket = unsafe { borrow(fd) }?;
     let source = Ipv4Addr::from(
         environment
             .shared

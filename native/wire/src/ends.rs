@@ -1,5 +1,13 @@
 //! Which class a connection belongs to by where it comes from and goes to alone; the gate and the shim ask alike.
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Words of a rule in the mapped file.

@@ -14,6 +14,14 @@
 //! On the dispatch socket pair the gate sends [`Dispatch`] with the connection, whose O_NONBLOCK it leaves clear; the workers send
 //! single wake bytes. A Hello with another token or process id, or a message of another length, is answered by closing.
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -9,6 +9,14 @@
 //! The head of a stack holds the top slot, the era of its lending and a count of its changes, so that neither an
 //! earlier state of the stack nor a slot of an earlier lending is taken for the present one. Era 0: closed.
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::ends::{Ends, EndsRule, WORDS};

@@ -28,6 +28,14 @@
 //! The times are CLOCK_MONOTONIC in nanoseconds. The gate raises `generation` once its hand-off socket listens, not before:
 //! a process without a gate tries to find the new one once for each generation (and again after a failure, at a distance).
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::lanes::Lanes;

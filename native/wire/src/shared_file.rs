@@ -1,5 +1,13 @@
 //! Making, opening and mapping the file of [`crate::shared`].
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};

@@ -1,5 +1,13 @@
 //! Connections that the server makes to itself, to wake a worker: known by their source address, and worth nothing to anybody else.
 
+// The shim carries this into the server, which a panic would end.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used
+)]
+
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = None if args.gate is None else spec.load(args.gate)
     whom = None if wanted is None else user.chosen(args.gate_user, args.name)
     ports = _ports(args.ports) if wanted is None else wanted.listen
-    server = [os.fspath(program.found(args.server[0])), *args.server[1:]]
+    server = [os.fspath(program.found(args.server[0], gated=wanted is not None)), *args.server[1:]]
     program.require_allowed(ports)
     shim = loadable(require_trusted_as_root(native.shim_path(), "the shim"))
     if wanted is not None:

@@ -7,35 +7,41 @@ import re
 import shutil
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import UsageError
 
 _ELF = struct.Struct("<16sHHIQQQIHHH")
-_PROGRAM_HEADER_BYTES = 4
-_PT_INTERP = 3
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_DYNAMIC = struct.Struct("<qQ")
+_DT_NULL, _DT_NEEDED, _DT_STRTAB = 0, 1, 5
+_MOST_BYTES = 64 * 1024
+"""Longest table that is read: the kernel runs no program with more program headers."""
+_IO_URING = b"liburing"
 _LONGEST_SHEBANG = 256
 _MOST_INTERPRETERS = 4
 _NET_BIND_SERVICE = 10
 
 
-def found(name: str) -> Path:
+def found(name: str, gated: bool) -> Path:
     """Path of a program, once it is known that the shim can be loaded into it.
 
     Args:
         name: a path, or a name that is looked for as `own.program` does.
+        gated: whether it is to take its connections from a gate.
 
     Raises:
-        UsageError: there is none, or the loader would leave the shim out.
+        UsageError: there is none, the loader would leave the shim out, or it could take none from the gate.
     """
     where = own.program(name)
     if where is None:
         place = "" if "/" in name else f" in {own.search_path()}"
         raise UsageError(f"no such program: {name!r} is not an executable file{place}")
     path = Path(where).absolute()
-    _require_loadable(path, _MOST_INTERPRETERS)
+    _require_loadable(path, gated, _MOST_INTERPRETERS)
     return path
 
 
@@ -64,14 +70,14 @@ def require_allowed(ports: Sequence[int], proc: Path = Path("/proc")) -> None:
         )
 
 
-def _require_loadable(path: Path, depth: int) -> None:
-    """Makes sure that the loader of a program obeys LD_PRELOAD; that of a script is its interpreter's."""
+def _require_loadable(path: Path, gated: bool, depth: int) -> None:
+    """Makes sure that the shim can do its work in a program; in a script that is its interpreter."""
     try:
         with path.open("rb") as file:
             head = file.read(max(_ELF.size, _LONGEST_SHEBANG))
             status = os.fstat(file.fileno())
             if head.startswith(b"\x7fELF"):
-                _require_dynamic(path, head, file.fileno())
+                _require_dynamic(path, head, file.fileno(), gated)
     except PermissionError:
         return  # It may be run but not read, so its kind is not known.
     except OSError as error:
@@ -87,21 +93,62 @@ def _require_loadable(path: Path, depth: int) -> None:
             named = shutil.which(os.fsdecode(words[1])) or ""
         if not os.access(named, os.X_OK):
             raise UsageError(f"{path} is a script for {named!r}, which is no program")
-        _require_loadable(Path(named), depth - 1)
+        _require_loadable(Path(named), gated, depth - 1)
 
 
-def _require_dynamic(path: Path, head: bytes, fd: int) -> None:
-    """Refuses an ELF program that is linked statically or has capabilities of its own."""
+def _require_dynamic(path: Path, head: bytes, fd: int, gated: bool) -> None:
+    """Refuses an ELF program that is linked statically, has capabilities or, under a gate, has io_uring."""
     if len(head) < _ELF.size or head[4:6] != b"\x02\x01":
         raise UsageError(f"{path} is not a 64-bit little-endian program, as the shim is")
-    *_, headers_at, _, _, _, size, number = _ELF.unpack_from(head)
-    table = os.pread(fd, size * number, headers_at)
-    kinds = [table[at : at + _PROGRAM_HEADER_BYTES] for at in range(0, len(table), max(1, size))]
-    if struct.pack("<I", _PT_INTERP) not in kinds:
+    *_, headers_at, _, _, _, _, number = _ELF.unpack_from(head)
+    headers = list(_table(fd, _PROGRAM_HEADER, number * _PROGRAM_HEADER.size, headers_at))
+    if all(kind != _PT_INTERP for kind, *_ in headers):
         raise UsageError(f"{path} is statically linked, so the shim cannot be loaded into it")
+    if gated and any(name.startswith(_IO_URING) for name in _libraries(fd, headers)):
+        raise UsageError(
+            f"{path} is linked with liburing, and a server that accepts by io_uring gets no connection from a gate: "
+            "run it without --gate"
+        )
     try:
         os.getxattr(fd, "security.capability")
     except OSError:
         return
     if os.geteuid() != 0:
         raise UsageError(f"{path} has file capabilities, so the loader leaves the shim out: run as root")
+
+
+def _libraries(fd: int, headers: Sequence[tuple[int, ...]]) -> Iterator[bytes]:
+    """Names of the libraries that an ELF program is linked with (DT_NEEDED)."""
+    names, strings_at = list[int](), None
+    for kind, _, offset, _, _, length, *_ in headers:
+        if kind != _PT_DYNAMIC:
+            continue
+        for tag, value in _table(fd, _DYNAMIC, length, offset):
+            if tag == _DT_NULL:
+                break
+            if tag == _DT_NEEDED:
+                names.append(value)
+            elif tag == _DT_STRTAB:
+                strings_at = _offset(value, headers)
+    if strings_at is not None:
+        for name in names:
+            yield _read(fd, len(_IO_URING), strings_at + name)
+
+
+def _offset(address: int, headers: Sequence[tuple[int, ...]]) -> int | None:
+    """Where in the file lies what an ELF program has at an address; None when it has nothing there."""
+    for kind, _, offset, start, _, length, *_ in headers:
+        if kind == _PT_LOAD and start <= address < start + length:
+            return offset + address - start
+    return None
+
+
+def _table(fd: int, entry: struct.Struct, length: int, at: int) -> Iterator[tuple[int, ...]]:
+    """The whole entries of a table in a file."""
+    table = _read(fd, length, at)
+    return entry.iter_unpack(table[: len(table) // entry.size * entry.size])
+
+
+def _read(fd: int, length: int, at: int) -> bytes:
+    """Bytes of a file, no more than a sane program has there; none where no file goes."""
+    return os.pread(fd, min(length, _MOST_BYTES), at) if at < 1 << 62 else b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import sys
@@ -14,7 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.gate import program
 
 ELF = struct.Struct("<16sHHIQQQIHHH")
-PT_LOAD, PT_INTERP = 1, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 
 
 def elf(path: Path, *kinds: int, bits: int = 2) -> Path:
@@ -25,9 +26,33 @@ def elf(path: Path, *kinds: int, bits: int = 2) -> Path:
     return path
 
 
-def refused(name: object) -> str:
+def linked(path: Path, *libraries: bytes, strings_at: int = 0x5000, bytes_more: int = 0) -> Path:
+    """A program that is linked with these libraries, at another address than in the file."""
+    strings, names = b"\0", list[int]()
+    for library in libraries:
+        names.append(len(strings))
+        strings += library + b"\0"
+    entries = [*((1, name) for name in names), (5, strings_at), (0, 0), (1, 0)]
+    dynamic = b"".join(struct.pack("<qQ", *entry) for entry in entries)
+    at = ELF.size + 3 * 56
+    segments = [
+        (PT_INTERP, 0, 0, 0),
+        (PT_LOAD, at + len(dynamic), 0x5000, len(strings)),
+        (PT_DYNAMIC, at, 0, len(dynamic)),
+    ]
+    head = ELF.pack(b"\x7fELF" + bytes([2, 1, 1]) + bytes(9), 3, 62, 1, 0, ELF.size, 0, 0, 64, 56, len(segments))
+    table = b"".join(
+        struct.pack("<IIQQQQQQ", kind, 4, offset, start, start, length + bytes_more, length, 8)
+        for kind, offset, start, length in segments
+    )
+    path.write_bytes(head + table + dynamic + strings)
+    path.chmod(0o755)
+    return path
+
+
+def refused(name: object, gated: bool = False) -> str:
     with pytest.raises(UsageError) as error:
-        program.found(str(name))
+        program.found(str(name), gated)
     return str(error.value)
 
 
@@ -37,8 +62,8 @@ def test_a_dynamically_linked_program_is_found_in_path_and_by_its_path(
     made = elf(tmp_path / "server", PT_LOAD, PT_INTERP)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert program.found("server") == program.found(str(made)) == made
-    assert program.found(sys.executable)
+    assert program.found("server", gated=True) == program.found(str(made), gated=False) == made
+    assert program.found(sys.executable, gated=True)
 
 
 def test_what_is_not_there_or_not_executable_is_no_program(tmp_path: Path) -> None:
@@ -60,11 +85,38 @@ def test_a_script_is_judged_by_its_interpreter(tmp_path: Path) -> None:
     script = tmp_path / "ctl"
     script.write_text(f"#!{sys.executable} -u\n")
     script.chmod(0o755)
-    assert program.found(str(script)) == script
+    assert program.found(str(script), gated=False) == script
     script.write_text(f"#!{elf(tmp_path / 'static', PT_LOAD)}\n")
     assert "static is statically linked" in refused(script)
     script.write_text("#!/no/such/shell\n")
     assert "is a script for '/no/such/shell', which is no program" in refused(script)
+
+
+def test_a_program_that_is_linked_with_liburing_is_refused_under_a_gate_alone(tmp_path: Path) -> None:
+    made = linked(tmp_path / "server", b"libc.so.6", b"liburing.so.2", b"libm.so.6")
+    said = refused(made, gated=True)
+    assert said.startswith(
+        f"{made} is linked with liburing, and a server that accepts by io_uring gets no connection"
+    )
+    assert "\n" not in said
+    assert program.found(str(made), gated=False) == made
+    script = tmp_path / "ctl"
+    script.write_text(f"#!{made}\n")
+    script.chmod(0o755)
+    assert "linked with liburing" in refused(script, gated=True)
+    other = linked(tmp_path / "other", b"libc.so.6", b"libur.so.1")
+    assert program.found(str(other), gated=True) == other
+
+
+@pytest.mark.parametrize("strings_at", [0, 0x4FFF, 0x5100, 2**64 - 1])
+@pytest.mark.parametrize("bytes_more", [0, 2**62, 2**64 - 4096])
+def test_what_a_program_says_of_itself_is_read_within_bounds(
+    tmp_path: Path, strings_at: int, bytes_more: int
+) -> None:
+    made = linked(tmp_path / "server", b"liburing.so.2", strings_at=strings_at, bytes_more=bytes_more)
+    made.write_bytes(made.read_bytes() + b"liburing" * 10_000)
+    with contextlib.suppress(UsageError):
+        assert program.found(str(made), gated=True) == made
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a program to another user")

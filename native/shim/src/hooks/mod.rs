@@ -3,6 +3,17 @@
 //! The server calls a hook as it would call libc's function. So its pointers are what that function's manual page asks for, from
 //! the call until it returns; this is the contract that each hook's `# Safety` names, and nothing more is believed of them. What the
 //! kernel would refuse with EFAULT is first given to the kernel, and looked at only when that has taken it.
+//!
+//! Some calls must be understood before they are made. Of these a pointer is looked at first, unless it is null, and one that leads
+//! nowhere ends the server:
+//!
+//! - the descriptor of a poll of just one;
+//! - the event that is to be set for a connection in an epoll;
+//! - a timeout in nanoseconds, where a gate may have to be looked for or idle connections may have to be ended;
+//! - the address to connect to, in a process that has a gated listener of its own;
+//! - the environment of a program that is executed, where a gated listener stays open in it.
+//!
+//! And the client's address of a connection that the gate has sent is written by the shim.
 
 mod input;
 mod output;

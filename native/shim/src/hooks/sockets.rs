@@ -49,6 +49,28 @@ fn closing_range(
     close_all(from, last)
 }
 
+/// Closes the numbers from one to another, as closefrom(3) does: whatever the kernel can do.
+///
+/// # Arguments
+/// - `close_from`: closes a number and all above it.
+fn close_each(first: c_uint, last: c_uint, close_from: impl Fn(c_int)) -> c_int {
+    // SAFETY: any number may be closed that the server asks to close.
+    if unsafe { real::close_range(first, last, 0) } == 0 {
+        return 0;
+    }
+    let Ok(first) = c_int::try_from(first) else {
+        return 0;
+    };
+    match c_int::try_from(last) {
+        Ok(last) => (first..=last).for_each(|fd| {
+            // SAFETY: as above.
+            unsafe { real::close(fd) };
+        }),
+        Err(_) => close_from(first),
+    }
+    0
+}
+
 /// A number has got a copy: of a listener it is served alike, and a connection that has two is not followed.
 fn copied(fd: c_int, copy: c_int) {
     if copy < 0 || table::kind(fd) == table::UNKNOWN || table::is_borrowed() {
@@ -75,9 +97,7 @@ fn over(fd: c_int, onto: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if fd == onto || !(known(fd) || known(onto)) || table::is_borrowed() {
         return call();
     }
-    if table::kind(onto) == table::HIDDEN {
-        quietly(|| register::make_way(onto));
-    }
+    quietly(|| register::make_way(onto));
     let done = closing(onto, call);
     if done >= 0 {
         quietly(|| copied(fd, onto));
@@ -130,6 +150,22 @@ hooks! {
             }
             // SAFETY: any number may be closed that the server asks to close.
             closing_range(first, last, |fd| unsafe { real::close(fd) }, call)
+        }
+    }
+
+    fn closefrom(first: c_int) -> () {
+        |call(first: c_int)| {
+            if table::is_borrowed() {
+                return call(first);
+            }
+            // It reports nothing, and where the kernel lacks close_range(2) it does without.
+            quietly(|| closing_range(
+                first.max(0).unsigned_abs(),
+                c_uint::MAX,
+                // SAFETY: any number may be closed that the server asks to close.
+                |fd| unsafe { real::close(fd) },
+                |first, last| close_each(first, last, call),
+            ));
         }
     }
 
@@ -204,19 +240,21 @@ hooks! {
     #[link_section = ".text.hot"]
     fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
         |call()| {
-            let adds = operation != libc::EPOLL_CTL_DEL;
-            // SAFETY: to take a descriptor out nothing is asked for there; otherwise it is null or an event.
-            let wanted = if adds { unsafe { event.as_ref() } } else { None };
-            if let (Some(entry), Some(wanted)) = (table::connection(fd), wanted) {
+            let adds = operation != libc::EPOLL_CTL_DEL && !event.is_null();
+            if let Some(entry) = table::connection(fd).filter(|_| adds) {
+                // Before the call: after it another thread may have the next request already.
                 let waits = libc::EPOLLIN | libc::EPOLLOUT;
                 expiry::multiplexed(entry);
-                if wanted.events & waits as u32 == libc::EPOLLIN as u32 {
+                // SAFETY: it is not null, and epoll_ctl(2) asks for an event there; the structure is packed, so only its field is read.
+                if unsafe { (*event).events } & waits as u32 == libc::EPOLLIN as u32 {
                     connection::wants_input(entry);
                 }
             }
             let done = call();
             if done == 0 && switch::under(fd).is_some() {
-                switch::remember(epoll, operation, fd, wanted);
+                // SAFETY: the kernel has read it from there.
+                let wanted = adds.then(|| unsafe { event.read_unaligned() });
+                switch::remember(epoll, operation, fd, wanted.as_ref());
             }
             done
         }

@@ -14,6 +14,7 @@ use crate::{expiry, patience, switch};
 const STEP_MS: c_int = 100;
 /// Length of a step towards a keep-alive time.
 const LOOK_MS: c_int = 1000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// Waits as long as the server wants (forever when negative), and looks for a gate at the beginning and after each step.
 #[inline]
@@ -67,7 +68,7 @@ fn stepwise(
 /// As `waiting`, when it is a poll of these descriptors.
 ///
 /// # Safety
-/// `fds` points to `count` of them, or is null.
+/// `fds` is null or, when `count` is 1, points to one; `wait` polls `count` of them.
 #[inline]
 unsafe fn polling(
     fds: *const pollfd,
@@ -75,20 +76,25 @@ unsafe fn polling(
     timeout_ms: c_int,
     wait: impl Fn(c_int) -> c_int,
 ) -> c_int {
-    let one = if fds.is_null() || count == 0 {
-        None
-    } else {
-        // SAFETY: there are `count` of them.
-        let all = unsafe { std::slice::from_raw_parts(fds, count as usize) };
-        patience::wait_of(all, timeout_ms)
-    };
-    match one {
-        Some(one) => one.run(|ms| waiting(ms, &wait)),
-        None => waiting(timeout_ms, wait),
+    if count == 1 && !fds.is_null() {
+        // SAFETY: there is one.
+        let one = unsafe { fds.read_unaligned() };
+        return match patience::wait_of(one, timeout_ms) {
+            Some(one) => one.run(|ms| waiting(ms, &wait)),
+            None => waiting(timeout_ms, wait),
+        };
     }
+    let ready = waiting(timeout_ms, wait);
+    if ready >= 0 {
+        for at in 0..count as usize {
+            // SAFETY: the kernel has read so many.
+            patience::waits_among_others(unsafe { (*fds.add(at)).fd });
+        }
+    }
+    ready
 }
 
-/// Waits with a timeout of nanoseconds, by way of one of milliseconds when there is something to look for.
+/// Waits with a timeout of nanoseconds, by way of one of milliseconds when there is something to look for; only then is it looked at.
 ///
 /// # Arguments
 /// - `looks`: there is something to look for.
@@ -103,9 +109,16 @@ unsafe fn waiting_ns(
     by_ms: impl FnOnce(c_int, &dyn Fn(c_int) -> c_int) -> c_int,
     wait: impl Fn(*const timespec) -> c_int,
 ) -> c_int {
+    if !looks {
+        return wait(timeout);
+    }
     // SAFETY: null, or one is there.
     let wanted = unsafe { timeout.as_ref() };
-    if !looks || wanted.is_some_and(|t| t.tv_sec > i64::from(c_int::MAX) / 1000 - 1) {
+    // Neither longer than milliseconds can say nor one that the kernel refuses.
+    let fits = |t: &timespec| {
+        (0..i64::from(c_int::MAX) / 1000).contains(&t.tv_sec) && (0..SECOND_NS).contains(&t.tv_nsec)
+    };
+    if !wanted.is_none_or(fits) {
         return wait(timeout);
     }
     // Rounded up: a wait may take longer than asked for, not less.
@@ -179,12 +192,12 @@ hooks! {
 
     #[link_section = ".text.hot"]
     fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
-        // SAFETY: poll(2) asks for so many.
+        // SAFETY: poll(2) asks for as many, and the call polls them.
         |call(timeout_ms: c_int)| unsafe { polling(fds, count, timeout_ms, call) }
     }
 
     fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int {
-        // SAFETY: poll(2) asks for so many.
+        // SAFETY: poll(2) asks for as many, and the call polls them.
         |call(timeout_ms: c_int)| unsafe { polling(fds, count, timeout_ms, call) }
     }
 

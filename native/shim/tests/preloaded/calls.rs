@@ -5,9 +5,10 @@ use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 
-use libc::{c_long, iovec, msghdr};
+use libc::{iovec, msghdr, timespec};
 
-use crate::inside::{counted, errno, listener, number, sensing, Served, ANSWER};
+use crate::idle::{epoll_of, epoll_pwait2};
+use crate::inside::{closefrom, counted, errno, gated, listener, number, sensing, Served, ANSWER};
 
 /// Where nothing is.
 const NOWHERE: usize = 8;
@@ -141,11 +142,18 @@ fn a_request_that_is_thrown_away_unseen_is_a_request() {
 #[test]
 fn what_the_kernel_refuses_is_refused_and_not_looked_at() {
     sensing(|_| {
+        let (nowhere, listener) = (NOWHERE as *mut c_void, listener());
+        // Where there is nothing to look for, as after the first look for a gate, a timeout is not looked at.
+        assert_eq!(unsafe { libc::poll(null_mut(), 0, 0) }, 0);
+        let (epoll, mut event) = (epoll_of(number(&listener)), unsafe { zeroed() });
+        let waited = unsafe { epoll_pwait2(epoll, &mut event, 1, nowhere.cast(), null()) };
+        assert_eq!((waited, errno()), (-1, libc::EFAULT));
         let mut served = Served::new();
         served.turn();
         served.ask();
-        let (fd, nowhere) = (served.fd, NOWHERE as *mut c_void);
-        let refused: [&dyn Fn() -> isize; 8] = [
+        let fd = served.fd;
+        let (here, others) = (c"/bin/true".as_ptr(), u64::MAX >> 4);
+        let refused: [&dyn Fn() -> isize; 13] = [
             &|| unsafe { libc::read(fd, nowhere, 9) },
             &|| unsafe { libc::readv(fd, nowhere.cast(), 3) },
             &|| unsafe { libc::recvmsg(fd, nowhere.cast(), 0) },
@@ -153,14 +161,33 @@ fn what_the_kernel_refuses_is_refused_and_not_looked_at() {
             &|| unsafe { libc::writev(fd, nowhere.cast(), 3) },
             &|| unsafe { libc::sendmsg(fd, nowhere.cast(), 0) },
             &|| unsafe { libc::getsockname(fd, nowhere.cast(), nowhere.cast()) as isize },
+            &|| unsafe { libc::poll(nowhere.cast(), 2, 0) as isize },
+            &|| unsafe {
+                libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, number(&listener), nowhere.cast()) as isize
+            },
+            &|| unsafe { libc::connect(number(&listener), nowhere.cast(), 16) as isize },
+            &|| unsafe { libc::execve(here, null(), nowhere.cast()) as isize },
+            &|| unsafe { libc::poll(nowhere.cast(), others, 0) as isize },
             &|| unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_DEL, fd, nowhere.cast()) as isize },
         ];
         for (at, call) in refused.iter().enumerate() {
-            let error = if at == 7 { libc::EINVAL } else { libc::EFAULT };
+            let error = if at >= 11 { libc::EINVAL } else { libc::EFAULT };
             assert_eq!((call(), errno()), (-1, error), "{at}");
         }
         assert_eq!(unsafe { libc::writev(fd, null(), -1) }, -1);
         served.answer();
+    });
+}
+
+#[test]
+fn a_timeout_that_the_kernel_refuses_is_refused_while_a_gate_is_looked_for() {
+    gated(|_| {
+        Served::new().close();
+        for (tv_sec, tv_nsec) in [(-1, 0), (0, -1), (0, 1_000_000_000)] {
+            let timeout = timespec { tv_sec, tv_nsec };
+            let done = unsafe { libc::ppoll(null_mut(), 0, &timeout, null()) };
+            assert_eq!((done, errno()), (-1, libc::EINVAL), "{tv_sec} {tv_nsec}");
+        }
     });
 }
 
@@ -206,20 +233,29 @@ fn a_number_with_copies_is_counted_once_and_ends_with_the_first() {
 #[test]
 fn numbers_closed_as_a_range_are_forgotten() {
     sensing(|shared| {
-        for flags in [0, libc::CLOSE_RANGE_UNSHARE as c_int] {
+        let closes: [fn(c_int); 3] = [
+            |fd| assert_eq!(unsafe { libc::close_range(fd as u32, fd as u32, 0) }, 0),
+            |fd| {
+                let flags = libc::CLOSE_RANGE_UNSHARE as c_int;
+                assert_eq!(unsafe { libc::close_range(fd as u32, fd as u32, flags) }, 0);
+            },
+            // Nothing of the test lies above it.
+            |fd| unsafe { closefrom(fd) },
+        ];
+        for close in closes {
             let before = counted(shared);
             let mut served = Served::new();
             served.ask();
-            let (fd, mut to) = (served.fd as u32, [0_u8; 99]);
+            let mut to = [0_u8; 99];
             unsafe {
                 assert!(libc::read(served.fd, to.as_mut_ptr().cast(), to.len()) > 0);
                 assert!(libc::write(served.fd, ANSWER.as_ptr().cast(), 9) > 0);
                 // Of an answer that has only begun it is known by the close that no more of it comes.
-                let (fd, flags) = (c_long::from(fd), flags as c_long);
-                assert_eq!(libc::close_range(fd as u32, fd as u32, flags as c_int), 0);
-                assert_eq!((libc::close(served.fd), errno()), (-1, libc::EBADF));
+                close(served.fd);
             }
             assert_eq!(counted(shared), (before.0 + 1, before.1 + 1));
+            let again = unsafe { libc::close(served.fd) };
+            assert_eq!((again, errno()), (-1, libc::EBADF));
         }
     });
 }

@@ -54,6 +54,28 @@ fn a_server_that_polls_for_the_next_request_sees_its_timeout_run_out() {
 }
 
 #[test]
+fn an_idle_period_in_a_poll_for_several_holds_no_worker() {
+    sensing(|shared| {
+        let (mut one, mut other) = (Served::new(), Served::new());
+        one.turn();
+        one.ask();
+        let mut both = [one.fd, other.fd].map(|fd| pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        assert_eq!(unsafe { libc::poll(both.as_mut_ptr(), 2, LONG_MS) }, 1);
+        one.answer();
+        let idle = &shared.header.idle;
+        assert!(idle.idle_ns_sum.load(Relaxed) > 0);
+        assert_eq!(idle.held_ns_sum.load(Relaxed), 0);
+        other.turn();
+        other.turn();
+        assert_eq!(idle.held_ns_sum.load(Relaxed), 0);
+    });
+}
+
+#[test]
 fn a_server_that_polls_for_the_rest_of_a_request_waits_on() {
     sensing(|shared| {
         let listener = listener();
@@ -109,7 +131,7 @@ fn a_server_that_waits_for_many_sees_the_end_of_an_idle_connection() {
 }
 
 extern "C" {
-    fn epoll_pwait2(
+    pub fn epoll_pwait2(
         epoll: c_int,
         events: *mut epoll_event,
         most: c_int,

@@ -1,6 +1,6 @@
 //! A test's body in a process of its own, into which the library is preloaded.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
@@ -15,6 +15,7 @@ use trimtab_wire::shared::{Shared, FLAG_SENSE};
 /// Longest that a body may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const INSIDE: &str = "TRIMTAB_TEST_INSIDE";
+const SKIPPED: &str = "skipped: ";
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 pub const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -75,6 +76,11 @@ fn run<F: FnOnce(&Shared)>(is_gated: bool, body: F) {
     let said = String::from_utf8_lossy(&done.stdout);
     let complained = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{}\n{said}{complained}", done.status);
+    for line in complained.lines().filter(|line| line.starts_with(SKIPPED)) {
+        // Not by a macro, whose output a test that passes keeps to itself.
+        let line = format!("{name}: {line}\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    }
     assert!(said.contains("1 passed"), "no test of this name: {said}");
 }
 
@@ -227,6 +233,48 @@ pub fn counted(shared: &Shared) -> (u64, u64) {
         sense.connections.load(Relaxed),
         sense.requests.load(Relaxed),
     )
+}
+
+/// Says in a body that a part of it is left out here.
+pub fn skipped(why: &str) {
+    eprintln!("{SKIPPED}{why}");
+}
+
+extern "C" {
+    pub fn closefrom(first: c_int);
+}
+
+/// Has the kernel refuse a system call to this thread with an error.
+pub fn forbid(call: c_long, error: c_int) {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        // Of another call the refusal is left out.
+        jf: u8::from(code & 7 == libc::BPF_JMP),
+        k,
+    };
+    let mut program = [
+        // The number of the call is the first word.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | error as u32,
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+            0
+        );
+    }
 }
 
 /// The error of the last call.
