@@ -319,7 +319,7 @@ def test_a_full_disk_at_restore_is_said_and_restore_works_once_there_is_room(bed
                 pass
         with pytest.raises(ApplyFailed, match=r"could not be put back: No space left on device.*runs undo"):
             apache.restore()
-        with pytest.raises(ApplyRefused, match=r"cannot write .*No space"):
+        with pytest.raises(ApplyRefused, match="No space"):
             apache.apply({"max_request_workers": 5 * bed.threads})
         assert running_limit(bed, 4 * bed.threads)
         (directory / "filler").unlink()

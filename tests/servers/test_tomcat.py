@@ -268,6 +268,23 @@ def test_an_operators_edit_stands_that_knob_down_alone(bed: Bed, operator: Jmx) 
         assert tomcat.configuration() == ALL
 
 
+def test_a_change_that_a_stack_takes_back_leaves_what_the_operator_has_set_meanwhile(bed: Bed, operator: Jmx) -> None:
+    with contextlib.closing(bed.attach()) as tomcat:
+        prepared = tomcat.prepare({"max_threads": 100, "pool_max_idle": 50})
+        tomcat.commit(prepared)
+        operator.set(bean(operator, "ThreadPool"), "maxThreads", 120)
+        try:
+            tomcat.rollback(prepared)
+            with pytest.raises(OperatorEdit):
+                tomcat.configuration()
+            assert tomcat.configuration() == {**ALL, "max_threads": 120}
+        finally:
+            operator.set(bean(operator, "ThreadPool"), "maxThreads", 200)
+    with contextlib.closing(bed.attach()) as tomcat:
+        tomcat.undo_leftover()
+        assert tomcat.configuration() == ALL
+
+
 def kill_at(bed: Bed, point: str) -> None:
     """A run that is killed when it comes to a point."""
     run = textwrap.dedent(f"""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, TrimtabError, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
@@ -118,20 +118,17 @@ class Change(ABC, Generic[S]):
             self._put(_REFUSED)
             self.test(expected)
         except BaseException as error:
-            previous._put_back(error)
+            self._go_back(previous, error, lambda: previous._put(_NOT_BACK))
             if isinstance(error, OSError | UsageError | ApplyFailed):
                 raise ApplyRefused(str(error)) from None
             raise
         try:
             return self.reloaded(expected)
         except PlantGone as error:
-            previous._put_back(error)
+            self._go_back(previous, error, lambda: previous._put(_NOT_BACK))
             raise
         except BaseException as error:
-            try:
-                previous.undo()
-            except ApplyFailed as second:
-                raise ApplyFailed(f"{error}; {second}") from error
+            self._go_back(previous, error, previous.undo)
             if isinstance(error, OSError | UsageError):
                 raise ApplyFailed(str(error)) from error
             raise
@@ -147,12 +144,12 @@ class Change(ABC, Generic[S]):
         try:
             self.test({})
             self.reloaded({})
-        except (ApplyRefused, ApplyFailed, UsageError, OSError) as error:
+        except PlantGone:
+            return
+        except (TrimtabError, OSError) as error:
             names = ", ".join(str(path) for path in self.texts if not self.hidden(path))
             title = self.server.master.title
             raise ApplyFailed(f"{names} is as it was, but {title} was not reloaded to it: {error}") from None
-        except PlantGone:
-            return
 
     def test(self, expected: Mapping[str, int]) -> None:
         """Makes sure that the server would accept the files on disk, and that it reads those written.
@@ -202,16 +199,55 @@ class Change(ABC, Generic[S]):
                 why = error.strerror if isinstance(error, OSError) else error
                 raise ApplyFailed(failing.format(path=path, why=why)) from None
 
-    def _put_back(self, why: BaseException) -> None:
+    def _go_back(self, previous: Change[S], why: BaseException, put: Callable[[], None]) -> None:
         """Puts back the earlier texts, after `why`.
 
         Raises:
-            ApplyFailed: that failed too.
+            NotBack: that failed too.
         """
         try:
-            self._put(_NOT_BACK)
+            put()
         except ApplyFailed as error:
-            raise ApplyFailed(f"{why}; {error}") from why
+            raise NotBack(why, str(error), Debt(previous, self.texts)) from why
+
+
+@dataclass(frozen=True)
+class Debt:
+    """What a change that failed could not put back, or an undo could not bring into force.
+
+    Args:
+        change: the change that does it.
+        ours: texts that its files may hold until then.
+    """
+
+    change: Change[Any]
+    ours: Texts
+
+    def pay(self) -> None:
+        """Puts everything back.
+
+        Raises:
+            UsageError: somebody has edited a file meanwhile, which is left alone, or it cannot be read.
+            ApplyFailed: it fails again.
+        """
+        for path, text in self.change.present().items():
+            if text not in (self.change.texts[path], self.ours.get(path)):
+                raise UsageError(_own_file.taken_over(path, text))
+        self.change.undo()
+
+
+class NotBack(ApplyFailed):
+    """A change that did not take, and that could not be put back either.
+
+    Args:
+        why: why it did not take.
+        said: why it could not be put back.
+        debt: what is still to be done.
+    """
+
+    def __init__(self, why: BaseException, said: str, debt: Debt) -> None:
+        super().__init__(f"{why}; {said}")
+        self.why, self.said, self.debt = why, said, debt
 
 
 def _holds(path: Path, text: str | None) -> bool:

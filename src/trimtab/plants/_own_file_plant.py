@@ -135,28 +135,32 @@ class OwnFilePlant(ReloadedPlant):
         """Takes back a change that was committed, by one more reload; one that was only prepared touched nothing.
 
         Raises:
+            UsageError: our file was edited by somebody else, and was left as it is.
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
+        self.settle()
         before, after = prepared.detail or (self._standing, None)
         if self._standing is after:
-            self.change({self.place(): after.original if before.written is None else before.written}).undo()
-            self._standing = before
+            path, self._standing = self.place(), before
+            self.undo({path: after.original if before.written is None else before.written}, {path: after.written})
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
 
         Raises:
             OperatorEdit: our file was edited by somebody else, and was left as it is.
+            UsageError: the same after a change that had failed.
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
+        self.settle()
         standing = self._standing
         if standing.written is None:
             return
         path = self.place()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)
-        self.change({path: standing.original}).undo()
         self._standing = _Standing()
+        self.undo({path: standing.original}, {path: standing.written})
 
     def leftover(self) -> str:
         """File left by an earlier run, in one line; empty for none."""

@@ -10,9 +10,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared
-from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
-from trimtab.plants._change import Change, Server, Texts
+from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, give_up
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
+from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
 
 
 class ReloadedPlant(Plant):
@@ -28,6 +28,7 @@ class ReloadedPlant(Plant):
         self._knobs = {knob.name: knob for knob in knobs}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
+        self._debt: Debt | None = None
 
     @property
     @abstractmethod
@@ -76,8 +77,11 @@ class ReloadedPlant(Plant):
             PlantGone: the server has ended.
         """
         self._server.refresh()
-        with contextlib.suppress(UsageError):  # in the middle of an edit it may make no sense, and is not in force
-            self._down |= self.look_for_edits(())
+        if self._debt is None:  # else the files hold what a failed change has left
+            with contextlib.suppress(
+                UsageError
+            ):  # in the middle of an edit it may make no sense, and is not in force
+                self._down |= self.look_for_edits(())
         for knob, message in self._down.items():
             if knob in self.set_to and knob not in self._told:
                 self._told.add(knob)
@@ -94,6 +98,7 @@ class ReloadedPlant(Plant):
         """
         wanted = self.validated(changes)
         try:
+            self.settle()
             self._server.refresh()
             self._down |= self.look_for_edits(wanted)
             for knob in wanted:
@@ -108,7 +113,7 @@ class ReloadedPlant(Plant):
             self.check_permissions()
             values = {knob: value for knob, value in {**self.set_to, **wanted}.items() if knob not in self._down}
             return Prepared(wanted, now, self.composed(values))
-        except UsageError as error:
+        except (UsageError, ApplyFailed) as error:
             raise ApplyRefused(str(error)) from None
 
     def commit(self, prepared: Prepared) -> Applied:
@@ -122,5 +127,34 @@ class ReloadedPlant(Plant):
         if prepared.detail is None:
             return Applied(self.configuration(), 0.0, ("already in force; not reloaded",))
         started_s = self.clock.now_s()
-        notes = self.bring(prepared)
+        try:
+            notes = self.bring(prepared)
+        except NotBack as error:
+            self._debt = error.debt
+            give_up(error.why, str(error.why), [error.said])
         return Applied(self.configuration(), self.clock.now_s() - started_s, notes)
+
+    def settle(self) -> None:
+        """Puts back what a change or an undo that failed could not.
+
+        Raises:
+            UsageError: somebody has edited a file meanwhile, which is left alone, or it cannot be read.
+            ApplyFailed: it fails again.
+        """
+        if self._debt is not None:
+            self._debt.pay()
+            self._debt = None
+
+    def undo(self, texts: Texts, ours: Texts) -> None:
+        """Brings earlier texts of files back into force; where that fails, `settle` tries again.
+
+        Args:
+            texts: the earlier texts.
+            ours: those that we have written.
+
+        Raises:
+            UsageError: somebody has edited a file meanwhile, which is left alone, or it cannot be read.
+            ApplyFailed: it fails.
+        """
+        self._debt = Debt(self.change(texts), ours)
+        self.settle()

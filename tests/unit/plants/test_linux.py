@@ -204,6 +204,42 @@ def test_a_file_that_does_not_take_it_takes_the_threads_back_too(
         assert shared.read_text() == "60\n"
 
 
+@pytest.mark.parametrize("what", ["a thread", "a file"])
+def test_an_interrupt_in_the_middle_of_a_change_puts_threads_and_files_back(
+    family: Family, shared: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    before, name = seen(family), "write" if what == "a thread" else "write_file"
+    write, calls = getattr(putback, name), list[object]()
+
+    def interrupted(where: Any, value: Any) -> Any:
+        done = write(where, value)
+        if where:  # 0 is trimtab's own thread
+            calls.append(where)
+            if len(calls) == (2 if what == "a thread" else 1):
+                raise KeyboardInterrupt
+        return done
+
+    with attached(family, machine_wide=True) as plant:
+        monkeypatch.setattr(putback, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            plant.apply({**CHANGE, "vm_swappiness": 10})
+        assert (seen(family), shared.read_text().strip()) == (before, "60")
+
+
+def test_a_change_that_a_stack_takes_back_leaves_the_thread_that_somebody_else_has_set_meanwhile(
+    family: Family,
+) -> None:
+    with attached(family) as plant:
+        prepared = plant.prepare(CHANGE)
+        plant.commit(prepared)
+        putback.write(family.pid, Scheduling(putback.BATCH, 0, 20_000_000))
+        plant.rollback(prepared)
+        there = seen(family)
+        assert there[family.pid].slice_ns == 20_000_000
+        assert {now.policy for now in there.values()} == {putback.OTHER}
+        plant.restore()
+
+
 def test_what_the_machine_shares_is_moved_only_where_that_is_allowed(family: Family, shared: Path) -> None:
     with attached(family) as plant, pytest.raises(ApplyRefused, match="unknown knob 'vm_swappiness'"):
         plant.apply({"vm_swappiness": 10})

@@ -92,6 +92,37 @@ def test_what_cannot_be_put_back_is_said_and_stays_in_the_journal(server: Server
     assert Entry(*A, 1, (1, 10)) in server.journal.entries()
 
 
+def test_an_interrupt_brings_back_what_was_set_before_it(server: Server) -> None:
+    take = server.set
+
+    def interrupted(spot: Spot, value: int) -> None:
+        take(spot, value)
+        if (spot, value) == (B, 20):
+            raise KeyboardInterrupt
+
+    server.set = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        bring(server, {A: 10, B: 20})
+    assert server.says == {A: 1, B: 2}
+    assert server.journal.entries() == ()
+
+
+def test_a_journal_that_cannot_be_settled_afterwards_does_not_make_a_change_fail_that_is_in_force(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(values: Mapping[Spot, int | None]) -> None:
+        raise UsageError("cannot write the journal: No space left on device")
+
+    monkeypatch.setattr(server.journal, "settled", full)
+    change = Change(cast(Attached, server), server.journal, SystemClock(), dict(server.says), {A: 10})
+    assert change.bring() == ("cannot write the journal: No space left on device",)
+    assert server.journal.entries() == (Entry(*A, 1, (1, 10)),), "by which an undo still finds what it was"
+    server.refuses.add((B, 20))
+    with pytest.raises(ApplyFailed, match="two 20 was not taken"):
+        bring(server, {B: 20})
+    assert server.says == {A: 10, B: 2}
+
+
 def test_a_server_that_ends_in_the_middle_is_gone(server: Server) -> None:
     server.gone = True
     with pytest.raises(PlantGone):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyRefused, OperatorEdit, TrimtabError, UsageError
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
 from trimtab.plants.linux.journal import Journal
@@ -197,14 +197,16 @@ class Linux(Plant):
         """
         began_s, now = self.clock.now_s(), self.configuration()
         self._first = self._first or dict(now)
-        wanted = {name: value for name, value in prepared.changes.items() if now[name] != value}
+        # A knob that stands down by now is one of a change that is taken back, and the operator's value stays.
+        mine = {name: value for name, value in prepared.changes.items() if name not in self._down}
+        wanted = {name: value for name, value in mine.items() if now[name] != value}
         of_threads = {name: value for name, value in wanted.items() if name in FIELD_OF}
         if of_threads:
             self._set(of_threads)
         if files := {name: value for name, value in wanted.items() if name not in FIELD_OF}:
             try:
                 self._shared.bring(files)
-            except (ApplyFailed, PlantGone):
+            except BaseException:
                 if of_threads:
                     self._set({name: now[name] for name in of_threads})
                 raise

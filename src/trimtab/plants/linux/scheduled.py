@@ -138,9 +138,12 @@ class Scheduled:
         before: dict[Thread, Scheduling] = {}
         try:
             self._rounds({**self.given, **values}, before)
-        except (OSError, ApplyFailed) as error:
+        except BaseException as error:
+            said = self._put_back(before)
+            if not isinstance(error, OSError | ApplyFailed):
+                raise  # a server has ended, and the threads of the others are as they were
             why = error.strerror if isinstance(error, OSError) else error
-            raise ApplyFailed(f"{why}; {self._put_back(before)}") from None
+            raise ApplyFailed(f"{why}; {said}") from None
         self.given |= values
 
     def forget(self, names: Iterable[str] | None = None) -> None:
@@ -177,9 +180,9 @@ class Scheduled:
                 if (one := putback.stat(thread.pid, thread.tid)) is None or one[1] != thread.start:
                     continue
                 wrong = f"thread {thread.tid} of pid {thread.pid} does not take it"
+                before.setdefault(thread, _own(now, base_ns))
                 try:
                     putback.write(thread.tid, wanted)
-                    before.setdefault(thread, _own(now, base_ns))
                 except OSError:
                     if not forgiving:
                         raise
@@ -213,12 +216,13 @@ class Scheduled:
 
     def _put_back(self, before: Mapping[Thread, Scheduling]) -> str:
         """Puts the threads' own values back, and returns a message on whether that went well."""
-        left = []
+        left, base_ns = [], knobs.base_slice_ns()
         for thread, was in before.items():
             try:
-                one = putback.stat(thread.pid, thread.tid)
+                one, now = putback.stat(thread.pid, thread.tid), putback.read(thread.tid)
                 if one is not None and one[1] == thread.start:
-                    putback.write(thread.tid, was)
+                    if now is None or _own(now, base_ns) != was:
+                        putback.write(thread.tid, was)
                     self._set.pop((thread.tid, thread.start), None)
             except OSError as error:
                 left.append(f"thread {thread.tid} of pid {thread.pid}: {error.strerror}")

@@ -78,11 +78,22 @@ class Shared:
         try:
             for name, value in values.items():
                 self._write(name, self._text(name, value))
-        except (OSError, ApplyFailed) as error:
-            for name, text in before.items():
-                putback.write_file(os.fspath(self._files[name].path), text)
-            raise ApplyFailed(f"{error}; what was before is restored") from None
+        except BaseException as error:
+            left = self._put_back(before)
+            if isinstance(error, OSError | ApplyFailed):
+                raise ApplyFailed(f"{error}; {left or 'what was before is restored'}") from None
+            raise
         self.given |= values
+
+    def _put_back(self, before: Mapping[str, str]) -> str:
+        """Puts back what files held, and returns a message on those where that failed; empty where it did not."""
+        left = []
+        for name, text in before.items():
+            try:
+                putback.write_file(os.fspath(self._files[name].path), text)
+            except OSError as error:
+                left.append(f"{self._files[name].path}: {error.strerror}")
+        return f"could not be put back: {'; '.join(left)}" if left else ""
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forgets the values given to these knobs, without a change; None for all."""

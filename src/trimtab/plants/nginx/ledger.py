@@ -92,9 +92,15 @@ class Ledger:
         self.written |= texts
         self.values = dict(values)
 
-    def earlier(self, texts: Texts) -> Texts:
-        """Texts of the files when only these are ours."""
-        return {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
+    def earlier(self, texts: Texts) -> tuple[Texts, Texts]:
+        """Texts of the files when only these are ours, where the edits of others stay, and their present texts.
+
+        Raises:
+            UsageError: one cannot be read.
+        """
+        wanted = {**texts, **{path: self.before[path] for path in self.written if path not in texts}}
+        now, ours = edits.present(wanted), self.written
+        return {path: edits.taken_back(path, now[path], text, ours.get(path)) for path, text in wanted.items()}, now
 
     def go_back(self, values: Mapping[str, int], texts: Texts) -> None:
         """Enters that a change was taken back.

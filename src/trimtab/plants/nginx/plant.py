@@ -159,19 +159,20 @@ class Nginx(ReloadedPlant):
         return notes
 
     def rollback(self, prepared: Prepared) -> None:
-        """Takes back a change that was prepared, or committed.
+        """Takes back a change that was prepared, or committed; what somebody has edited since stays.
 
         Raises:
+            UsageError: a file cannot be read.
             ApplyFailed: it could not be taken back.
-            PlantGone: nginx has ended.
         """
+        self.settle()
         if prepared.detail is None:
             return
         _, values, texts = prepared.detail
         if self._ledger.values != values:
-            self._nginx.master.check()
-            self.change(self._ledger.earlier(texts)).undo()
+            earlier, now = self._ledger.earlier(texts)
             self._ledger.go_back(values, texts)
+            self.undo(earlier, now)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -182,6 +183,7 @@ class Nginx(ReloadedPlant):
             OperatorEdit: a file of our own was edited by somebody else, and was left as it is.
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
+        self.settle()
         if not self._ledger.written:
             return
         texts, theirs = self._ledger.original()

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Clock
-from trimtab.errors import ApplyFailed, PlantGone, UsageError
+from trimtab.core import Clock, give_up
+from trimtab.errors import ApplyFailed, PlantGone, TrimtabError, UsageError
 from trimtab.plants.tomcat import knobs, restart
 from trimtab.plants.tomcat.attached import ACTIVE, Attached, Spot
 from trimtab.plants.tomcat.journal import Journal
@@ -62,12 +62,13 @@ class Change:
         except BaseException as error:
             try:
                 self._set({spot: (then, now) for spot, (now, then) in changes.items()})
-            except ApplyFailed as second:
-                raise ApplyFailed(f"{error}; {second}; 'trimtab runs undo' puts it back") from error
+            except PlantGone:
+                raise
+            except (TrimtabError, OSError) as second:
+                give_up(error, str(error), [f"{second}; 'trimtab runs undo' puts it back"])
             settle(self.tomcat, self.journal)
             raise
-        settle(self.tomcat, self.journal)
-        return notes
+        return (*notes, *settle(self.tomcat, self.journal))
 
     def _set(self, changes: Mapping[Spot, tuple[int, int]]) -> tuple[str, ...]:
         """Sets values, and sees to it that they are in effect.
@@ -122,14 +123,15 @@ class Change:
         return number
 
 
-def settle(tomcat: Attached, journal: Journal) -> None:
+def settle(tomcat: Attached, journal: Journal) -> tuple[str, ...]:
     """Journals the values in force.
 
-    Raises:
-        ApplyFailed: it cannot be written; the journal then says more than is.
+    Returns:
+        Why it could not be written, for the user: the journal then says more than is, and an undo is still right.
     """
     try:
         spots = [(one.bean, one.attribute) for one in journal.entries()]
         journal.settled(tomcat.values(spots))
     except UsageError as error:
-        raise ApplyFailed(str(error)) from None
+        return (str(error),)
+    return ()

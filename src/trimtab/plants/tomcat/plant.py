@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.errors import ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, process, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
@@ -159,14 +159,16 @@ class Tomcat(Plant):
         return Applied(self.configuration(), self.clock.now_s() - began_s, notes)
 
     def rollback(self, prepared: Prepared) -> None:
-        """Takes back a change that was prepared or committed.
+        """Takes back a change that was prepared or committed; what somebody else has set since is left alone.
 
         Raises:
             ApplyFailed: it could not be taken back.
             PlantGone: the server has ended.
         """
         now = self._tomcat.in_force()
-        if back := {name: value for name, value in prepared.before.items() if now[name] != value}:
+        self._look_for_edits(now, prepared.before)
+        back = {name: value for name, value in prepared.before.items() if name not in self._down}
+        if back := {name: value for name, value in back.items() if now[name] != value}:
             self._change(now, back)
 
     def restore(self) -> None:
@@ -233,7 +235,7 @@ class Tomcat(Plant):
         tomcat, target = self._tomcat, {**now, **then}
         try:
             notes = Change(tomcat, self._journal, self.clock, tomcat.said(), tomcat.meant(target)).bring()
-        except ApplyFailed:
+        except BaseException:
             with contextlib.suppress(PlantGone):
                 self._known |= {name: tomcat.in_force()[name] for name in then}
             raise

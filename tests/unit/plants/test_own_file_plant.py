@@ -1,0 +1,266 @@
+"""A plant steered by a file of our own and reloads, of which any step can fail: all of a change or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests._memory_plant import TIMEOUT, WORKERS, FakeClock
+from tests.unit.plants.test_change import MASTER
+from trimtab.errors import ApplyFailed, ApplyRefused, NotMeasured, OperatorEdit, PlantError, PlantGone, UsageError
+from trimtab.plants import _change, _own_file
+from trimtab.plants._change import Texts
+from trimtab.plants._master import Master
+from trimtab.plants._own_file_plant import OwnFilePlant
+from trimtab.plants._program import Verdict
+
+START = {"workers": 10, "timeout": 100}
+
+
+@dataclass
+class Server:
+    """One that has what its file says in force, once it is reloaded."""
+
+    path: Path
+    master: Master = MASTER
+    in_force: dict[str, int] = field(default_factory=lambda: dict(START))
+    steps: int = 0
+    faults: dict[int, str] = field(default_factory=dict)
+    gone: bool = False
+
+    def step(self, usual: Exception) -> None:
+        """One step, which may be the one that fails: as such a step usually does, or by an interrupt."""
+        self.steps += 1
+        what = self.faults.pop(self.steps, "")
+        if what == "interrupt":
+            raise KeyboardInterrupt
+        if what == "fails":
+            raise usual
+
+    def fail(self, *steps: int, how: str = "fails") -> None:
+        """From here on these steps fail, counted anew."""
+        self.steps, self.faults = 0, dict.fromkeys(steps, how)
+
+    def check(self) -> None:
+        if self.gone:
+            raise PlantGone("the server has ended")
+
+    def test(self) -> Verdict:
+        self.check()
+        self.step(UsageError("the program was replaced"))
+        return Verdict(True, "")
+
+    def refresh(self) -> None:
+        self.check()
+        self.step(NotMeasured("the status page does not answer"))
+
+    def reload(self) -> None:
+        self.check()
+        self.step(ApplyFailed("it cannot be signalled"))
+        words = (line.split() for line in (_own_file.read(self.path) or "").splitlines() if line[:1] not in ("#", ""))
+        self.in_force = {**START, **{name: 90 if int(value) == 150 else int(value) for name, value in words}}
+        self.step(ApplyFailed("the reload took too long"))
+        self.check()
+
+    def state(self) -> tuple[dict[str, int], str | None]:
+        """What is in force, and our file."""
+        return dict(self.in_force), self.path.read_text() if self.path.exists() else None
+
+
+@dataclass(frozen=True)
+class Change(_change.Change[Server]):
+    """A new text for our file."""
+
+    def reloaded(self, expected: Mapping[str, int]) -> tuple[str, ...]:
+        self.server.reload()
+        self.require(expected)
+        return ()
+
+
+class Filed(OwnFilePlant):
+    """A plant of that server."""
+
+    def __init__(self, server: Server) -> None:
+        self.clock = FakeClock()
+        super().__init__(server, (WORKERS, TIMEOUT), None)
+        self._there = server
+
+    def find_place(self, directory: Path | None) -> Path:
+        return self._there.path
+
+    def permitted(self) -> None:
+        pass
+
+    def text(self, values: Mapping[str, int], before: str | None) -> str:
+        return _own_file.compose("".join(f"{name} {value}\n" for name, value in values.items()), before)
+
+    def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
+        return {}
+
+    def script(self, path: Path, before: str | None) -> str:
+        return "#!/bin/sh\n"
+
+    def change(self, texts: Texts) -> Change:
+        return Change(self._there, self.clock, texts)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Server]:
+    """Makes servers one after the other, each with a file of its own."""
+    made: list[Server] = []
+    real = _own_file.write
+
+    def write(path: Path, text: str | None, mode: int = 0o644) -> None:
+        made[-1].step(OSError(28, "No space left on device"))
+        real(path, text, mode)
+
+    monkeypatch.setattr(_own_file, "write", write)
+    monkeypatch.setattr(_own_file, "require_trusted", lambda path: None)
+
+    def make() -> Server:
+        made.append(Server(tmp_path / f"zz-{len(made)}.conf"))
+        return made[-1]
+
+    return make
+
+
+BEFORE: Mapping[str, list[dict[str, int]]] = {"no file was there": [], "our file was there": [{"timeout": 200}]}
+before_it = pytest.mark.parametrize("earlier", BEFORE.values(), ids=list(BEFORE))
+CHANGE = {"workers": 20}
+
+
+def begun(fresh: Callable[[], Server], earlier: list[dict[str, int]]) -> tuple[Server, Filed]:
+    """A server with earlier changes."""
+    server = fresh()
+    plant = Filed(server)
+    for changes in earlier:
+        plant.apply(changes)
+    server.fail()
+    return server, plant
+
+
+def steps_of(fresh: Callable[[], Server], earlier: list[dict[str, int]]) -> int:
+    """Number of steps of the change where nothing fails."""
+    server, plant = begun(fresh, earlier)
+    plant.apply(CHANGE)
+    return server.steps
+
+
+@before_it
+@pytest.mark.parametrize("how", ["fails", "interrupt"])
+def test_whichever_step_fails_what_is_in_force_and_the_file_are_as_before(
+    fresh: Callable[[], Server], earlier: list[dict[str, int]], how: str
+) -> None:
+    for step in range(1, steps_of(fresh, earlier) + 1):
+        server, plant = begun(fresh, earlier)
+        before = server.state()
+        server.fail(step, how=how)
+        with pytest.raises(PlantError if how == "fails" else KeyboardInterrupt):
+            plant.apply(CHANGE)
+        assert server.state() == before, f"step {step}"
+        assert plant.configuration() == before[0]
+        assert plant.apply(CHANGE).configuration == {**before[0], **CHANGE}
+        plant.restore()
+        assert server.state() == (START, None), f"step {step}"
+
+
+@before_it
+@pytest.mark.parametrize("then", ["restore", "another change"])
+def test_what_could_not_be_put_back_either_is_by_whatever_comes_next(
+    fresh: Callable[[], Server], earlier: list[dict[str, int]], then: str
+) -> None:
+    steps, twice = steps_of(fresh, earlier), 0
+    for first in range(1, steps + 1):
+        for second in range(first + 1, steps + 6):
+            server, plant = begun(fresh, earlier)
+            server.fail(first, second)
+            with pytest.raises(PlantError):
+                plant.apply(CHANGE)
+            twice += not server.faults
+            server.fail()
+            assert plant.configuration(), "and nothing of ours is taken for the operator's"
+            if then == "another change":
+                plant.apply({"timeout": 300})
+                assert server.in_force == {"workers": 10, "timeout": 300}, f"steps {first} and {second}"
+            plant.restore()
+            assert server.state() == (START, None), f"steps {first} and {second}"
+    assert twice > 10
+
+
+def test_a_rollback_that_fails_is_owed_and_restore_makes_it_good(fresh: Callable[[], Server]) -> None:
+    server, plant = begun(fresh, [{"timeout": 200}])
+    before, prepared = server.state(), plant.prepare(CHANGE)
+    plant.commit(prepared)
+    server.fail(3)
+    with pytest.raises(ApplyFailed, match="it cannot be signalled"):
+        plant.rollback(prepared)
+    assert server.in_force["workers"] == 20
+    assert plant.configuration()["workers"] == 20
+    plant.rollback(prepared)
+    assert server.state() == before
+    plant.restore()
+    assert server.state() == (START, None)
+
+
+def test_a_file_that_somebody_edits_before_it_could_be_put_back_is_left_to_him(fresh: Callable[[], Server]) -> None:
+    server, plant = begun(fresh, [])
+    steps = steps_of(fresh, [])
+    server, plant = begun(fresh, [])
+    server.fail(steps - 1, steps)  # the reload, and writing the file back
+    with pytest.raises(ApplyFailed, match="could not be put back: No space left on device"):
+        plant.apply(CHANGE)
+    server.path.write_text("workers 7\n")
+    with pytest.raises(ApplyRefused, match="was changed by somebody"):
+        plant.apply({"timeout": 300})
+    with pytest.raises(UsageError, match="was changed by somebody"):
+        plant.restore()
+    assert server.path.read_text() == "workers 7\n"
+
+
+def test_a_rollback_leaves_our_file_alone_once_somebody_has_edited_it(fresh: Callable[[], Server]) -> None:
+    server, plant = begun(fresh, [])
+    prepared = plant.prepare(CHANGE)
+    plant.commit(prepared)
+    server.path.write_text("workers 7\n")
+    with pytest.raises(UsageError, match="was changed by somebody"):
+        plant.rollback(prepared)
+    assert server.path.read_text() == "workers 7\n"
+
+
+def test_an_edit_that_is_seen_after_the_change_takes_it_back(
+    fresh: Callable[[], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, plant = begun(fresh, [{"timeout": 200}])
+    before = server.state()
+    seen = iter([{}, {"timeout": "timeout was edited in operator.conf"}])
+    monkeypatch.setattr(plant, "edits", lambda knobs: next(seen, {}))
+    with pytest.raises(OperatorEdit) as caught:
+        plant.apply(CHANGE)
+    assert caught.value.knob == "timeout"
+    assert server.state() == before
+
+
+def test_a_server_that_ends_in_the_change_leaves_its_file_as_it_was(fresh: Callable[[], Server]) -> None:
+    server, plant = begun(fresh, [])
+    reload = server.reload
+
+    def dies() -> None:
+        reload()
+        server.gone = True
+
+    server.reload = dies  # type: ignore[method-assign]
+    with pytest.raises(PlantGone):
+        plant.apply(CHANGE)
+    assert not server.path.exists()
+
+
+def test_a_value_that_the_server_clips_is_taken_back(fresh: Callable[[], Server]) -> None:
+    server, plant = begun(fresh, [])
+    wider = replace(WORKERS, domain=replace(WORKERS.domain, maximum=200))
+    plant._knobs = {**plant._knobs, "workers": wider}
+    with pytest.raises(ApplyFailed, match="workers is 90 after the reload, not 150"):
+        plant.apply({"workers": 150})
+    assert server.state() == (START, None)
