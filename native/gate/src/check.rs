@@ -5,52 +5,45 @@ use trimtab_wire::lanes::CLASSES;
 use trimtab_wire::shared::SLOTS;
 
 use crate::rules::Classifier;
+use crate::wrong::{Wrong, LONGEST_S};
 
 /// Most bytes that are looked at.
-const MOST_PEEK: u32 = 64 * 1024;
+const MOST_PEEK: i64 = 64 * 1024;
 
 /// Checks a start line.
 ///
 /// # Errors
 /// The first wrong value, with what is allowed.
-pub fn start(start: &Start) -> Result<(), String> {
-    let within = |what: &str, value: u64, least: u64, most: u64| {
-        let fits = (least..=most).contains(&value);
-        fits.then_some(())
-            .ok_or_else(|| format!("{what} {value} is not allowed: {least} to {most}"))
-    };
-    within("limit", start.limit.into(), 1, SLOTS as u64)?;
-    within(
+pub fn start(start: &Start) -> Result<(), Wrong> {
+    let limit = Wrong::within("limit", start.limit.into(), 1, SLOTS as i64)?;
+    Wrong::within(
         "number of classes",
-        start.classes.len() as u64,
+        start.classes.len() as i64,
         1,
-        CLASSES as u64,
+        CLASSES as i64,
     )?;
-    within("peek_bytes", start.peek_bytes.into(), 1, MOST_PEEK.into())?;
+    Wrong::within("peek_bytes", start.peek_bytes.into(), 1, MOST_PEEK)?;
     positive("peek_timeout_s", start.peek_timeout_s)?;
     positive("controller_timeout_s", start.controller_timeout_s)?;
-    let limit = u64::from(start.limit);
     for (index, class) in start.classes.iter().enumerate() {
         let name = &class.name;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
-            return Err(format!(
-                "class name {name:?} is not 1 to 64 letters, digits, - and _"
-            ));
+            return Err(Wrong::ClassName(name.clone()));
         }
         if start.classes[..index]
             .iter()
             .any(|other| other.name == *name)
         {
-            return Err(format!("two classes have the name {name:?}"));
+            return Err(Wrong::SameName(name.clone()));
         }
-        within(
+        Wrong::within(
             &format!("class {name:?}: budget"),
             class.budget.into(),
             0,
             limit,
         )?;
-        within(
+        Wrong::within(
             &format!("class {name:?}: queue_limit"),
             class.queue_limit.into(),
             1,
@@ -60,19 +53,23 @@ pub fn start(start: &Start) -> Result<(), String> {
     let minima = start
         .classes
         .iter()
-        .map(|class| u64::from(class.minimum))
+        .map(|class| i64::from(class.minimum))
         .sum();
-    within("sum of the minima", minima, 0, limit)?;
+    Wrong::within("sum of the minima", minima, 0, limit)?;
     if let Some(metrics) = start.metrics.filter(|metrics| !metrics.ip().is_loopback()) {
-        return Err(format!("metrics {metrics} is not on loopback"));
+        return Err(Wrong::Metrics(metrics));
     }
-    Classifier::new(&start.classes).map(|_| ())
+    Classifier::new(&start.classes).map_err(Wrong::Rules)?;
+    Ok(())
 }
 
-fn positive(what: &str, value: f64) -> Result<(), String> {
-    let fits = value > 0.0 && value <= 86_400.0;
-    fits.then_some(())
-        .ok_or_else(|| format!("{what} {value} is not allowed: more than 0 and at most 86400"))
+/// Checks a time.
+///
+/// # Errors
+/// It is not above 0, or too long.
+pub fn positive(name: &'static str, value_s: f64) -> Result<(), Wrong> {
+    let fits = value_s > 0.0 && value_s <= LONGEST_S;
+    fits.then_some(()).ok_or(Wrong::Time { name, value_s })
 }
 
 #[cfg(test)]
@@ -87,7 +84,7 @@ mod tests {
             "peek_bytes": 8192, "peek_timeout_s": 1.0, "metrics": null, "controller_timeout_s": 9.0
         });
         change(&mut line);
-        start(&serde_json::from_value(line).unwrap())
+        start(&serde_json::from_value(line).unwrap()).map_err(|wrong| wrong.to_string())
     }
 
     #[test]
@@ -105,13 +102,19 @@ mod tests {
             wrong("/limit", json!(0)),
             "limit 0 is not allowed: 1 to 65536"
         );
-        assert!(wrong("/classes/0/budget", json!(5)).contains("budget 5"));
+        assert_eq!(
+            wrong("/classes/0/budget", json!(5)),
+            "class \"a\": budget 5 is not allowed: 0 to 4"
+        );
         assert!(wrong("/classes/0/minimum", json!(5)).contains("minima 5"));
         assert!(wrong("/classes/0/name", json!("a b")).contains("\"a b\""));
         assert!(wrong("/classes/0/rules", json!([{"host": "x"}])).contains("takes the rest"));
         assert!(wrong("/classes", json!([])).contains("number of classes 0"));
         assert!(wrong("/metrics", json!("10.0.0.1:9117")).contains("loopback"));
-        assert!(wrong("/peek_timeout_s", json!(0.0)).contains("peek_timeout_s 0"));
+        assert_eq!(
+            wrong("/peek_timeout_s", json!(0.0)),
+            "peek_timeout_s 0 is not allowed: more than 0 and at most 86400"
+        );
         assert!(wrong("/controller_timeout_s", json!(-1.0)).contains("controller_timeout_s -1"));
     }
 }

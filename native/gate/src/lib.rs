@@ -42,6 +42,7 @@ mod slots;
 mod sockets;
 mod sources;
 mod tally;
+mod wrong;
 
 use anyhow::Context as _;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
 
+use crate::check;
 use crate::clients::refused;
 use crate::gate::{End, Gate};
 use crate::metrics::Figures;
 use crate::tally;
+use crate::wrong::Wrong;
 
-/// Longest lease.
-const LONGEST_LEASE_S: f64 = 86_400.0;
 /// Largest value of a knob: there are no more slots.
 const MOST: i64 = trimtab_wire::shared::SLOTS as i64;
 
@@ -26,7 +26,7 @@ impl Gate<'_> {
             Order::Read {} => self.readings(),
             Order::Apply { changes } => match self.apply(&changes) {
                 Ok(()) => self.done(),
-                Err(why) => refused(why),
+                Err(wrong) => refused(wrong.to_string()),
             },
             Order::Policy { policy, borrow } => {
                 self.set_policy(policy, borrow);
@@ -34,9 +34,8 @@ impl Gate<'_> {
             }
             Order::Lease { timeout_s } => {
                 let timeout_s = timeout_s.unwrap_or(self.start.controller_timeout_s);
-                if !(timeout_s > 0.0 && timeout_s <= LONGEST_LEASE_S) {
-                    let allowed = format!("more than 0 and at most {LONGEST_LEASE_S}");
-                    return refused(format!("timeout_s {timeout_s} is not allowed: {allowed}"));
+                if let Err(wrong) = check::positive("timeout_s", timeout_s) {
+                    return refused(wrong.to_string());
                 }
                 *lease_ns = Some((timeout_s * 1e9) as u64);
                 self.renew(*lease_ns);
@@ -100,7 +99,7 @@ impl Gate<'_> {
     }
 
     /// Checks all changes, then makes them at one instant.
-    fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), String> {
+    fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), Wrong> {
         let mut limit = self.budgets.limit;
         let mut budgets: Vec<u32> = self
             .budgets
@@ -108,20 +107,15 @@ impl Gate<'_> {
             .iter()
             .map(|share| share.budget)
             .collect();
-        let value = |name: &str, value: i64, least: i64, most: i64| {
-            let fits = (least..=most).contains(&value);
-            fits.then_some(value as u32)
-                .ok_or_else(|| format!("{name} {value} is not allowed: {least} to {most}"))
-        };
         if let Some(&wanted) = changes.get(LIMIT) {
-            limit = value(LIMIT, wanted, 1, MOST)?;
+            limit = Wrong::within(LIMIT, wanted, 1, MOST)? as u32;
         }
         for (name, &wanted) in changes.iter().filter(|(name, _)| *name != LIMIT) {
             let class = name
                 .strip_prefix(BUDGET)
                 .and_then(|class| self.start.classes.iter().position(|one| one.name == class))
-                .ok_or_else(|| format!("unknown knob {name:?}"))?;
-            budgets[class] = value(name, wanted, 0, i64::from(limit))?;
+                .ok_or_else(|| Wrong::Knob(name.clone()))?;
+            budgets[class] = Wrong::within(name, wanted, 0, i64::from(limit))? as u32;
         }
         self.close_lanes();
         self.collect();

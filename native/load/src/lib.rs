@@ -26,6 +26,7 @@ mod tally;
 mod timer;
 mod traffic;
 mod users;
+mod wrong;
 
 #[cfg(test)]
 mod browsing_tests;

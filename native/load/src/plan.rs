@@ -8,6 +8,7 @@ use trimtab_wire::workload::{Arrivals, Connection, Population, Url};
 
 use crate::arrivals::Schedule;
 use crate::site::Site;
+use crate::wrong::Wrong;
 
 /// Longest time that is accepted for anything, in seconds: keeps nanoseconds within 64 bits.
 const LONGEST_S: f64 = 1e8;
@@ -100,19 +101,16 @@ impl Plan {
     /// Checks an order.
     ///
     /// # Errors
-    /// One line: what is wrong, its value, and what is allowed.
-    pub fn new(start: &Start) -> Result<Self, String> {
+    /// The first wrong value.
+    pub fn new(start: &Start) -> Result<Self, Wrong> {
         if !start.allow_remote && !is_loopback(start.target.ip()) {
-            return Err(format!(
-                "target {} is outside this machine; it needs allow_remote",
-                start.target
-            ));
+            return Err(Wrong::Target(start.target));
         }
         if start.host.is_empty() || !start.host.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(format!("host {:?} is not a host name", start.host));
+            return Err(Wrong::Host(start.host.clone()));
         }
         if start.populations.is_empty() {
-            return Err("populations is empty; at least one is needed".to_owned());
+            return Err(Wrong::NoPopulations);
         }
         let mut plan = Self {
             target: start.target,
@@ -127,17 +125,17 @@ impl Plan {
         for population in &start.populations {
             let crowd = plan
                 .crowd(start, population)
-                .map_err(|e| format!("population {:?}: {e}", population.class))?;
+                .map_err(|wrong| wrong.within(format!("population {:?}", population.class)))?;
             plan.crowds.push(crowd);
         }
         Ok(plan)
     }
 
-    fn crowd(&mut self, start: &Start, population: &Population) -> Result<Crowd, String> {
+    fn crowd(&mut self, start: &Start, population: &Population) -> Result<Crowd, Wrong> {
         check(population, start)?;
         let close = population.connection == Connection::PerRequest;
         let requests = |urls: &[Url]| render(urls, &start.host, close);
-        let sampler = |name: &str, d| Sampler::new(d).map_err(|e| format!("{name}: {e}"));
+        let sampler = |name: &str, d| Sampler::new(d).map_err(|why| Wrong::from(why).within(name));
         let class = self
             .classes
             .iter()
@@ -158,7 +156,7 @@ impl Plan {
             None => &population.pages,
         };
         let site = population.graph.as_ref().map(Site::new).transpose();
-        let site = site.map_err(|e| format!("graph: {e}"))?;
+        let site = site.map_err(|why| Wrong::from(why).within("graph"))?;
         let names = &mut self.page_names[class];
         let own: Vec<String> = site
             .iter()
@@ -184,11 +182,11 @@ impl Plan {
             burst_requests: sampler("burst_requests", &population.burst_requests)?,
             think_s: sampler("think_s", &population.think_s)?,
             object_gap_s: sampler("object_gap_s", &population.object_gap_s)?,
-            pages: requests(pages).map_err(|e| format!("pages: {e}"))?,
+            pages: requests(pages).map_err(|wrong| wrong.within("pages"))?,
             objects: if population.objects.is_empty() {
                 None
             } else {
-                Some(requests(&population.objects).map_err(|e| format!("objects: {e}"))?)
+                Some(requests(&population.objects).map_err(|wrong| wrong.within("objects"))?)
             },
             connection: population.connection,
             timeout_ns: ns(positive_s("timeout_s", population.timeout_s)?),
@@ -204,14 +202,12 @@ pub fn ns(seconds: f64) -> u64 {
 }
 
 /// The part of the run that is measured.
-fn measured_ns(start: &Start) -> Result<(u64, u64), String> {
+fn measured_ns(start: &Start) -> Result<(u64, u64), Wrong> {
     let Some(Span { from_s, until_s }) = start.measured else {
         return Ok((0, u64::MAX));
     };
     if !(from_s >= 0.0 && from_s < until_s && until_s <= LONGEST_S) {
-        return Err(format!(
-            "measured is {from_s} to {until_s} s, must be at least 0 and rise"
-        ));
+        return Err(Wrong::Measured { from_s, until_s });
     }
     Ok((ns(from_s), ns(until_s)))
 }
@@ -220,81 +216,82 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn check(population: &Population, start: &Start) -> Result<(), String> {
+fn check(population: &Population, start: &Start) -> Result<(), Wrong> {
     if population.class.is_empty() {
-        return Err("class is empty".to_owned());
+        return Err(Wrong::NoClass);
     }
     if population.graph.is_some() {
         if !population.pages.is_empty() || !population.objects.is_empty() {
-            return Err("it has a graph and pages or objects of its own".to_owned());
+            return Err(Wrong::GraphAndPages);
         }
         if !matches!(population.arrivals, Arrivals::Closed { .. }) {
-            return Err("it has a graph, and its arrivals are not closed".to_owned());
+            return Err(Wrong::GraphNotClosed);
         }
     }
     match population.arrivals {
         Arrivals::Poisson { rate_hz } | Arrivals::Constant { rate_hz } => {
-            if !(rate_hz > 0.0 && rate_hz <= 1e7) {
-                return Err(format!(
-                    "rate_hz is {rate_hz}, must be greater than 0 and at most 1e7"
-                ));
-            }
+            let fits = rate_hz > 0.0 && rate_hz <= 1e7;
+            must(fits, "rate_hz", rate_hz, || {
+                "greater than 0 and at most 1e7".to_owned()
+            })?;
         }
-        Arrivals::Closed { users: 0 } => return Err("users is 0, must be at least 1".to_owned()),
-        Arrivals::Closed { .. } => {}
+        Arrivals::Closed { users } => {
+            must(users > 0, "users", users.into(), || "at least 1".to_owned())?;
+        }
     }
-    if !(0.0..=LONGEST_S).contains(&population.round_trip_s) {
-        return Err(format!(
-            "round_trip_s is {}, must be between 0 and {LONGEST_S}",
-            population.round_trip_s
-        ));
-    }
+    let round_trip_s = population.round_trip_s;
+    let fits = (0.0..=LONGEST_S).contains(&round_trip_s);
+    must(fits, "round_trip_s", round_trip_s, || {
+        format!("between 0 and {LONGEST_S}")
+    })?;
     let mut before_s = 0.0;
     for step in &population.schedule {
-        if !(step.at_s >= before_s && step.at_s <= LONGEST_S) {
-            return Err(format!(
-                "schedule: at_s is {}, must be at least {before_s}",
-                step.at_s
-            ));
-        }
-        if !(step.factor >= 0.0 && step.factor <= 1e6) {
-            return Err(format!(
-                "schedule: factor is {}, must be between 0 and 1e6",
-                step.factor
-            ));
-        }
+        let fits = step.at_s >= before_s && step.at_s <= LONGEST_S;
+        must(fits, "schedule: at_s", step.at_s, || {
+            format!("at least {before_s}")
+        })?;
+        let fits = step.factor >= 0.0 && step.factor <= 1e6;
+        must(fits, "schedule: factor", step.factor, || {
+            "between 0 and 1e6".to_owned()
+        })?;
         before_s = step.at_s;
     }
     match population.source {
-        Some(source) if !start.target.is_ipv4() => {
-            Err(format!("source {source} cannot reach {}", start.target))
-        }
-        Some(source) if !source.is_loopback() => {
-            Err(format!("source {source} is not in 127.0.0.0/8"))
-        }
+        Some(source) if !start.target.is_ipv4() => Err(Wrong::Unreachable {
+            source,
+            target: start.target,
+        }),
+        Some(source) if !source.is_loopback() => Err(Wrong::Source(source)),
         _ => Ok(()),
     }
 }
 
-fn positive_s(name: &str, value: f64) -> Result<f64, String> {
-    if value > 0.0 && value <= LONGEST_S {
-        Ok(value)
-    } else {
-        Err(format!(
-            "{name} is {value}, must be greater than 0 and at most {LONGEST_S}"
-        ))
-    }
+fn positive_s(name: &'static str, value: f64) -> Result<f64, Wrong> {
+    must(value > 0.0 && value <= LONGEST_S, name, value, || {
+        format!("greater than 0 and at most {LONGEST_S}")
+    })?;
+    Ok(value)
 }
 
-fn render(urls: &[Url], host: &str, close: bool) -> Result<Requests, String> {
+fn must(
+    fits: bool,
+    name: &'static str,
+    value: f64,
+    allowed: impl FnOnce() -> String,
+) -> Result<(), Wrong> {
+    fits.then_some(()).ok_or_else(|| Wrong::Number {
+        name,
+        value,
+        allowed: allowed(),
+    })
+}
+
+fn render(urls: &[Url], host: &str, close: bool) -> Result<Requests, Wrong> {
     let mix = Mix::new(urls)?;
     let connection = if close { "Connection: close\r\n" } else { "" };
     let rendered = urls.iter().map(|url| {
         if !url.path.starts_with('/') || !url.path.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(format!(
-                "url {:?} is not a path of printable characters that begins with '/'",
-                url.path
-            ));
+            return Err(Wrong::Path(url.path.clone()));
         }
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: trimtab\r\n{connection}\r\n",

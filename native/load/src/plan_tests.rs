@@ -9,7 +9,7 @@ fn refusal(change: impl FnOnce(&mut Start)) -> String {
         vec![population("a")],
     );
     change(&mut order);
-    Plan::new(&order).expect_err("refused")
+    Plan::new(&order).expect_err("refused").to_string()
 }
 
 #[test]
@@ -92,4 +92,36 @@ fn a_source_is_on_this_machine() {
         s.populations[0].source = Some([127, 0, 0, 2].into());
     };
     assert!(refusal(to_v6).contains("127.0.0.2"));
+}
+
+#[test]
+fn a_refusal_is_one_line_that_names_place_value_and_what_is_allowed() {
+    let closed =
+        |users| move |s: &mut Start| s.populations[0].arrivals = Arrivals::Closed { users };
+    let span = |from_s, until_s| move |s: &mut Start| s.measured = Some(Span { from_s, until_s });
+    let said = [
+        refusal(|s| s.duration_s = 0.0),
+        refusal(|s| s.host = "a b".to_owned()),
+        refusal(|s| s.populations.clear()),
+        refusal(span(2.0, 1.0)),
+        refusal(closed(0)),
+        refusal(|s| s.populations[0].arrivals = Arrivals::Constant { rate_hz: 2e7 }),
+        refusal(|s| s.populations[0].round_trip_s = -0.5),
+        refusal(|s| s.populations[0].pages[0].path = "a".to_owned()),
+        refusal(|s| s.populations[0].source = Some([10, 0, 0, 1].into())),
+        refusal(|s| s.target = "192.0.2.1:80".parse().expect("address")),
+    ];
+    let texts = [
+        "duration_s is 0, must be greater than 0 and at most 100000000",
+        "host \"a b\" is not a host name",
+        "populations is empty; at least one is needed",
+        "measured is 2 to 1 s, must be at least 0 and rise",
+        "population \"a\": users is 0, must be at least 1",
+        "population \"a\": rate_hz is 20000000, must be greater than 0 and at most 1e7",
+        "population \"a\": round_trip_s is -0.5, must be between 0 and 100000000",
+        "population \"a\": pages: url \"a\" is not a path of printable characters that begins with '/'",
+        "population \"a\": source 10.0.0.1 is not in 127.0.0.0/8",
+        "target 192.0.2.1:80 is outside this machine; it needs allow_remote",
+    ];
+    assert_eq!(said, texts);
 }
