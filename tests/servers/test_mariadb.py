@@ -74,6 +74,11 @@ def test_a_change_is_in_force_and_restore_undoes_it(bed: Bed, plant: Mariadb) ->
     plant.restore()
 
 
+def test_its_temporary_tables_are_apart_since_one_that_starts_removes_those_that_it_finds(bed: Bed) -> None:
+    ((directory,),) = bed.sql("SELECT @@tmpdir")
+    assert Path(directory).parent == bed.testbed.directory
+
+
 def test_the_buffer_pool_really_has_its_new_size(bed: Bed, plant: Mariadb) -> None:
     def pages() -> int:
         return int(bed.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_total'")[0][1])

@@ -149,7 +149,8 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
         """
         for name in ("logs", "conf.d"):
             (self.directory / name).mkdir(mode=0o755)
-        _give(self.directory / "run")
+        for name in ("run", "tmp"):
+            _give(self.directory / name)
         if not (self.data / "mysql").exists():
             self._make_data()
         self._require_reachable()
@@ -164,6 +165,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
             f"datadir = {self.data}",
             f"socket = {self.socket}",
             f"pid-file = {self.directory}/run/mariadb.pid",
+            f"tmpdir = {self.directory}/tmp",  # one that starts removes temporary tables there, also another's
             f"init-file = {self.directory}/init.sql",
             "bind-address = 127.0.0.1",
             f"port = {ports[0]}",
@@ -207,7 +209,7 @@ class MariadbTestbed(SwappedServer[MariadbSpec]):
             f"--datadir={self.data}",
             *((f"--user={_ACCOUNT}",) if os.geteuid() == 0 else ()),
         ]
-        environ = {"PATH": own.SYSTEM_PATH, "LC_ALL": "C"}
+        environ = {"PATH": own.SYSTEM_PATH, "LC_ALL": "C", "TMPDIR": os.fspath(self.directory / "tmp")}
         made = subprocess.run(command, env=environ, cwd="/", capture_output=True, text=True, check=False)
         if made.returncode != 0:
             if self.spec.directory is None:
