@@ -130,7 +130,7 @@ def test_waits_and_times_are_those_that_the_clients_measure(bed: Bed, clients: i
     try:
         time.sleep(1.0)
         began_s, watched = time.monotonic(), list[int]()
-        readings = window(fpm, 6.0, watched)
+        readings = window(fpm, 4.0, watched)
     finally:
         load.stop()
         fpm.close()
