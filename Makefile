@@ -1,8 +1,8 @@
 # make demo: trimtab's main job on this machine, set-up included.  make test: every test, set-up included.
 # make setup-lab: what the shop of three tiers and the kernel lab need, beside what the demo needs.
 .DELETE_ON_ERROR:
-.PHONY: demo test setup setup-lab setup-test lint lint-python lint-rust unit native servers servers-beside servers-apart \
-	docs clean
+.PHONY: demo test setup setup-lab setup-test lint lint-python lint-rust unit native servers servers-beside servers-alone \
+	servers-quiet docs clean
 
 bin := .venv/bin
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
@@ -15,8 +15,8 @@ demo: setup
 
 test: setup-test
 	$(MAKE) -j 2 --output-sync=target lint-python native
-	$(MAKE) -j 3 --output-sync=target lint-rust unit servers-beside
-	$(MAKE) servers-apart
+	$(MAKE) -j 3 --output-sync=target servers-alone unit lint-rust
+	$(MAKE) servers-quiet
 
 setup: $(stamp)
 
@@ -46,22 +46,25 @@ lint-python: setup-test
 
 lint-rust: setup-test
 	cargo fmt --manifest-path native/Cargo.toml --all --check
-	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
+	nice -n 15 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
 
 native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
-	nice -n 5 $(bin)/pytest -q -n auto --maxprocesses 8 tests/unit tests/papers tests/conformance
+	nice -n 15 $(bin)/pytest -q -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
 
-servers: servers-beside servers-apart
+servers: servers-alone
+	$(MAKE) servers-quiet
 
 servers-beside: setup-test
-	$(bin)/pytest -q -n 3 --dist loadscope -m 'not alone and not quiet' tests/servers
+	$(bin)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m 'server and not alone and not quiet' tests/servers tests/conformance
 
-servers-apart: setup-test
-	$(bin)/pytest -q -n 2 --dist loadscope -m quiet tests/servers
+servers-alone: servers-beside
 	$(bin)/pytest -q -m alone tests/servers
+
+servers-quiet: setup-test
+	$(bin)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m quiet tests/servers
 
 docs: setup
 	$(bin)/python tools/docs.py

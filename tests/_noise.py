@@ -20,12 +20,14 @@ def noisy(why: str) -> Callable[[Test], Test]:
     All else counts at once.
 
     Args:
-        why: what it is that other programs can spoil; they hardly ever make a wrong comparison right.
+        why: what it is that other programs can spoil, which is said of every rerun; they hardly ever make a wrong
+            comparison right.
     """
     assert why
+    again = pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])
 
     def marked(test: Test) -> Test:
-        for mark in (pytest.mark.quiet, pytest.mark.flaky(reruns=2, reruns_delay=3, only_rerun=["Noise"])):
+        for mark in (pytest.mark.quiet, pytest.mark.noisy(why), again):
             test = mark(test)
         return test
 

@@ -1,8 +1,26 @@
-"""What all tests have in common: no property is judged by how long its examples took on this machine."""
+"""What all tests have in common: no property is judged by how long its examples took, and a rerun says its reason."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("trimtab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trimtab")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Gives a test's reports what can spoil it, as its mark says."""
+    mark = item.get_closest_marker("noisy")
+    if mark is not None:
+        item.user_properties.append(("noisy", mark.args[0]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names what was rerun, what went wrong, and what can spoil it."""
+    reruns = terminalreporter.stats.get("rerun", [])
+    if reruns:
+        terminalreporter.section("rerun, since measurements differed")
+    for report in reruns:
+        terminalreporter.line(f"{report.nodeid}: {dict(report.user_properties)['noisy']}")
+        terminalreporter.line(f"    {report.longrepr.reprcrash.message}")

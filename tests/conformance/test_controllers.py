@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 import statistics
 from types import ModuleType
 from typing import Any
@@ -68,9 +70,21 @@ def test_it_is_a_frozen_record_of_documented_options_with_the_objective_first(na
 
 
 @all_there_are
-def test_its_file_says_its_equations_or_where_it_departs_from_the_paper(name: str) -> None:
+def test_its_file_states_its_equations_or_departures_and_each_equation_that_its_lines_implement(name: str) -> None:
     text = module(name).__doc__ or ""
-    assert "Departures from the paper" in text or "Equations" in text
+    _, heading, rest = re.split(r"^ *(Equations|Departures)\b", text, maxsplit=1, flags=re.MULTILINE)
+    assert len(rest.split()) > 5, f"{heading}, and then nothing"
+    assert {number for number in implemented(name) if number not in text} == set()
+
+
+def implemented(name: str) -> set[str]:
+    """The equations that the lines of its file name, as `(3)` or `(T1)`."""
+    code = inspect.getsource(module(name)).partition("from __future__")[2]
+    return set(re.findall(r"# .*?Eq\. (\(\w+\))", code))
+
+
+def test_lines_that_implement_equations_are_found() -> None:
+    assert {"(T1)", "(3)"} <= implemented("trust-region") | implemented("newton")
 
 
 @all_there_are

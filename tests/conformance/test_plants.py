@@ -19,6 +19,7 @@ from trimtab.metrics import known
 from trimtab.observer import Observer, Stop
 
 ROOM = "trimtab.plants"
+pytestmark = pytest.mark.server
 
 
 def plant(name: str, *words: str) -> Plant:

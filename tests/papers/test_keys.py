@@ -35,19 +35,10 @@ def test_every_key_in_a_file_name_is_one_of_the_papers() -> None:
     assert {(key, str(path)) for key, path in named if key not in KEYS} == set()
 
 
-def test_a_paper_with_an_experiment_has_its_worked_examples() -> None:
-    """A key is more than a name: `lab/KEY.py` comes with `tests/papers/test_KEY_*.py`, and names itself."""
-    files = texts()
-    labs = [p for p in files if p.parent == Path("src/trimtab/lab") and p.stem in KEYS]
-    assert labs
-    for path in labs:
-        assert path.stem in files[path], f"{path} does not name its paper"
-        assert list((ROOT / "tests" / "papers").glob(f"test_{path.stem}_*.py")), path
-
-
 @pytest.mark.parametrize("key", sorted(KEYS))
-def test_every_paper_has_its_experiment_unless_it_is_awaited(key: str) -> None:
-    assert (ROOT / "src" / "trimtab" / "lab" / f"{key}.py").exists()
+def test_every_paper_has_an_experiment_that_names_it_and_worked_examples(key: str) -> None:
+    assert key in (ROOT / "src" / "trimtab" / "lab" / f"{key}.py").read_text(encoding="utf-8")
+    assert list((ROOT / "tests" / "papers").glob(f"test_{key}_*.py"))
 
 
 def test_worked_examples_name_a_paper() -> None:

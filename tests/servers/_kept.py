@@ -19,7 +19,7 @@ from tests.servers._under_gate import PATIENCE_S, a_name, trimtab_run, until
 from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of
-from trimtab.sensors._shared_file import MODE_FIXED, Idle, KeepAlive, SharedFile
+from trimtab.sensors._shared_file import MODE_FIXED, Histograms, Idle, KeepAlive, SharedFile
 from trimtab.testbed import apache_config
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.apache import module_directory
@@ -30,6 +30,8 @@ Server = Literal["prefork", "worker", "event", "nginx"]
 SERVERS: tuple[Server, ...] = get_args(Server)
 POLLING: tuple[Server, ...] = ("prefork", "worker")
 """Those in which a worker waits for nothing but its one connection."""
+OPEN = {"01", "08"}
+"""ESTABLISHED, and CLOSE_WAIT: the client has closed, the server has not yet."""
 PAGE, BODY = "/page.html", "a page\n" * 500
 _WORKERS = 16
 _APACHE = """
@@ -82,9 +84,10 @@ http {{
 
 @dataclass
 class Kept:
-    """A server whose idle connections are watched.
+    """A server whose idle connections are watched; what is counted is counted from `begin` on.
 
     Args:
+        server: which.
         process: `trimtab run`.
         place: its run directory.
         port: of the pages in clear.
@@ -92,11 +95,17 @@ class Kept:
         documents: where the pages lie.
     """
 
+    server: Server
     process: subprocess.Popen[str]
     place: RunDirectory
     port: int
     tls: int
     documents: Path
+
+    def begin(self) -> None:
+        """Waits until nobody is connected any more, and counts from then on."""
+        until(lambda: not connected(self.port, self.tls), "the server does not close what its clients have closed")
+        self._before = self._now()
 
     def keep(self, time_ms: int, trial_ms: int = 0, every: int = 0) -> None:
         """Takes charge of the keep-alive time, and sets it; with 0 the server's own stays in force."""
@@ -104,19 +113,25 @@ class Kept:
             file.set_keep_alive(KeepAlive(time_ms * 10**6, trial_ms * 10**6, every, MODE_FIXED))
 
     def idle(self) -> Idle:
-        """What idle periods have come to."""
-        with contextlib.closing(SharedFile(self.place.shared)) as file:
-            return file.idle()
+        """What idle periods have come to; the server's own time is that of now."""
+        (now, _), (before, _) = self._now(), self._before
+        grown = {key: value - getattr(before, key) for key, value in vars(now).items()}
+        return Idle(**{**grown, "server_ms": now.server_ms})
 
     def steps(self) -> dict[int, int]:
         """Request intervals by steps of 50 ms, as far as there are any."""
-        with contextlib.closing(SharedFile(self.place.shared)) as file:
-            return {step: number for step, number in enumerate(file.histograms().intervals_50ms) if number}
+        (_, now), (_, before) = self._now(), self._before
+        found = zip(now.intervals_50ms, before.intervals_50ms, strict=True)
+        return {step: a - b for step, (a, b) in enumerate(found) if a > b}
 
     def ended(self) -> tuple[int, int]:
         """How many lengths there are of idle periods that the shim or the server ended, and that clients ended."""
+        (_, now), (_, before) = self._now(), self._before
+        return sum(now.ended) - sum(before.ended), sum(now.left) - sum(before.left)
+
+    def _now(self) -> tuple[Idle, Histograms]:
         with contextlib.closing(SharedFile(self.place.shared)) as file:
-            return sum(file.histograms().ended), sum(file.histograms().left)
+            return file.idle(), file.histograms()
 
     def connect(self) -> socket.socket:
         """A connection in clear."""
@@ -153,12 +168,19 @@ def kept(server: Server, keep_alive_ms: int = 300_000, backend: int = 9) -> Iter
             command = _apache_command(server, keep_alive_ms, directory, (port, other), tls, backend)
         ours = a_name()
         process = trimtab_run("--name", ours, "--ports", f"{port},{tls}", "--", *command)
-        bed = Kept(process, run_directory.place(ours), port, tls, directory / "htdocs")
+        bed = Kept(server, process, run_directory.place(ours), port, tls, directory / "htdocs")
         try:
             until(lambda: _listens(bed), f"{server} did not start")
+            bed.begin()
             yield bed
         finally:
             _stop(bed)
+
+
+def connected(*ports: int) -> bool:
+    """Whether a connection that was made to one of these ports is open at the server's side."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return any(int(local.rpartition(":")[2], 16) in ports and state in OPEN for _, local, _, state, *_ in rows)
 
 
 def _fill(directory: Path) -> None:

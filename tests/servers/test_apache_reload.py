@@ -52,13 +52,13 @@ def test_ten_reloads_in_mid_traffic_lose_no_request(mpm: Mpm) -> None:
                 applied = apache.apply(changes)
                 assert applied.configuration == changes
                 reloads += 1
-                clock.sleep(1.0)
+                clock.sleep(0.5)
             took_s = time.monotonic() - began_s
             summary = run.stop()
         apache.restore()
         done = sum(c.requests for c in summary.classes)
         print(f"{mpm}: {reloads} reloads in {took_s:.1f} s, {done} requests, {[shown(c) for c in summary.classes]}")
-        assert done > 40 * took_s * 0.5, "there was traffic"
+        assert all(c.requests > 10 for c in summary.classes), "there was traffic"
         assert {c.class_name: dict(c.errors) for c in summary.classes if c.errors} == {}
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import struct
 import time
 
 import pytest
@@ -24,21 +23,16 @@ from tests.servers._under_gate import (
     until,
 )
 from trimtab.plants.gate import Gate
+from trimtab.sensors._shared_file import SharedFile
 from trimtab.testbed.apache_config import Mpm
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
-LANES_AT, CLASSES_AT, LANE_BYTES, TAKEN_AT = 4_227_072, 64 + 256 * 64, 128 + 512 * 8, 64
-"""As in `native/wire/src/lanes.rs`."""
 
-
-def taken(bed: UnderGate) -> tuple[int, int]:
+def taken(bed: UnderGate) -> tuple[int, ...]:
     """Connections that workers took for themselves, by class."""
-    with bed.place.shared.open("rb") as file:
-        whole = file.read()
-    at = LANES_AT + CLASSES_AT + TAKEN_AT
-    first, second = (struct.unpack_from("=Q", whole, at + number * LANE_BYTES)[0] for number in range(2))
-    return first, second
+    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+        return file.taken(2)
 
 
 def total(plant: Gate, key: str) -> list[int]:
@@ -47,9 +41,8 @@ def total(plant: Gate, key: str) -> list[int]:
 
 def lent(bed: UnderGate) -> bool:
     """Whether workers may accept for themselves."""
-    with bed.place.shared.open("rb") as file:
-        file.seek(LANES_AT)
-        return file.read(4) != bytes(4)
+    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+        return file.lends()
 
 
 def warmed(bed: UnderGate, plant: Gate) -> None:
@@ -187,10 +180,6 @@ def test_while_budgets_bind_and_do_not_and_gates_die_no_request_is_lost_and_no_s
 
 def holder(bed: UnderGate) -> int:
     """The worker that has the only connection, as its slot says."""
-    with bed.place.shared.open("rb") as file:
-        whole = file.read()
-    for number in range(64):
-        state, _, pid = struct.unpack_from("=III", whole, 32_768 + 64 * number)
-        if state in (2, 3):
-            return int(pid)
-    raise AssertionError("nobody holds a connection")
+    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+        (pid,) = file.holders()
+    return pid

@@ -87,6 +87,7 @@ def test_its_configuration_is_that_of_the_spec(bed: UnderGate, plant: Gate) -> N
 def test_connections_are_classified_by_their_source_and_counted_exactly(bed: UnderGate, plant: Gate) -> None:
     sensor = sensor_of(plant, GateSensor)
     before = {n: now(plant, n, "arrivals") for n in plant.classes}
+    began_s = time.monotonic()
     sensor.begin()
     for _ in range(7):
         bed.pages(PREMIUM)
@@ -96,7 +97,7 @@ def test_connections_are_classified_by_their_source_and_counted_exactly(bed: Und
     assert {n: now(plant, n, "arrivals") - before[n] for n in plant.classes} == {"premium": 7, "basic": 11}
     assert readings["arrival_rate_hz@basic"] / readings["arrival_rate_hz@premium"] == pytest.approx(11 / 7)
     assert readings["dispatch_rate_hz@premium"] == pytest.approx(readings["arrival_rate_hz@premium"])
-    assert 0 <= readings["connection_delay_s@basic"] < 1
+    assert 0 <= readings["connection_delay_s@basic"] < time.monotonic() - began_s
     settled(plant)
 
 
@@ -138,7 +139,7 @@ def test_the_number_of_all_connections_in_service_moves_live(bed: UnderGate, pla
 
 def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, plant: Gate) -> None:
     sensor, file = sensor_of(plant, Shim), SharedFile(bed.place.shared)
-    first = file.counters()
+    first, began_s = file.counters(), time.monotonic()
     sensor.begin()
     for _ in range(5):
         bed.pages(BASIC, number=4)
@@ -149,15 +150,15 @@ def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, 
     assert last.sent_bytes - first.sent_bytes > 20 * WEBSTONE[0].size_bytes
     assert last.clipped == 0
     assert readings["burst_length"] == 4
-    assert 0 <= readings["accept_queue_delay_s"] < 1
+    assert 0 <= readings["accept_queue_delay_s"] < time.monotonic() - began_s
 
     sensor.begin()
-    began = time.monotonic()
+    began_s = time.monotonic()
     for _ in range(3):
         bed.pages(BASIC, path=cgi_url(300))
     settled(plant)
     readings = sensor.read()
-    assert 0.3 <= readings["service_time_s"] <= time.monotonic() - began, (
+    assert 0.3 <= readings["service_time_s"] <= time.monotonic() - began_s, (
         "a page may end while the next one is served"
     )
     derived = plant.derive(readings)
@@ -345,14 +346,14 @@ def test_a_server_in_the_background_is_followed_and_ended() -> None:
 def test_without_a_gate_the_shim_only_measures() -> None:
     with under_gate(gate=False) as bed:
         clock = SystemClock()
-        sensor = Shim(bed.place.shared, clock)
+        sensor, began_s = Shim(bed.place.shared, clock), time.monotonic()
         sensor.begin()
         for _ in range(4):
             bed.pages(BASIC, number=3)
         until(lambda: sensor.read()["burst_length"] == 3, "the last request is not counted")
         readings = sensor.read()
         assert readings["burst_length"] == pytest.approx(3)
-        assert 0 <= readings["accept_queue_delay_s"] < 0.5
+        assert 0 <= readings["accept_queue_delay_s"] < time.monotonic() - began_s
         assert gate_processes(bed) == []
         sensor.close()
 

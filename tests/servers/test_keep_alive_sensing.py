@@ -5,17 +5,45 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.servers._asking import page
-from tests.servers._kept import PAGE, POLLING, SERVERS, Kept, Server, kept
+from tests.servers._kept import PAGE, POLLING, SERVERS, Kept, kept
 from tests.servers._under_gate import until
 from trimtab.sensors._shared_file import Idle
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
-ALL = pytest.mark.parametrize("server", SERVERS)
 GAPS_S = (0.12, 0.32, 0.12)
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def running(request: pytest.FixtureRequest) -> Iterator[Kept]:
+    """Each server, with more patience than any of these tests."""
+    with kept(request.param) as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(running: Kept) -> Kept:
+    """One where nothing is counted yet."""
+    running.begin()
+    return running
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def running_hastily(request: pytest.FixtureRequest) -> Iterator[Kept]:
+    """Each server, which ends a connection itself after a second."""
+    with kept(request.param, keep_alive_ms=1000) as bed:
+        yield bed
+
+
+@pytest.fixture
+def hasty(running_hastily: Kept) -> Kept:
+    """One where nothing is counted yet."""
+    running_hastily.begin()
+    return running_hastily
 
 
 def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
@@ -28,9 +56,9 @@ def ask(connection: socket.socket, gaps_s: tuple[float, ...]) -> float:
     return time.monotonic() - start
 
 
-def firsts(idle: Idle, server: Server, number: int) -> bool:
+def firsts(bed: Kept, number: int) -> bool:
     """Whether so many connections had a first answer; Apache wakes its listeners with requests that have one too."""
-    return idle.firsts == number if server == "nginx" else idle.firsts >= number
+    return bed.idle().firsts == number if bed.server == "nginx" else bed.idle().firsts >= number
 
 
 def in_steps(steps: dict[int, int], idle: Idle) -> bool:
@@ -45,83 +73,75 @@ def over(bed: Kept, number: int) -> bool:
     return idle.cut + idle.expired + idle.left == number
 
 
-@ALL
-def test_each_request_interval_is_counted_once_and_with_its_length(server: Server) -> None:
-    with kept(server) as bed:
-        start = time.monotonic()
-        with contextlib.closing(bed.connect()) as client:
-            asked_s = ask(client, GAPS_S)
-            time.sleep(0.2)
-        until(lambda: over(bed, 1), "the client's end was not seen")
-        all_s, idle = time.monotonic() - start, bed.idle()
-        assert (idle.intervals, idle.left, idle.cut, idle.expired) == (3, 1, 0, 0)
-        # The server may see a gap begin some moments after the client, and sees none longer than there was.
-        assert 0.5 * sum(GAPS_S) <= idle.interval_ns / 1e9 <= asked_s
-        assert idle.interval_ns / 1e9 + 0.1 <= idle.idle_ns / 1e9 <= all_s
-        assert sum(bed.steps().values()) == 3 and in_steps(bed.steps(), idle)
-        assert bed.ended() == (0, 1)
-        assert idle.held_ns == (idle.idle_ns if server in POLLING else 0)
-        assert firsts(idle, server, 1) and idle.first_service_ns > 0
+def test_each_request_interval_is_counted_once_and_with_its_length(bed: Kept) -> None:
+    start = time.monotonic()
+    with contextlib.closing(bed.connect()) as client:
+        asked_s = ask(client, GAPS_S)
+        time.sleep(0.2)
+    until(lambda: over(bed, 1), "the client's end was not seen")
+    all_s, idle = time.monotonic() - start, bed.idle()
+    assert (idle.intervals, idle.left, idle.cut, idle.expired) == (3, 1, 0, 0)
+    # The server may see a gap begin some moments after the client, and sees none longer than there was.
+    assert 0.5 * sum(GAPS_S) <= idle.interval_ns / 1e9 <= asked_s
+    assert idle.interval_ns / 1e9 + 0.1 <= idle.idle_ns / 1e9 <= all_s
+    assert sum(bed.steps().values()) == 3 and in_steps(bed.steps(), idle)
+    assert bed.ended() == (0, 1)
+    assert idle.held_ns == (idle.idle_ns if bed.server in POLLING else 0)
+    assert firsts(bed, 1) and idle.first_service_ns > 0
 
 
-@ALL
-def test_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
-    with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect()) as client:
+def test_a_period_that_the_server_itself_ends_is_censored(hasty: Kept) -> None:
+    with contextlib.closing(hasty.connect()) as client:
         start = time.monotonic()
         page(client, PAGE)
         assert client.recv(1) == b""
-        until(lambda: over(bed, 1), "the server's end was not seen")
-        idle = bed.idle()
+        until(lambda: over(hasty, 1), "the server's end was not seen")
+        idle = hasty.idle()
         assert (idle.intervals, idle.left, idle.cut, idle.expired, idle.spared) == (0, 0, 0, 1, 0)
         assert 0.5 <= idle.idle_ns / 1e9 <= time.monotonic() - start
-        assert bed.ended() == (1, 0)
-        assert idle.server_ms == (1000 if server in POLLING else 0)
+        assert hasty.ended() == (1, 0)
+        assert idle.server_ms == (1000 if hasty.server in POLLING else 0)
 
 
-@ALL
-def test_a_connection_that_is_closed_after_its_answer_was_never_idle(server: Server) -> None:
-    with kept(server) as bed:
-        for _ in range(3):
-            with contextlib.closing(bed.connect()) as client:
-                page(client, PAGE, last=True)
-                assert client.recv(1) == b""
+def test_a_connection_that_is_closed_after_its_answer_was_never_idle(bed: Kept) -> None:
+    for _ in range(3):
         with contextlib.closing(bed.connect()) as client:
-            ask(client, GAPS_S[:1])
-        until(lambda: over(bed, 1), "the client's end was not seen")
-        idle = bed.idle()
-        assert (idle.intervals, idle.left, idle.expired) == (1, 1, 0)
-        assert firsts(idle, server, 4)
+            page(client, PAGE, last=True)
+            assert client.recv(1) == b""
+    with contextlib.closing(bed.connect()) as client:
+        ask(client, GAPS_S[:1])
+    until(lambda: over(bed, 1), "the client's end was not seen")
+    idle = bed.idle()
+    assert (idle.intervals, idle.left, idle.expired) == (1, 1, 0)
+    assert firsts(bed, 4)
 
 
-@ALL
-def test_over_tls_requests_are_told_from_the_handshake(server: Server) -> None:
+def test_over_tls_requests_are_told_from_the_handshake(bed: Kept) -> None:
     """The period after the first request may be missed: the handshake's last words look like a request."""
-    with kept(server) as bed:
-        with contextlib.closing(bed.connect_tls()) as client:
-            time.sleep(1.5)
-            asked_s = ask(client, (0.12,) * 5)
-        until(lambda: over(bed, 1), "the client's end was not seen")
-        steps, idle = bed.steps(), bed.idle()
-        assert sum(steps.values()) in (4, 5) and in_steps(steps, idle), steps
-        # The wait after the handshake is none of them.
-        assert idle.interval_ns / 1e9 <= asked_s
-        assert (idle.left, idle.expired) == (1, 0)
-        assert firsts(idle, server, 1)
-        with contextlib.closing(bed.connect_tls()):
-            time.sleep(0.2)
-        with contextlib.closing(bed.connect()) as client:
-            page(client, PAGE)
-        until(lambda: over(bed, 2), "the client's end was not seen")
-        assert bed.idle().intervals == idle.intervals, "a handshake without a request"
+    with contextlib.closing(bed.connect_tls()) as client:
+        time.sleep(1.5)
+        asked_s = ask(client, (0.12,) * 5)
+    until(lambda: over(bed, 1), "the client's end was not seen")
+    steps, idle = bed.steps(), bed.idle()
+    assert sum(steps.values()) in (4, 5) and in_steps(steps, idle), steps
+    # The wait after the handshake is none of them.
+    assert idle.interval_ns / 1e9 <= asked_s
+    assert (idle.left, idle.expired) == (1, 0)
+    assert firsts(bed, 1)
+    with contextlib.closing(bed.connect_tls()):
+        time.sleep(0.2)
+    with contextlib.closing(bed.connect()) as client:
+        page(client, PAGE)
+    until(lambda: over(bed, 2), "the client's end was not seen")
+    assert bed.idle().intervals == idle.intervals, "a handshake without a request"
 
 
-@ALL
-def test_over_tls_a_period_that_the_server_itself_ends_is_censored(server: Server) -> None:
-    with kept(server, keep_alive_ms=1000) as bed, contextlib.closing(bed.connect_tls()) as client:
+def test_over_tls_a_period_that_the_server_itself_ends_is_censored(hasty: Kept) -> None:
+    with contextlib.closing(hasty.connect_tls()) as client:
         start = time.monotonic()
         ask(client, (0.05,) * 4)
         assert client.recv(1) == b""
-        until(lambda: over(bed, 1), "the server's end was not seen")
-        idle = bed.idle()
+        until(lambda: over(hasty, 1), "the server's end was not seen")
+        idle = hasty.idle()
         assert (idle.left, idle.cut, idle.expired) == (0, 0, 1)
         assert 0.5 <= (idle.idle_ns - idle.interval_ns) / 1e9 <= time.monotonic() - start

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers._asking import Asking, asking
+from tests.servers._tuning import command, finished
 from tests.servers._under_gate import (
     BASIC,
     PAGE,
@@ -31,6 +31,7 @@ from trimtab.core import Window
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.gate.keep_alive import OF_SERVER, KeepAliveTime
+from trimtab.guarantee import DelayGuarantee, scores
 from trimtab.load import LoadRun
 from trimtab.store import Store
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
@@ -50,14 +51,17 @@ HYBRID = ABSOLUTE.replace('"absolute"', '"hybrid"')
 MODEL = ("--model", "0.74,-0.37,0.95,-0.12")
 GAINS = ("--gain", "0.2", "--zero", "0.05")
 ABSOLUTE_GAINS = ("-10", "0.3")
+BUDGETS = ("process_budget@premium", "process_budget@basic")
+DELAYS = ("connection_delay_s@premium", "connection_delay_s@basic")
+ONE_TO_THREE = DelayGuarantee("relative", ("premium", "basic"), (1.0, 3.0), DELAYS)
 WAITING = Url("/dynamic.php?wait_us=400000")
 """Takes a worker and no CPU."""
 
 
 def interrupted(path: Path, enough: Callable[[list[Window]], bool], *arguments: object) -> None:
     """Runs a command until the windows that it has stored are enough, and ends it as Ctrl-C does."""
-    command = [sys.executable, "-m", "trimtab", *map(str, arguments), "--store", str(path), "--on-exit", "restore"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    words = command(*arguments, "--store", path, "--on-exit", "restore")
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def is_enough() -> bool:
         assert process.poll() is None, process.communicate()
@@ -75,6 +79,15 @@ def interrupted(path: Path, enough: Callable[[list[Window]], bool], *arguments: 
 def changed(windows: list[Window]) -> bool:
     """Whether a window was measured with another configuration than the first one."""
     return any(dict(window.configuration) != dict(windows[0].configuration) for window in windows)
+
+
+def nearer(windows: list[Window]) -> bool:
+    """Whether the last delays are nearer to 1 to 3 than the first, and premium has the larger budget."""
+    first, last = ONE_TO_THREE.ratio(windows[0], 1), scores(ONE_TO_THREE, windows[-3:])[1].quotient
+    premium, basic = (windows[-1].configuration[name] for name in BUDGETS)
+    if len(windows) <= 3 or first is None or last is None:
+        return False
+    return premium > basic and abs(3 * last - 3) < abs(first - 3)
 
 
 def moved(path: Path, controller: str, readings: tuple[str, ...], least: int) -> list[Window]:
@@ -128,7 +141,7 @@ def gated() -> Iterator[UnderGate]:
 @pytest.mark.parametrize(
     ("controller", "spec", "gains"),
     [
-        ("log-relative-delay", RELATIVE, ("--controller", "log-relative-delay", *GAINS)),
+        ("log-relative-delay", RELATIVE, ("--controller", "log-relative-delay", "--gain", "0.3", "--zero", "0.05")),
         ("relative-delay", RELATIVE, MODEL),
         ("absolute-delay", ABSOLUTE, ("--gain", ABSOLUTE_GAINS[0], "--zero", ABSOLUTE_GAINS[1])),
         (
@@ -145,12 +158,25 @@ def test_a_delay_controller_moves_the_budgets_of_a_real_gate_and_puts_them_back(
     classes, path = tmp_path / "classes.toml", tmp_path / "runs.sqlite"
     classes.write_text(spec.format(port=gated.port, workers=WORKERS))
     run = ("guarantee", classes, "--name", gated.place.name, *gains)
-    interrupted(path, lambda windows: len(windows) >= 3 and changed(windows), *run)
-    windows = moved(path, controller, ("connection_delay_s@premium", "connection_delay_s@basic"), 3)
-    budgets = ("process_budget@premium", "process_budget@basic")
-    assert all(sum(window.configuration[name] for name in budgets) == WORKERS for window in windows)
+    comes = nearer if controller == "log-relative-delay" else changed
+    interrupted(path, lambda windows: len(windows) >= 3 and comes(windows), *run)
+    windows = moved(path, controller, DELAYS, 3)
+    assert all(sum(window.configuration[name] for name in BUDGETS) == WORKERS for window in windows)
     with contextlib.closing(gated.plant()) as plant:
-        assert [plant.configuration()[name] for name in budgets] == [WORKERS // 2, WORKERS // 2]
+        assert [plant.configuration()[name] for name in BUDGETS] == [WORKERS // 2, WORKERS // 2]
+
+
+def test_the_open_loop_leaves_delays_of_1_to_1_and_says_that_they_are_not_1_to_3(
+    gated: UnderGate, tmp_path: Path
+) -> None:
+    classes, path = tmp_path / "classes.toml", tmp_path / "runs.sqlite"
+    classes.write_text(RELATIVE.format(port=gated.port, workers=WORKERS))
+    options = ("--name", gated.place.name, "--store", path, "--controller", "static", "--duration", "5s")
+    said = finished(command("guarantee", classes, *options))
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.splitlines()[-1].startswith("so:    Relative delay guarantee: not kept for basic")
+    with contextlib.closing(Store(path, create=False)) as store:
+        assert not any(move.move.changes for move in store.moves(1))
 
 
 def test_the_papers_keep_alive_controller_shortens_the_time_of_a_real_server_and_gives_it_back(

@@ -87,14 +87,14 @@ def test_a_request_on_a_connection_just_closed_as_idle_is_sent_again_and_is_no_e
 
 
 def test_a_connection_closed_while_idle_is_replaced_without_a_request_lost() -> None:
-    with ScriptedServer(idle_ms=400) as server:
-        # A first request has 400 ms to come; the server has the rest of a second to close what is idle.
-        shape: dict[str, Any] = {"session_pages": Constant(3), "think_s": Constant(1.0)}
+    with ScriptedServer(idle_ms=2000) as server:
+        # A first request has 2 s to come; the server has the rest of 5 s to close what is idle.
+        shape: dict[str, Any] = {"session_pages": Constant(2), "think_s": Constant(5.0)}
         result = finished(server.target, sessions(10, "/ok", **shape), count=10)
         seen = server.seen()
     (one,) = result.classes
-    assert (one.requests, one.errors, one.resent) == (30, {}, 0)
-    assert seen["connections"] == one.connections == 30
+    assert (one.requests, one.errors, one.resent) == (20, {}, 0)
+    assert seen["connections"] == one.connections == 20
 
 
 def test_each_class_comes_from_its_own_address_and_is_counted_apart() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.server
 
 
 def test_json_gives_one_line_per_interval_and_one_for_the_whole_run(capsys: pytest.CaptureFixture[str]) -> None:
-    # 50 requests in half a second, and as much time for the answers.
+    # 50 requests are due in half a second; a busy machine may leave some without an answer at the end.
     stream = ["--workload", "open-arrivals", "--rate", "100", "--step", "495ms=0"]
     arguments = [*stream, "--duration", "1s", "--interval", "250ms", "--json"]
     with ScriptedServer() as server:
@@ -34,7 +35,10 @@ def test_json_gives_one_line_per_interval_and_one_for_the_whole_run(capsys: pyte
     assert sum(one["duration_s"] for one in intervals) == pytest.approx(summary["duration_s"], abs=0.001)
     assert len(intervals) > 1
     assert summary["type"] == "summary"
-    assert summary["classes"][0]["requests"] == seen["/ok?ms=5"] == 50
+    (one,) = summary["classes"]
+    assert one["requests"] > 0 and one["errors"] == {}
+    assert one["requests"] + one["outstanding"] + one["unsent"] == 50
+    assert one["requests"] <= seen["/ok?ms=5"] <= one["requests"] + one["outstanding"]
 
 
 def test_a_person_gets_progress_on_stderr_and_a_table_on_stdout(
@@ -42,7 +46,7 @@ def test_a_person_gets_progress_on_stderr_and_a_table_on_stdout(
 ) -> None:
     classes = [
         {"workload": "closed-loop", "class": "gold", "connections": 2, "url": ["/ok?ms=5=1"], "source": "127.0.0.2"},
-        # 20 of them, in the first half.
+        # 20 of them are due in the first half.
         {
             "workload": "open-arrivals",
             "class": "lead",
@@ -56,13 +60,15 @@ def test_a_person_gets_progress_on_stderr_and_a_table_on_stdout(
     arguments = ["--populations", str(path), "--duration", "1s", "--interval", "500ms"]
     with ScriptedServer() as server:
         assert main(["load", f"http://{server.target}", *arguments]) == 0
-        peers = server.seen()["peers"]
+        seen = server.seen()
     out, err = capsys.readouterr()
-    assert peers["127.0.0.2"] == 2
+    assert seen["peers"]["127.0.0.2"] == 2
     assert "gold" in err
     assert "http_4xx" in err
-    for text in ("gold: ", "lead: ", "page, from intended start", "request, from actual send", "errors: http_4xx 20"):
+    for text in ("gold: ", "lead: ", "page, from intended start", "request, from actual send"):
         assert text in out
+    refused = re.search(r"errors: http_4xx (\d+)", out)
+    assert refused is not None and 0 < int(refused[1]) <= seen["requests"]["/status?code=404"] <= 20
     assert "errors: none" in out
     assert "generator: " in out
 

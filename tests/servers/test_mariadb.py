@@ -320,7 +320,8 @@ def test_rights_that_come_with_a_role_count(bed: Bed, tmp_path: Path) -> None:
     bed.sql("SET DEFAULT ROLE tuner FOR ruled@localhost")
     mariadb = bed.attach(who=Credentials("ruled", "a"))
     mariadb.check_permissions()
-    mariadb.apply({"table_open_cache": 1000})
+    assert mariadb.apply({"table_open_cache": 1000}).configuration == {**DEBIAN, "table_open_cache": 1000}
+    assert bed.values() == {**DEBIAN, "table_open_cache": 1000}
     mariadb.close()
     bed.sql("DROP USER ruled@localhost", "DROP ROLE tuner")
 

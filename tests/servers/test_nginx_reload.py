@@ -51,7 +51,7 @@ def test_ten_reloads_in_mid_traffic_lose_no_request() -> None:
         nginx.restore()
         done = sum(c.requests for c in summary.classes)
         print(f"10 reloads in {took_s:.1f} s, {done} requests, {[shown(c) for c in summary.classes]}")
-        assert done > 40 * took_s * 0.5, "there was traffic"
+        assert all(c.requests > 10 for c in summary.classes), "there was traffic"
         assert {c.class_name: dict(c.errors) for c in summary.classes if c.errors} == {}
 
 

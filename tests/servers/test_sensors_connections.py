@@ -207,8 +207,9 @@ def test_under_a_gate_it_says_that_it_cannot_tell(stack: ExitStack) -> None:
 
 
 @noisy("two sources with windows of their own, on a machine that others use")
-@pytest.mark.parametrize("mpm", ["prefork", "worker"])
-@pytest.mark.parametrize("kept", [Connection.PER_PAGE, Connection.UNTIL_SERVER_CLOSES])
+@pytest.mark.parametrize(
+    ("mpm", "kept"), [("prefork", Connection.UNTIL_SERVER_CLOSES), ("worker", Connection.PER_PAGE)]
+)
 def test_requests_under_way_are_those_of_the_shims_exact_counts(mpm: Mpm, kept: Connection) -> None:
     """By Little's law the shim's counts give them: requests per second times the time of one."""
     clock = SystemClock()

@@ -25,7 +25,7 @@ PAGES = 80
 LONGEST_S = 20.0
 
 
-@pytest.fixture(params=["prefork", "worker", "event"])
+@pytest.fixture(scope="module", params=["prefork", "worker", "event"])
 def apache(request: pytest.FixtureRequest) -> Iterator[ApacheTestbed]:
     mpm: Mpm = request.param
     with ApacheTestbed(ApacheSpec(mpm, max_request_workers=WORKERS, server_limit=8, threads_per_child=8)) as testbed:
@@ -37,7 +37,9 @@ def pages(run: LoadRun, since_s: float) -> int:
 
 
 @noisy("clients and sensors share the cores with whatever else runs")
-@pytest.mark.parametrize("burst", [1, 4])
+@pytest.mark.parametrize(
+    ("apache", "burst"), [("prefork", 1), ("worker", 1), ("worker", 4), ("event", 1)], indirect=["apache"]
+)
 def test_the_response_time_of_the_sensors_is_that_of_the_clients(apache: ApacheTestbed, burst: int) -> None:
     """Twice as many users as workers, so that half of the time of a page of one request is the wait to be accepted.
 

@@ -19,7 +19,7 @@ from trimtab.workloads._population import Closed, Connection, Population, Url
 
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
-READERS, OBJECTS, WINDOW_S = 12, 4, 8.0
+READERS, OBJECTS, WINDOW_S = 12, 4, 5.0
 
 
 @noisy("the clients' times hold what a busy machine adds between their processes and the server's")

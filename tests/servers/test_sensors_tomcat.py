@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests._noise import agree, noisy
 from tests.servers._private_tomcat import Asked, Bed, private, until
 from trimtab.observer import Observer, Stop
 from trimtab.plants.tomcat.plant import Tomcat
@@ -96,7 +97,7 @@ def busy(sensor: TomcatStatus) -> float:
     return sensor.read()["busy_workers"]
 
 
-@pytest.mark.alone
+@noisy("twelve clients share the cores with the threads that they time, and with whatever else runs")
 def test_response_time_is_what_clients_wait_where_requests_wait_for_a_thread(bed: Bed, tomcat: Tomcat) -> None:
     """Twelve clients, five threads of 100 ms: 240 ms, of which Tomcat's own time has 100."""
     tomcat.apply({"min_spare_threads": 0, "max_threads": 5})
@@ -124,7 +125,7 @@ def test_response_time_is_what_clients_wait_where_requests_wait_for_a_thread(bed
         tomcat.restore()
     assert window is not None
     readings = window.readings
-    assert readings["busy_workers"] == pytest.approx(5, abs=1)
-    assert readings["response_time_s"] == pytest.approx(seen_s, rel=0.2)
+    agree(readings["busy_workers"], 5, 0.2, "busy workers and the threads that there are")
+    agree(readings["response_time_s"], seen_s, 0.2, "response time of the sensors and of the clients")
     assert readings["service_time_s"] < 0.7 * readings["response_time_s"]
     assert readings["thread_wait_s"] > 0.3 * readings["response_time_s"]

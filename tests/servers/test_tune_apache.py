@@ -27,18 +27,25 @@ from trimtab.workloads.closed_loop import ClosedLoop
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 START = 6
+SPEC = ApacheSpec(max_request_workers=START, server_limit=40, keep_alive_timeout_ms=200)
 PAGE = WEBSTONE[0].path
 KNOB = "max_request_workers"
 INTERRUPTED = 128 + signal.SIGINT
 
 
+@pytest.fixture(scope="module")
+def unloaded() -> Iterator[ApacheTestbed]:
+    """A private Apache that nobody asks for anything."""
+    with ApacheTestbed(SPEC) as running:
+        yield running
+
+
 @pytest.fixture
 def bed() -> Iterator[ApacheTestbed]:
     """A private Apache whose clients close after each page, so that no worker is held for long."""
-    spec = ApacheSpec(max_request_workers=START, server_limit=40, keep_alive_timeout_ms=200)
     traffic = ClosedLoop(connections=8, think_s=0.05, urls=(Url(PAGE),), connection=Connection.PER_PAGE)
     clients = traffic.populations()
-    with ApacheTestbed(spec) as running, LoadRun(f"127.0.0.1:{running.port}", clients, 300.0, SystemClock()):
+    with ApacheTestbed(SPEC) as running, LoadRun(f"127.0.0.1:{running.port}", clients, 300.0, SystemClock()):
         yield running
 
 
@@ -50,7 +57,7 @@ def path(tmp_path: Path) -> Path:
 def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--store", path),
-        *("--snippet-directory", bed.snippet_directory, "--controller", "fuzzy", "--window", "1s", *more),
+        *("--snippet-directory", bed.snippet_directory, "--controller", "fuzzy", "--window", "500ms", *more),
     )
 
 
@@ -116,8 +123,7 @@ def test_restore_on_exit_leaves_nothing(bed: ApacheTestbed, path: Path) -> None:
     require_serving(bed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("on_exit", ["keep", "restore"])
+@pytest.mark.parametrize(("number", "on_exit"), [(signal.SIGINT, "keep"), (signal.SIGTERM, "restore")])
 def test_a_signal_ends_the_run_cleanly(bed: ApacheTestbed, path: Path, number: signal.Signals, on_exit: str) -> None:
     process = started(tune(bed, path, "--duration", "10m", "--on-exit", on_exit), path)
     process.send_signal(number)
@@ -148,7 +154,7 @@ def test_sigkill_leaves_a_valid_configuration_that_the_next_trimtab_knows_and_un
 
 
 def test_a_killed_run_resumes_where_it_was(bed: ApacheTestbed, path: Path) -> None:
-    process = started(tune(bed, path, "--duration", "12s", "--on-exit", "restore"), path)
+    process = started(tune(bed, path, "--duration", "10s", "--on-exit", "restore"), path)
     process.kill()
     ended(process)
     before = Store(path).windows(1)
@@ -197,24 +203,24 @@ def test_a_server_that_is_killed_ends_the_run_with_what_was_measured(bed: Apache
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(
-    bed: ApacheTestbed, path: Path, change: tuple[object, object], message: str
+    unloaded: ApacheTestbed, path: Path, change: tuple[object, object], message: str
 ) -> None:
-    said = finished(tune(bed, path, "--duration", "5s", *change))
+    said = finished(tune(unloaded, path, "--duration", "5s", *change))
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
     assert message in said.stderr
     assert not path.exists()
-    assert list(bed.snippet_directory.iterdir()) == []
+    assert list(unloaded.snippet_directory.iterdir()) == []
 
 
 @pytest.mark.root
-def test_without_permission_it_is_one_line_and_changes_nothing(bed: ApacheTestbed, tmp_path: Path) -> None:
+def test_without_permission_it_is_one_line_and_changes_nothing(unloaded: ApacheTestbed, tmp_path: Path) -> None:
     nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--"]
     home = {**os.environ, "XDG_STATE_HOME": "/nonexistent"}
-    arguments = tune(bed, tmp_path / "runs.sqlite", "--duration", "5s")
+    arguments = tune(unloaded, tmp_path / "runs.sqlite", "--duration", "5s")
     said = subprocess.run([*nobody, *arguments], capture_output=True, text=True, check=False, env=home)
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1), said.stderr
     assert "permi" in said.stderr
-    assert list(bed.snippet_directory.iterdir()) == []
+    assert list(unloaded.snippet_directory.iterdir()) == []
 
 
 @pytest.mark.root

@@ -15,8 +15,9 @@ golden offsets. Only what Python uses is here:
 | 20480  | the same by `floor_ns`: 512 times u64                                                      |
 | 24576  | idle periods that the shim or the server ended, by `floor_ns`: 512 times u64               |
 | 28672  | idle periods that the client ended, by `floor_ns`: 512 times u64                           |
-| 32768  | slots                                                                                     |
-| 4227072 | what the gate has lent to the workers                                                    |
+| 32768  | slots of 64 bytes: state u32, class u16, at 8 the process id of who has it u32            |
+| 4227072 | whether the gate lends to the workers u32; 16448 bytes on the lanes, 4224 bytes a class   |
+| 4243584 | in the first lane, and so in each: connections that workers took for themselves u64      |
 """
 
 from __future__ import annotations
@@ -38,12 +39,17 @@ HEADER_BYTES = 32_768
 SLOTS = 65_536
 SLOT_BYTES = 64
 LANES_BYTES = 286_784
+_LANES_AT, _LANE_BYTES, _TAKEN_AT = HEADER_BYTES + SLOTS * SLOT_BYTES, 4_224, 16_448 + 64
 FLAG_SENSE = 1
 _SHAPE = struct.Struct("=8sIIII")
 _IDENTITY = struct.Struct("=16sIIII")
 _SENSE = struct.Struct("=6Q")
 SETTINGS = struct.Struct("=QQII")
 _IDLE = struct.Struct("=12Q")
+_SLOT = struct.Struct(f"=I4xI{SLOT_BYTES - 12}x")
+_IN_SERVICE = (2, 3)
+"""States of a slot: in the hands of a worker, and kept alive between requests."""
+_WORD, _LONG = struct.Struct("=I"), struct.Struct("=Q")
 _IDENTITY_AT, _SENSE_AT, SETTINGS_AT, _IDLE_AT = 24, 192, 256, 320
 _STEPS, _BUCKETS = 1024, 512
 _INTERVALS_50MS_AT, _INTERVALS_AT, _ENDED_AT, _LEFT_AT = 12_288, 20_480, 24_576, 28_672
@@ -221,6 +227,19 @@ class SharedFile:
             words[SETTINGS_AT // 4 + 5] = wanted.mode
             longs[SETTINGS_AT // 8 + 1] = wanted.trial_ns
             longs[SETTINGS_AT // 8] = wanted.time_ns
+
+    def lends(self) -> bool:
+        """Whether the workers may accept for themselves now."""
+        return bool(self._read(_WORD, _LANES_AT)[0])
+
+    def taken(self, classes: int) -> tuple[int, ...]:
+        """Connections that workers took for themselves, for each of the first classes."""
+        return tuple(self._read(_LONG, _LANES_AT + _TAKEN_AT + _LANE_BYTES * number)[0] for number in range(classes))
+
+    def holders(self) -> tuple[int, ...]:
+        """The process that has each connection in service, slot by slot."""
+        raw = self._read(struct.Struct(f"{SLOTS * SLOT_BYTES}s"), HEADER_BYTES)[0]
+        return tuple(pid for state, pid in _SLOT.iter_unpack(raw) if state in _IN_SERVICE)
 
     def _counts(self, at: int, number: int) -> tuple[int, ...]:
         counts: tuple[int, ...] = self._read(struct.Struct(f"={number}Q"), at)

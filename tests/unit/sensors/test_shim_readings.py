@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
@@ -31,6 +32,10 @@ def golden() -> bytearray:
     struct.pack_into("<12Q", raw, 320, *range(71, 83))
     for at, count in ((12_288 + 24, 33), (20_480 + 32, 34), (24_576 + 40, 35), (28_672 + 48, 36)):
         struct.pack_into("<Q", raw, at, count)
+    for number, slot in enumerate(((1, 3, 91), (2, 3, 92), (3, 3, 93), (5, 3, 94))):
+        struct.pack_into("<IHxxI", raw, 32_768 + 64 * number, *slot)
+    for at, taken in ((4_243_584, 41), (4_243_584 + 4224, 42)):
+        struct.pack_into("<Q", raw, at, taken)
     return raw
 
 
@@ -52,6 +57,17 @@ def test_the_golden_bytes_are_read(tmp_path: Path) -> None:
     assert file.counters().connections == 5, "it is read each time"
     file.close()
     file.close()
+
+
+def test_what_workers_have_taken_and_hold_is_read_from_the_golden_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    raw = golden()
+    path.write_bytes(raw)
+    with contextlib.closing(SharedFile(path)) as file:
+        assert (file.lends(), file.taken(3), file.holders()) == (False, (41, 42, 0), (92, 93))
+        struct.pack_into("<I", raw, 4_227_072, 1)
+        path.write_bytes(raw)
+        assert file.lends()
 
 
 def test_idle_periods_and_the_keep_alive_time_are_read_from_the_golden_bytes(tmp_path: Path) -> None:
