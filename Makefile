@@ -46,13 +46,13 @@ lint-python: setup-test
 
 lint-rust: setup-test
 	cargo fmt --manifest-path native/Cargo.toml --all --check
-	nice -n 15 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
+	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
 
 native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
-	nice -n 15 $(bin)/pytest -q -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
+	nice -n 5 $(bin)/pytest -q -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
 
 servers: servers-alone
 	$(MAKE) servers-quiet
