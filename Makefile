@@ -58,7 +58,7 @@ servers: servers-alone
 	$(MAKE) servers-quiet
 
 servers-beside: setup-test
-	$(bin)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m 'server and not alone and not quiet' tests/servers tests/conformance
+	$(bin)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m 'server and not alone and not quiet' tests/conformance tests/servers
 
 servers-alone: servers-beside
 	$(bin)/pytest -q -m alone tests/servers

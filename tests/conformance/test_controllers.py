@@ -57,6 +57,9 @@ PROMISING = [
 """Those that promise to find the valley; a peer of the lab promises nothing."""
 moving = pytest.mark.parametrize("name", PROMISING)
 values = st.floats(0, 1e9, allow_subnormal=False)
+measured = st.dictionaries(
+    st.sampled_from(sorted(n for n, m in known().items() if not m.per_class)), values, max_size=8
+)
 
 
 @all_there_are
@@ -155,11 +158,7 @@ def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) 
     state = controller.start((knob,), 0)
     limit = knob.domain.clip(data.draw(st.integers(1, 500)))
     for index in range(12):
-        readings = data.draw(
-            st.dictionaries(
-                st.sampled_from(sorted(n for n, m in known().items() if not m.per_class)), values, max_size=8
-            )
-        )
+        readings = data.draw(measured)
         readings["response_time_s"] = data.draw(values)
         state, move = controller.step(state, Trial(window_of(limit, readings, index)))
         assert set(move.changes) <= {NAME}

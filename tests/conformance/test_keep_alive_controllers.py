@@ -54,6 +54,7 @@ keys = st.one_of(
         st.integers(0, 1100),
     ),
 )
+measured = st.dictionaries(keys, values, max_size=12)
 
 
 def scarce(held: float) -> float:
@@ -113,7 +114,7 @@ def test_no_readings_lead_it_outside_the_domain(name: str, data: st.DataObject) 
     state = controller.start((knob,), 0)
     time_ms = knob.domain.clip(data.draw(st.integers(1, 100_000)))
     for index in range(8):
-        readings = data.draw(st.dictionaries(keys, values, max_size=12))
+        readings = data.draw(measured)
         state, move = controller.step(state, Trial(window_at(time_ms, readings, index)))
         assert set(move.changes) <= {NAME}
         time_ms = move.changes.get(NAME, time_ms)

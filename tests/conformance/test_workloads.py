@@ -90,7 +90,9 @@ def brief(population: Population) -> Population:
     """
     if isinstance(population.arrivals, Closed):
         few = Closed(min(population.arrivals.users, 20))
-        return dataclasses.replace(population, arrivals=few, object_gap_s=Constant(0.0), think_s=Constant(0.001))
+        return dataclasses.replace(
+            population, arrivals=few, object_gap_s=Constant(0.0), think_s=Constant(0.001), round_trip_s=0.0
+        )
     return dataclasses.replace(population, arrivals=Poisson(RATE_HZ))
 
 
