@@ -17,7 +17,7 @@ from trimtab.errors import ApplyFailed, PlantGone
 from trimtab.plants._stack import Stack
 from trimtab.plants.nginx.reload import reload as reload_nginx
 from trimtab.plants.php_fpm.reload import reload as reload_fpm
-from trimtab.processes import start_of
+from trimtab.processes import children, identify, start_of
 
 pytestmark = [pytest.mark.server]
 NGINX, FPM = "trimtab.plants.nginx.change.reload", "trimtab.plants.php_fpm.change.reload"
@@ -48,12 +48,15 @@ def bed() -> Iterator[Bed]:
 
 
 def killing(pid: int, before: bool, real: Callable[..., Any]) -> Callable[..., Any]:
-    """A reload that loses its server to a kill, just before or just after it."""
+    """A reload that loses its server to a kill, just before or just after it; its workers, too, which outlive it."""
 
     def reload(*arguments: Any) -> Any:
         found = None if before else real(*arguments)
+        workers = [worker for child in children(pid) if (worker := identify(child)) is not None]
         os.kill(pid, signal.SIGKILL)
         until(lambda: start_of(pid) is None, "it did not end")
+        for worker in workers:
+            worker.send(signal.SIGKILL)
         return real(*arguments) if before else found
 
     return reload
