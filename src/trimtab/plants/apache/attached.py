@@ -11,7 +11,7 @@ from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Configuration, evaluate
 from trimtab.plants.apache.knobs import limits
-from trimtab.plants.apache.process import Parent, generations
+from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.plants.apache.program import Program
 
 
@@ -97,7 +97,7 @@ class Attached:
 
     def _pending(self) -> Path | None:
         """A file that was changed after the present generation was started; of worker processes the first tells."""
-        starts = [processes.start_of(worker) for worker in generations(self.master, self._pipes).workers]
+        starts = [processes.start_of(worker) for worker in self.generations().workers]
         known = [start for start in starts if start is not None]
         return changed_after(self._config.files, min(known)) if known else None
 
@@ -111,6 +111,10 @@ class Attached:
         pipes = processes.descriptors(self.master.pid, "pipe")
         if pipes and pipes != self._pipes:  # it has none for a moment in the middle of a reload
             self.read_running()
+
+    def generations(self) -> Generations:
+        """The children that there are now."""
+        return generations(self.master, self._pipes)
 
     def blocked(self, ending: int) -> int:
         """Places below the limit that prefork can no longer use, as far as the status page tells.
