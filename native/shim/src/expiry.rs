@@ -1,7 +1,7 @@
 //! Ending idle connections of a server that waits for many at once, from a thread of our own.
 //!
 //! Such a server learns of the end as if the client had closed: the connection is shut down for reading. The thread runs only in a
-//! process that multiplexes connections, while a keep-alive time is set.
+//! process that multiplexes connections, from the first keep-alive time that is set there on.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -75,9 +75,15 @@ fn is_on(shared: &Layout) -> bool {
     shared.header.keep_alive.time_ns.load(Ordering::Relaxed) != 0
 }
 
+/// Serves until the process ends: a server may wait without limit since it was told that somebody looks, so that nobody would begin
+/// again when the time is switched off for a while.
 fn serve() {
-    while let Some(environment) = environment::get().filter(|e| is_on(&e.shared)) {
-        let sleep_ns = sweep(&environment.shared);
+    while let Some(environment) = environment::get() {
+        let sleep_ns = if is_on(&environment.shared) {
+            sweep(&environment.shared)
+        } else {
+            LONGEST_NS
+        };
         let sleep = Timespec {
             tv_sec: i64::from(sleep_ns >= LONGEST_NS),
             tv_nsec: (sleep_ns % LONGEST_NS) as _,

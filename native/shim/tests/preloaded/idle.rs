@@ -130,6 +130,30 @@ fn a_server_that_waits_for_many_sees_the_end_of_an_idle_connection() {
     });
 }
 
+#[test]
+fn a_server_that_waited_while_the_time_was_off_sees_the_end_by_the_next_one() {
+    sensing(|shared| {
+        let mut served = Served::new();
+        let epoll = epoll_of(served.fd);
+        served.turn();
+        // The thread that ends connections looks at the time once a second.
+        let looked = || std::thread::sleep(Duration::from_millis(2500));
+        keep_for(shared, Duration::from_secs(600));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || {
+                let mut event: epoll_event = unsafe { zeroed() };
+                unsafe { libc::epoll_wait(epoll, &mut event, 1, LONG_MS) }
+            });
+            looked();
+            keep_for(shared, Duration::ZERO);
+            looked();
+            keep_for(shared, SHORT);
+            assert_eq!(waits.join().unwrap(), 1);
+        });
+        assert_eq!(shared.header.idle.cut.load(Relaxed), 1);
+    });
+}
+
 extern "C" {
     pub fn epoll_pwait2(
         epoll: c_int,
