@@ -164,13 +164,14 @@ class Pair:
         Args:
             words_s: how long to wait for its last words; a gate that goes on without its guardian keeps them open.
         """
-        self._pid, self._running = 0, False
+        self._pid = 0
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
         if self._listener is not None:
             self._listener.join(timeout=words_s)
             self._listener = None
+        self._running = False  # after its last words, which are passed on while it runs alone
 
     def _listen(self, errors: int) -> None:
         """Passes on the gate's messages until it and its guardian have closed their standard error."""
