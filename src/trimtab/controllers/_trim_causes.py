@@ -183,7 +183,7 @@ def nothing(r: Readings, m: int) -> str:
     )
     said = ", ".join(text.format(r[name]) for name, text in known if math.isfinite(r.get(name, math.nan)))
     said += f"{', ' if said else ''}{stalls(r):.0%} stalls"
-    return f"no other limit than {m} would be faster" + (f" ({said})" if said else "")
+    return f"no cause to move the limit of {m}" + (f" ({said})" if said else "")
 
 
 def evidence(window: Window) -> dict[str, float]:
