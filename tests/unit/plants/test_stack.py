@@ -362,7 +362,8 @@ def test_parts_that_share_a_memory_have_to_fit_into_it_together() -> None:
 @pytest.mark.parametrize("other", [Hungry("db", "control group /db"), Hungry("db", node="second")])
 def test_parts_that_share_no_memory_do_not_count_together(other: Hungry) -> None:
     stack = Stack(Hungry("web"), other)
-    stack.apply(dict.fromkeys((knob.name for knob in stack.knobs() if "workers" in knob.name), 60))
+    wanted = dict.fromkeys((knob.name for knob in stack.knobs() if "workers" in knob.name), 60)
+    assert stack.apply(wanted).configuration == {**stack.configuration(), **wanted} and len(wanted) == 2
 
 
 def test_what_does_not_fit_from_the_start_on_is_the_operators_choice() -> None:
