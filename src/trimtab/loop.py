@@ -15,7 +15,7 @@ from typing import Protocol
 from trimtab.core.controller import Controller, restarts
 from trimtab.core.knob import Knob, in_words
 from trimtab.core.move import Move
-from trimtab.core.plant import Applied, Plant
+from trimtab.core.plant import Applied, Plant, notes_of
 from trimtab.core.rules import within_rules
 from trimtab.core.trial import MoveState
 from trimtab.core.window import Configuration, Window
@@ -127,8 +127,8 @@ class Loop:
         return outcome
 
     def _tell_notes(self) -> None:
-        """Tells the user what the plant has to say and has not said yet."""
-        for text in self._plant.notes:
+        """Tells the user what the plant has to say and has not said yet; to ask can cost as much as a change."""
+        for text in notes_of(self._plant):
             if text not in self._noted:
                 self._noted.add(text)
                 self._note(NoteKind.PLANT, text)
@@ -150,7 +150,6 @@ class Loop:
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
-            self._tell_notes()
             # A window within which the operator took a knob measured two configurations: nothing follows from it.
             edited = self._standing.knobs != knobs
             changed = bool(knobs) and not edited and self._decide(window)
@@ -160,6 +159,7 @@ class Loop:
             if self._finished:
                 return Status.DONE, self._finished
             if changed:
+                self._tell_notes()
                 settle_s = min(1.0, settings.window_s / 2) if settings.settle_s is None else settings.settle_s
                 observer.wait(observer.now_s() + settle_s)
             if (failed := max(self._failures, self._refusals)) >= settings.failures:

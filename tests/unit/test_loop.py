@@ -18,7 +18,6 @@ from trimtab.errors import (
     OperatorEdit,
     PlantError,
     PlantGone,
-    StoreError,
     UsageError,
 )
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
@@ -436,38 +435,6 @@ def test_an_unexpected_error_restores_and_is_not_hidden() -> None:
     assert run.store.run(run.recorder.run_id).status is Status.FAILED
 
 
-@pytest.mark.parametrize("ends", ["done", "failed"])
-def test_a_full_disk_at_restore_is_said_and_the_outcome_is_stored(ends: str) -> None:
-    plant = MemoryPlant()
-    run = Run(plant, duration_s=30.0, restore=True)
-    plant.restore_error = OSError(28, "No space left on device")
-    if ends == "failed":
-        plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", RuntimeError("a defect"))))
-        with pytest.raises(RuntimeError, match="a defect"):
-            run.go()
-    else:
-        assert run.go() == Outcome(Status.DONE, "", 3, False)
-    assert run.store.run(run.recorder.run_id).status.value == ends
-    assert "could not restore the configuration: [Errno 28] No space" in run.notes(NoteKind.RESTORE)[0].text
-
-
-def test_where_the_store_is_full_as_well_the_configuration_is_put_back_and_that_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plant, finished = MemoryPlant(), list[Outcome]()
-    run = Run(plant, duration_s=30.0, restore=True)
-
-    def full(note: Note) -> None:
-        raise StoreError("the store cannot be written: database or disk is full")
-
-    monkeypatch.setattr(run.recorder, "note", full)
-    monkeypatch.setattr(run.recorder, "finish", finished.append)
-    run.go()
-    assert plant.restored == 1
-    assert finished == [Outcome(Status.DONE, "", 3, True)]
-    assert [event.kind for event in run.events if isinstance(event, Note)] == [NoteKind.RESTORE]
-
-
 def test_a_missing_objective_is_said_once_with_the_reasons() -> None:
     plant = MemoryPlant(FakeSensor(lambda: {"cpu_ratio": 0.5}))
     run = Run(plant, duration_s=100.0, mode=Mode.OBSERVE, missing=3)
@@ -486,18 +453,6 @@ def test_events_tell_of_each_window_and_each_move() -> None:
 def test_impossible_settings_are_refused(window_s: float, duration_s: float, early: float) -> None:
     with pytest.raises(UsageError):
         Settings(window_s, duration_s, early=early)
-
-
-def test_what_the_user_should_know_of_the_plant_is_noted_before_the_first_window() -> None:
-    class Noted(MemoryPlant):
-        @property
-        def notes(self) -> tuple[str, ...]:
-            return ("a change brings the operator's own pending edits into force",)
-
-    run = Run(Noted())
-    run.go()
-    assert isinstance(run.events[0], Note)
-    assert (run.events[0].kind, run.events[0].text) == (NoteKind.PLANT, Noted().notes[0])
 
 
 class Sceptic:
@@ -522,23 +477,3 @@ class Sceptic:
 
     def final(self, state: AfterwardsState) -> Mapping[str, int]:
         return self._stands_behind
-
-
-def test_a_run_that_nothing_shows_to_be_better_ends_with_what_it_found() -> None:
-    run = Run(MemoryPlant(), judge=Sceptic({"workers": 10}))
-    assert run.go().restored
-    assert run.plant.restored == 1
-    assert "nothing shows that the last setting is better than workers 10" in run.notes(NoteKind.RESTORE)[0].text
-
-
-def test_a_run_ends_with_the_last_setting_that_was_shown_to_be_better() -> None:
-    run = Run(MemoryPlant(), judge=Sceptic({"workers": 30}))
-    assert not run.go().restored
-    assert run.plant.values["workers"] == 30
-
-
-def test_a_run_whose_last_setting_is_the_good_one_is_left_as_it_is() -> None:
-    run = Run(MemoryPlant(), judge=Sceptic({}))
-    run.go()
-    assert run.plant.restored == 0
-    assert run.notes(NoteKind.RESTORE) == []

@@ -23,7 +23,7 @@ from trimtab import cli, codec
 from trimtab.cli._plant import attached, stored_method, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of
 from trimtab.cli._run import restored, tell_end
-from trimtab.core import in_words
+from trimtab.core import in_words, notes_of
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import MoveDone, Outcome, Status
@@ -192,7 +192,7 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
         if not plant.leftover():
             print(f"run {run.id}: nothing is left to undo")
             return 0
-        for note in plant.notes:
+        for note in notes_of(plant):
             print(f"note: {note}")
         plant.undo_leftover()
         now = in_words(plant.configuration(), plant.knobs())

@@ -18,6 +18,7 @@ from trimtab.core.plant import (
     Sensor,
     Subject,
     give_up,
+    notes_of,
     take_back,
 )
 from trimtab.core.trial import Fate, Judgement, MoveState, Trial, Verdict
@@ -56,6 +57,7 @@ __all__ = [
     "by_label",
     "give_up",
     "in_words",
+    "notes_of",
     "of_class",
     "of_role",
     "take_back",

@@ -381,6 +381,14 @@ class Plant(ABC):
         return self.configuration()
 
 
+def notes_of(plant: Plant) -> tuple[str, ...]:
+    """A plant's notes, or why they cannot be told: no run and no undo is to fail for want of them."""
+    try:
+        return plant.notes
+    except (TrimtabError, OSError) as error:
+        return (f"what there is to know of a change here cannot be told: {error}",)
+
+
 def take_back(prepared: Sequence[tuple[Plant, Prepared]]) -> list[str]:
     """Takes changes back, the last first.
 
