@@ -5,6 +5,7 @@
 	servers-quiet docs clean
 
 bin := .venv/bin
+pytest := $(bin)/python tests/nothing_left.py $(bin)/pytest -q
 sources := $(shell find native -name '*.rs' -not -path '*/target/*') $(wildcard native/*/Cargo.toml) \
 	native/Cargo.toml native/Cargo.lock
 stamp := .venv/.setup-stamp
@@ -52,19 +53,19 @@ native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
 
 unit: setup-test
-	nice -n 5 $(bin)/pytest -q -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
+	nice -n 5 $(pytest) -n auto --maxprocesses 8 -m 'not server' tests/unit tests/papers tests/conformance
 
 servers: servers-alone
 	$(MAKE) servers-quiet
 
 servers-beside: setup-test
-	$(bin)/pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m 'server and not alone and not quiet' tests/conformance tests/servers
+	$(pytest) -n 3 --dist loadscope --no-loadscope-reorder -m 'server and not alone and not quiet' tests/conformance tests/servers
 
 servers-alone: servers-beside
-	$(bin)/pytest -q -m alone tests/servers
+	$(pytest) -m alone tests/servers
 
 servers-quiet: setup-test
-	$(bin)/pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m quiet tests/servers
+	$(pytest) -n 2 --dist loadscope --no-loadscope-reorder -m quiet tests/servers
 
 docs: setup
 	$(bin)/python tools/docs.py
