@@ -118,7 +118,7 @@ impl<'a> Gate<'a> {
             start,
             place,
             ledger,
-            classifier: Classifier::new(&start.classes).map_err(anyhow::Error::msg)?,
+            classifier: Classifier::new(&start.classes)?,
             budgets: Budgets::new(start.limit, start.borrow, classes),
             queues: vec![Chain::default(); start.classes.len()],
             peeking: Chain::default(),

@@ -42,12 +42,11 @@ mod slots;
 mod sockets;
 mod sources;
 mod tally;
-mod wrong;
 
 use anyhow::Context as _;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use trimtab_wire::gate::Start;
-use trimtab_wire::Misuse;
+use trimtab_wire::BadInput;
 
 use crate::ledger::Ledger;
 use crate::place::Place;
@@ -58,15 +57,15 @@ const DESCRIPTORS: u64 = 1_048_576;
 /// Runs the subcommand: one [`Start`] line on standard input, orders on `control.sock` in the run directory.
 ///
 /// # Errors
-/// [`Misuse`] when the start line is wrong; anything else when the gate could not be run.
+/// [`BadInput`] when the start line is wrong; anything else when the gate could not be run.
 pub fn run_stdio() -> anyhow::Result<()> {
     let mut line = String::new();
     std::io::stdin()
         .read_line(&mut line)
         .context("standard input")?;
     let start: Start =
-        serde_json::from_str(&line).map_err(|error| Misuse(format!("gate: start: {error}")))?;
-    check::start(&start).map_err(|error| Misuse(format!("gate: {error}")))?;
+        serde_json::from_str(&line).map_err(|error| BadInput(format!("gate: start: {error}")))?;
+    check::start(&start).map_err(|bad| bad.within("gate"))?;
     close_inherited().context("/proc/self/fd")?;
     let descriptors = limit_descriptors().context("limit of descriptors")?;
     let place = Place::make(&start)?;

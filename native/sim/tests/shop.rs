@@ -319,7 +319,7 @@ fn a_shop_outside_its_domain_is_refused_by_name() {
         let mut settings = shop(0.001, 0.001, 0.001);
         change(&mut settings);
         let error = Shop::new(settings, &browsers(1, 1.0), 1).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.0.contains(says), "{error}");
     }
 }
 
@@ -334,7 +334,7 @@ fn browsers_that_do_not_walk_a_graph_are_refused() {
     flat.graph.as_mut().unwrap().pages[0].thresholds = vec![5, 5];
     for (says, population) in [("closed", open), ("\"z\"", lost), ("must rise", flat)] {
         let error = Shop::new(settings.clone(), &population, 1).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.0.contains(says), "{error}");
     }
 }
 
