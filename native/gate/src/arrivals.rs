@@ -79,7 +79,7 @@ impl Gate<'_> {
         self.now_ns = now_ns();
         entry.since_ns.store(self.now_ns, Relaxed);
         entry.set_peer(&sockets::peer(client));
-        if wake::is_wake(&self.place.shared, client.ip()) {
+        if wake::is_wake(self.shared, client.ip()) {
             self.give_outside(number);
             return;
         }

@@ -19,7 +19,7 @@ impl Gate<'_> {
     /// How long to sleep; not at all when slots have come back that somebody waits for.
     pub(crate) fn wait_ns(&mut self) -> u64 {
         let waits = self.budgets.waiting() > 0;
-        if waits && !self.place.shared.announce_wait() {
+        if waits && !self.shared.announce_wait() {
             return 0;
         }
         let busy = waits

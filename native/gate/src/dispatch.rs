@@ -34,11 +34,11 @@ impl Gate<'_> {
     /// # Returns
     /// True when there were any of a class.
     pub(crate) fn collect(&mut self) -> bool {
-        let place = self.place;
+        let shared = self.shared;
         let mut any = false;
         let is_closed = |slot: &&Slot| slot.state.load(Acquire) == CLOSED;
-        for index in place.shared.take_released() {
-            let Some(slot) = place.shared.slot(index).filter(is_closed) else {
+        for index in shared.take_released() {
+            let Some(slot) = shared.slot(index).filter(is_closed) else {
                 continue;
             };
             let sent_ns = slot.dispatched_ns.load(Relaxed);
@@ -61,7 +61,7 @@ impl Gate<'_> {
     /// The class that it counted in.
     pub(crate) fn free(&mut self, slot: u32) -> Option<usize> {
         self.end_loan(slot);
-        let class = self.slots.give_back(&self.place.shared, slot)? as usize;
+        let class = self.slots.give_back(self.shared, slot)? as usize;
         if class >= self.queues.len() {
             return None;
         }
@@ -107,7 +107,7 @@ impl Gate<'_> {
 
     /// Frees the slots that have gone astray.
     pub(crate) fn free_astray(&mut self) {
-        for slot in self.slots.astray(&self.place.shared) {
+        for slot in self.slots.astray(self.shared) {
             self.free(slot);
         }
     }
@@ -119,7 +119,7 @@ impl Gate<'_> {
         if !self.listeners.iter().all(drained) {
             return;
         }
-        let shared = &self.place.shared;
+        let shared = self.shared;
         let sent: Vec<u32> = self
             .slots
             .used(shared, |state, _| state == DISPATCHED)
@@ -142,7 +142,7 @@ impl Gate<'_> {
             self.now_ns = now_ns();
         }
         let now_ns = self.now_ns;
-        let (shared, lent) = (&self.place.shared, self.lanes_are_open());
+        let (shared, lent) = (self.shared, self.lanes_are_open());
         let taken = match lent {
             true => self.slots.take_lent(shared, class as u32, since_ns, now_ns),
             false => self.slots.take(shared, class as u32, since_ns, now_ns),
@@ -155,7 +155,7 @@ impl Gate<'_> {
             if lent {
                 self.free(slot);
             } else {
-                self.slots.give_back(&self.place.shared, slot);
+                self.slots.give_back(self.shared, slot);
             }
             return gift;
         }
@@ -199,7 +199,7 @@ impl Gate<'_> {
         match handoff::send(socket, &message.encode(), passed, SendFlags::DONTWAIT) {
             Ok(()) => {
                 let port = self.listeners[index].local.port();
-                self.place.shared.lanes.note_sent(port.into());
+                self.shared.lanes.note_sent(port.into());
                 Gift::Sent
             }
             Err(error) => {

@@ -13,16 +13,16 @@ use rustix::event::{epoll, Timespec};
 use rustix::io::Errno;
 use trimtab_wire::budgets::Budgets;
 use trimtab_wire::gate::Start;
-use trimtab_wire::shared::now_ns;
+use trimtab_wire::shared::{now_ns, Shared};
 
 use crate::chain::Chain;
 use crate::clients::Client;
 use crate::lanes::{self, Lanes};
 use crate::ledger::{add, Kind, Ledger};
 use crate::pending_handshakes::PendingHandshake;
-use crate::place::Place;
 use crate::reclaim::Asked;
 use crate::rules::Classifier;
+use crate::run_directory::RunDirectory;
 use crate::slots::Slots;
 use crate::sources::Sources;
 
@@ -64,7 +64,9 @@ pub struct Listener {
 /// A gate at work.
 pub struct Gate<'a> {
     pub(crate) start: &'a Start,
-    pub(crate) place: &'a Place,
+    pub(crate) run_directory: &'a RunDirectory,
+    /// Its mapped file.
+    pub(crate) shared: &'a Shared,
     pub(crate) ledger: Ledger,
     pub(crate) classifier: Classifier,
     pub(crate) budgets: Budgets,
@@ -106,17 +108,23 @@ impl<'a> Gate<'a> {
     ///
     /// # Errors
     /// The classes are wrong, or the kernel gives no epoll descriptor.
-    pub fn new(start: &'a Start, place: &'a Place, ledger: Ledger) -> anyhow::Result<Self> {
+    pub fn new(
+        start: &'a Start,
+        run_directory: &'a RunDirectory,
+        ledger: Ledger,
+    ) -> anyhow::Result<Self> {
         let classes = start
             .classes
             .iter()
             .map(|class| (class.budget, class.minimum));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         // Before the slots are looked at.
-        lanes::close_all(&place.shared, start.classes.len());
+        let shared = &run_directory.shared;
+        lanes::close_all(shared, start.classes.len());
         Ok(Self {
             start,
-            place,
+            run_directory,
+            shared,
             ledger,
             classifier: Classifier::new(&start.classes)?,
             budgets: Budgets::new(start.limit, start.borrow, classes),
@@ -124,7 +132,7 @@ impl<'a> Gate<'a> {
             peeking: Chain::default(),
             sources: Sources::default(),
             refused: Chain::default(),
-            slots: Slots::find(&place.shared),
+            slots: Slots::find(shared),
             lanes: Lanes::default(),
             listeners: Vec::new(),
             workers: HashMap::new(),
@@ -178,7 +186,7 @@ impl<'a> Gate<'a> {
                 rustix::buffer::spare_capacity(&mut events),
                 Some(&timeout),
             );
-            self.place.shared.header.gate_waiting.store(0, Relaxed);
+            self.shared.header.gate_waiting.store(0, Relaxed);
             match fetched {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error).context("epoll"),
@@ -242,14 +250,14 @@ impl<'a> Gate<'a> {
     }
 
     fn listen(&mut self) -> anyhow::Result<()> {
-        let header = &self.place.shared.header;
+        let header = &self.shared.header;
         self.set_preemptive_flag();
         header.gate_pid.store(std::process::id(), Relaxed);
         let readable = epoll::EventFlags::IN;
         let sockets = [
-            Some(self.place.handoff),
-            Some(self.place.control),
-            self.place.metrics,
+            Some(self.run_directory.handoff),
+            Some(self.run_directory.control),
+            self.run_directory.metrics,
         ];
         for number in sockets.into_iter().flatten() {
             self.watch(number, readable).context("epoll")?;
@@ -292,11 +300,11 @@ impl<'a> Gate<'a> {
     }
 
     fn on_lasting(&mut self, number: u32) {
-        if number == self.place.handoff {
+        if number == self.run_directory.handoff {
             self.accept_handshakes();
-        } else if number == self.place.control {
+        } else if number == self.run_directory.control {
             self.accept_clients(number, false);
-        } else if Some(number) == self.place.metrics {
+        } else if Some(number) == self.run_directory.metrics {
             self.accept_clients(number, true);
         } else if number == STDIN {
             let mut scratch = [0; 4096];
@@ -314,7 +322,7 @@ impl<'a> Gate<'a> {
         self.close_lanes();
         if end == End::Done {
             self.give_all();
-            self.place.shared.header.gate_pid.store(0, Relaxed);
+            self.shared.header.gate_pid.store(0, Relaxed);
         }
     }
 }

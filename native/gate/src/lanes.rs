@@ -65,7 +65,7 @@ impl Gate<'_> {
         let rules = self.classifier.of_ends();
         if let Some(rules) = rules.filter(|rules| rules.len() <= RULES) {
             let rest = self.classifier.rest() as u32;
-            self.place.shared.lanes.show(&rules, rest);
+            self.shared.lanes.show(&rules, rest);
             self.lanes.possible = true;
         }
     }
@@ -122,8 +122,7 @@ impl Gate<'_> {
         if self.lanes.open || !self.lanes.possible || !quiet || !room {
             return;
         }
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         let era = shared.lanes.era.load(Relaxed) as u16 % ERAS + 1;
         shared.lanes.era.store(era.into(), Relaxed);
         self.lanes.era = era;
@@ -147,8 +146,7 @@ impl Gate<'_> {
 
     /// Lends what a class may still put into service.
     fn lend(&mut self, class: usize) {
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         let era = self.lanes.era;
         self.pass(class);
         for index in self.slots.lend(class as u32, self.room(class)) {
@@ -163,8 +161,7 @@ impl Gate<'_> {
         if !self.lanes.open {
             return;
         }
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         shared.lanes.open.store(0, Release);
         for class in 0..self.queues.len() {
             self.pass(class);
@@ -199,7 +196,7 @@ impl Gate<'_> {
 
     /// A lent slot in use is the gate's again: what its connection has had so far counts now.
     pub(crate) fn end_loan(&mut self, index: u32) {
-        let (class, slot) = (self.slots.class(index), self.place.shared.slot(index));
+        let (class, slot) = (self.slots.class(index), self.shared.slot(index));
         let (true, Some(class), Some(slot)) = (self.slots.is_lent(index), class, slot) else {
             return;
         };
@@ -216,7 +213,7 @@ impl Gate<'_> {
 
     /// Of a class: connections in service in lent slots, and the sum of their times until now.
     pub(crate) fn on_loan(&self, class: usize) -> (u32, u64) {
-        let used = self.slots.on_loan(&self.place.shared);
+        let used = self.slots.on_loan(self.shared);
         let used = used.filter(|&(_, of, slot)| of == class && !is_free(slot));
         used.fold((0, 0), |(count, sum_ns), (_, _, slot)| {
             let since_ns = slot.dispatched_ns.load(Relaxed);
@@ -230,7 +227,7 @@ impl Gate<'_> {
     /// Where workers who accept for themselves get connections they are about to come for this one too: then it is one, for
     /// a worker that waits for the gate alone, and nobody looks for a while.
     pub(crate) fn turn(&mut self, index: usize) -> usize {
-        let lanes = &self.place.shared.lanes;
+        let lanes = &self.shared.lanes;
         let port = self.listeners[index].local.port();
         if !self.lanes.open || !lanes.are_armed(port.into()) {
             return BATCH;

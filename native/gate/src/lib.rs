@@ -30,12 +30,12 @@ mod metrics;
 mod orders;
 mod path;
 mod pending_handshakes;
-mod place;
 mod queues;
 mod reclaim;
 mod recover;
 mod refuse;
 mod rules;
+mod run_directory;
 mod server;
 mod signals;
 mod slots;
@@ -49,7 +49,7 @@ use trimtab_wire::gate::Start;
 use trimtab_wire::BadInput;
 
 use crate::ledger::Ledger;
-use crate::place::Place;
+use crate::run_directory::RunDirectory;
 
 /// Descriptors that are asked for, and that the ledger has room for.
 const DESCRIPTORS: u64 = 1_048_576;
@@ -68,10 +68,10 @@ pub fn run_stdio() -> anyhow::Result<()> {
     check::start(&start).map_err(|bad| bad.within("gate"))?;
     close_inherited().context("/proc/self/fd")?;
     let descriptors = limit_descriptors().context("limit of descriptors")?;
-    let place = Place::make(&start)?;
+    let run_directory = RunDirectory::make(&start)?;
     let ledger = Ledger::new(descriptors as usize).context("shared memory")?;
     confine::enter(start.user)?;
-    guardian::run(&start, &place, ledger)
+    guardian::run(&start, &run_directory, ledger)
 }
 
 /// Closes what the program was started with but for its standard streams: it could lie beyond the ledger, and nobody could close it later.

@@ -155,7 +155,7 @@ impl Gate<'_> {
             configuration: budgets.chain([limit]).collect(),
             mode: self.mode(),
             policy: self.policy(),
-            generation: self.place.shared.header.generation.load(Relaxed),
+            generation: self.shared.header.generation.load(Relaxed),
         }
     }
 
@@ -179,7 +179,7 @@ impl Gate<'_> {
             tally::readings(
                 self.ledger.cell(class),
                 tally::OnLoan {
-                    lane: &self.place.shared.lanes.lanes[class],
+                    lane: &self.shared.lanes.lanes[class],
                     used_ns,
                 },
                 &self.start.classes[class].name,

@@ -35,9 +35,9 @@ impl Gate<'_> {
     pub(crate) fn accept_handshakes(&mut self) {
         for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let fd = match accept_with(self.ledger.borrow(self.place.handoff), flags) {
+            let fd = match accept_with(self.ledger.borrow(self.run_directory.handoff), flags) {
                 Ok(fd) => fd,
-                Err(error) => return self.pause_door(self.place.handoff, error),
+                Err(error) => return self.pause_door(self.run_directory.handoff, error),
             };
             let number = self.ledger.keep(fd, Kind::Passing, 0);
             if self.watch(number, EventFlags::IN).is_err() {
@@ -96,7 +96,7 @@ impl Gate<'_> {
         let mut bytes = [0; handoff::LONGEST];
         // Without room for a descriptor: one that comes all the same is dropped by the kernel.
         let length = recv(socket, &mut bytes, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length);
-        let token = self.place.shared.token();
+        let token = self.shared.token();
         let hello = Hello::decode(&bytes[..length]).filter(|hello| hello.token == token);
         let (Some(hello), Ok(peer)) = (hello, sockopt::socket_peercred(socket)) else {
             return self.close(number);
@@ -135,7 +135,7 @@ impl Gate<'_> {
             return;
         }
         if let Some(index) = self.listener_of(socket, owner) {
-            let generation = self.place.shared.header.generation.load(Relaxed);
+            let generation = self.shared.header.generation.load(Relaxed);
             let worker_end = self.ledger.borrow(self.listeners[index].worker_end);
             let (socket, welcome) = (self.ledger.borrow(number), Welcome { generation }.encode());
             // A process that has gone meanwhile needs no answer.

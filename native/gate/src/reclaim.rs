@@ -25,7 +25,7 @@ pub struct Asked {
 impl Gate<'_> {
     /// Says in the mapped file which policy holds.
     pub(crate) fn set_preemptive_flag(&self) {
-        let flags = &self.place.shared.header.flags;
+        let flags = &self.shared.header.flags;
         if self.is_preemptive() {
             flags.fetch_or(FLAG_PREEMPTIVE, Relaxed);
         } else {
@@ -55,7 +55,7 @@ impl Gate<'_> {
             return;
         }
         self.reclaimed_ns = self.now_ns;
-        let (shared, now_ns) = (&self.place.shared, self.now_ns);
+        let (shared, now_ns) = (self.shared, self.now_ns);
         self.asked.retain(|&slot, asked| {
             let same = |slot: &Slot| slot.sequence.load(Relaxed) == asked.sequence;
             now_ns < asked.until_ns && shared.slot(slot).is_some_and(same)
@@ -89,7 +89,7 @@ impl Gate<'_> {
     }
 
     fn ask_back(&mut self, index: u32, class: usize) -> bool {
-        let Some(slot) = self.place.shared.slot(index) else {
+        let Some(slot) = self.shared.slot(index) else {
             return false;
         };
         let sequence = slot.sequence.load(Relaxed);

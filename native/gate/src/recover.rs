@@ -62,7 +62,7 @@ impl Gate<'_> {
         for number in std::mem::take(&mut self.unsure) {
             let entry = self.ledger.entry(number);
             let index = entry.slot.load(Relaxed);
-            let slot = self.place.shared.slot(index);
+            let slot = self.shared.slot(index);
             let age_ns = slot.map_or(0, |slot| slot.since_dispatch_ns(self.now_ns));
             let pending = slot.is_some_and(|slot| slot.state.load(Relaxed) == DISPATCHED);
             if !pending {

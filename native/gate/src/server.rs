@@ -49,14 +49,14 @@ impl Gate<'_> {
         self.collect();
         // Should one have died with a slot in its hands.
         self.close_lanes();
-        for slot in self.slots.of_dead(&self.place.shared, pids) {
+        for slot in self.slots.of_dead(self.shared, pids) {
             self.free(slot);
         }
     }
 
     /// Frees what processes held that died while no gate could see it.
     pub(crate) fn check_processes(&mut self) {
-        let mut dead = self.slots.holders(&self.place.shared);
+        let mut dead = self.slots.holders(self.shared);
         dead.retain(|pid| !self.workers.contains_key(pid) && !lives(*pid));
         if !dead.is_empty() {
             self.sweep(&dead);
@@ -68,7 +68,7 @@ impl Gate<'_> {
         while let Some(index) = self.listeners.iter().position(|one| !lives(one.owner)) {
             self.forget(index);
             // Should there be somebody after all, he accepts for himself now, and may come again.
-            let generation = &self.place.shared.header.generation;
+            let generation = &self.shared.header.generation;
             generation.fetch_add(1, SeqCst);
         }
     }
@@ -125,7 +125,7 @@ impl Gate<'_> {
     /// A dispatch pair: one of those made in advance while there are any.
     fn pair(&self) -> rustix::io::Result<(u32, u32)> {
         let unused = |&&(gate, _): &&(u32, u32)| self.ledger.entry(gate).kind() == Kind::Lasting;
-        if let Some(&pair) = self.place.pairs.iter().find(unused) {
+        if let Some(&pair) = self.run_directory.pairs.iter().find(unused) {
             return Ok(pair);
         }
         let (gate, workers) = sockets::pair()?;

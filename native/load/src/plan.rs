@@ -61,7 +61,7 @@ pub struct Crowd {
     pub round_trip_ns: u64,
     /// The site that is walked, in place of pages drawn one by one.
     pub site: Option<Site>,
-    /// Place of its first page among those of its class.
+    /// Index of its first page among those of its class.
     pub pages_at: usize,
     /// Value of the Host header.
     pub host: String,

@@ -78,7 +78,7 @@ impl Site {
         self.pages[page].next(rng).unwrap_or(self.start)
     }
 
-    /// Place of a marker among those wanted.
+    /// Index of a marker among those wanted.
     pub fn marker(&self, name: &str) -> Option<usize> {
         self.markers.iter().position(|marker| marker == name)
     }

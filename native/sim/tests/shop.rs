@@ -1,4 +1,4 @@
-//! The shop against theory: laws of closed networks, exact mean value analysis, places, cache, memory, determinism.
+//! The shop against theory: laws of closed networks, exact mean value analysis, permits, cache, memory, determinism.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -37,7 +37,7 @@ fn demand(page: &str, application_s: f64, database_s: f64) -> Demand {
     }
 }
 
-/// A shop of two pages without images, whose places and memory suffice.
+/// A shop of two pages without images, whose limits and memory suffice.
 fn shop(proxy_s: f64, application_s: f64, database_s: f64) -> Settings {
     Settings {
         proxy: Proxy {
@@ -223,13 +223,13 @@ fn one_statement_at_a_time_keeps_the_database_from_working_while_the_disk_does()
 }
 
 #[test]
-fn what_finds_no_place_is_refused_and_nothing_else() {
+fn what_finds_no_room_is_refused_and_nothing_else() {
     let refused = |settings: &Settings| run(settings, BROWSERS, THINK_S, 1, 5.0).meter().refused;
     let roomy = shop(0.0001, 0.002, 0.002);
     assert_eq!(refused(&roomy), 0);
-    let mut few_places = roomy.clone();
-    few_places.application.places = 3;
-    assert!(refused(&few_places) > 0);
+    let mut few_requests = roomy.clone();
+    few_requests.application.places = 3;
+    assert!(refused(&few_requests) > 0);
     let mut few_connections = roomy.clone();
     few_connections.database.connections = 2;
     assert!(refused(&few_connections) > 0);

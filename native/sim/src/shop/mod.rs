@@ -19,7 +19,7 @@ mod cache;
 mod check;
 mod images;
 mod meter;
-mod places;
+mod permits;
 mod tier;
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ use cache::Zipf;
 use images::Images;
 use meter::Levels;
 pub use meter::Meter;
-use places::Places;
+use permits::Permits;
 use tier::Tier;
 
 /// How long a user waits at least after a page that failed, as in the load generator.
@@ -70,9 +70,9 @@ pub struct Shop {
     application: Tier,
     database: Tier,
     disk: Cores,
-    threads: Places,
-    pool: Places,
-    running: Places,
+    threads: Permits,
+    pool: Permits,
+    running: Permits,
     under_way: u32,
     meter: Meter,
     earlier: Totals,
@@ -114,9 +114,9 @@ impl Shop {
             application: Tier::new(settings.application.host),
             database: Tier::new(settings.database.host),
             disk: Cores::new(settings.database.disk_width),
-            threads: Places::new(settings.application.threads),
-            pool: Places::new(settings.application.pool),
-            running: Places::new(settings.database.running),
+            threads: Permits::new(settings.application.threads),
+            pool: Permits::new(settings.application.pool),
+            running: Permits::new(settings.database.running),
             under_way: 0,
             meter: Meter::default(),
             earlier: Totals::default(),
