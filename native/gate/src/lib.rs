@@ -7,36 +7,22 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod ancestors;
-mod arrivals;
 mod chain;
 mod check;
 mod client_hello;
-mod clients;
-mod clockwork;
 mod confine;
-mod dispatch;
 mod entry;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
 mod gate;
 mod guardian;
 mod head;
-#[cfg(any(test, feature = "fuzzing"))]
-mod hostile;
-mod lanes;
 mod ledger;
 mod line;
 mod metrics;
-mod orders;
 mod path;
-mod pending_handshakes;
-mod queues;
-mod reclaim;
-mod recover;
-mod refuse;
 mod rules;
 mod run_directory;
-mod server;
 mod signals;
 mod slots;
 mod sockets;

@@ -9,7 +9,7 @@ use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{now_ns, Slot, CLOSED, DISPATCHED, FREE, NO_SLOT};
 use trimtab_wire::wake;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::Kind;
 use crate::slots::NO_CLASS;
 use crate::{sockets, tally};
@@ -59,7 +59,7 @@ impl Gate<'_> {
     ///
     /// # Returns
     /// The class that it counted in.
-    pub(crate) fn free(&mut self, slot: u32) -> Option<usize> {
+    pub(super) fn free(&mut self, slot: u32) -> Option<usize> {
         self.end_loan(slot);
         let class = self.slots.give_back(self.shared, slot)? as usize;
         if class >= self.queues.len() {
@@ -72,7 +72,7 @@ impl Gate<'_> {
 
     /// A connection that the server makes to itself goes to a worker whatever the budgets say: ended, because it is there to wake one, and
     /// whoever else takes the same source address shall get no more by it.
-    pub(crate) fn give_outside(&mut self, number: u32) {
+    pub(super) fn give_outside(&mut self, number: u32) {
         wake::end(self.ledger.borrow(number));
         // When the workers take no more they are awake.
         if self.send(number, NO_SLOT, 0, NO_CLASS) != Gift::Gone {
@@ -81,7 +81,7 @@ impl Gate<'_> {
     }
 
     /// Brings the integrals of a class up to now.
-    pub(crate) fn pass(&self, class: usize) {
+    pub(super) fn pass(&self, class: usize) {
         let share = self.budgets.shares()[class];
         tally::pass(
             self.ledger.cell(class),
@@ -92,7 +92,7 @@ impl Gate<'_> {
     }
 
     /// The workers have taken something, or want a slot to be fetched.
-    pub(crate) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
+    pub(super) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
         let mut scratch = [0; 64];
         // One wake byte comes for each sleep; should there be more, the next wait tells.
         sockets::discard(self.ledger.borrow(number), 1, &mut scratch);
@@ -106,16 +106,15 @@ impl Gate<'_> {
     }
 
     /// Frees the slots that have gone astray.
-    pub(crate) fn free_astray(&mut self) {
+    pub(super) fn free_astray(&mut self) {
         for slot in self.slots.astray(self.shared) {
             self.free(slot);
         }
     }
 
     /// Frees the slots of connections that were sent and that nobody can receive any more.
-    pub(crate) fn recover_lost_dispatches(&mut self) {
-        let drained =
-            |one: &crate::gate::Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
+    pub(super) fn recover_lost_dispatches(&mut self) {
+        let drained = |one: &super::Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
         if !self.listeners.iter().all(drained) {
             return;
         }
@@ -135,7 +134,7 @@ impl Gate<'_> {
     }
 
     /// Gives a connection to the workers of its listener.
-    pub(crate) fn give(&mut self, number: u32, class: usize, watched: bool) -> Gift {
+    pub(super) fn give(&mut self, number: u32, class: usize, watched: bool) -> Gift {
         let entry = self.ledger.entry(number);
         let since_ns = entry.since_ns.load(Relaxed);
         if watched {

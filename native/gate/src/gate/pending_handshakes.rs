@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{accept_with, recv, sockopt, RecvFlags, SendFlags, SocketFlags};
 use trimtab_wire::handoff::{self, Hello, Role, Welcome};
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::Kind;
 use crate::{ancestors, sockets};
 
@@ -32,7 +32,7 @@ pub struct PendingHandshake {
 
 impl Gate<'_> {
     /// Processes connect.
-    pub(crate) fn accept_handshakes(&mut self) {
+    pub(super) fn accept_handshakes(&mut self) {
         for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let fd = match accept_with(self.ledger.borrow(self.run_directory.handoff), flags) {
@@ -57,7 +57,7 @@ impl Gate<'_> {
     }
 
     /// A process says who it is, or passes its listener.
-    pub(crate) fn on_handshake(&mut self, number: u32) {
+    pub(super) fn on_handshake(&mut self, number: u32) {
         let at = self
             .pending_handshakes
             .iter()
@@ -75,7 +75,7 @@ impl Gate<'_> {
     }
 
     /// Closes those that did not end in time.
-    pub(crate) fn end_late_handshakes(&mut self) {
+    pub(super) fn end_late_handshakes(&mut self) {
         while let Some(&PendingHandshake {
             number,
             deadline_ns,
@@ -144,7 +144,7 @@ impl Gate<'_> {
     }
 
     /// Waits at a door no more, until the next regular work, when no descriptor is left for who comes there.
-    pub(crate) fn pause_door(&mut self, door: u32, error: Errno) {
+    pub(super) fn pause_door(&mut self, door: u32, error: Errno) {
         if matches!(
             error,
             Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
@@ -155,7 +155,7 @@ impl Gate<'_> {
     }
 
     /// Waits at the doors again.
-    pub(crate) fn resume_doors(&mut self) {
+    pub(super) fn resume_doors(&mut self) {
         for door in std::mem::take(&mut self.paused_doors) {
             if self.watch(door, EventFlags::IN).is_err() {
                 self.paused_doors.push(door);

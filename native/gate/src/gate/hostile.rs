@@ -12,7 +12,7 @@ use trimtab_wire::gate::{Class, Full, Policy, Rule, Start};
 use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{Layout, DISPATCHED, HELD};
 
-use crate::gate::{Gate, Listener};
+use super::{Gate, Listener};
 use crate::ledger::{Kind, Ledger};
 use crate::run_directory::RunDirectory;
 use crate::slots::NO_CLASS;

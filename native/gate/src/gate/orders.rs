@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
 use trimtab_wire::BadInput;
 
+use super::clients::refused;
+use super::{End, Gate};
 use crate::check;
-use crate::clients::refused;
-use crate::gate::{End, Gate};
 use crate::metrics::Figures;
 use crate::tally;
 
@@ -56,7 +56,7 @@ impl Gate<'_> {
     }
 
     /// Opens the gate when the controller's lease has run out.
-    pub(crate) fn end_lease(&mut self) {
+    pub(super) fn end_lease(&mut self) {
         let settings = self.ledger.settings();
         let ends_ns = settings.lease_ends_ns.load(Relaxed);
         if ends_ns == 0 || ends_ns > self.now_ns || self.budgets.open {
