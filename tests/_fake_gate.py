@@ -58,17 +58,17 @@ def read(now_s: float, *classes: dict[str, Any]) -> Counters:
 
 
 class FakeGate:
-    """Answers orders at the control socket of a place; a context manager.
+    """Answers orders at the control socket of a run directory; a context manager.
 
     Args:
-        directory: where the place is to be.
+        directory: where the run directory is to be.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.place = RunDirectory("fake", directory)
+        self.run_dir = RunDirectory("fake", directory)
         directory.mkdir(exist_ok=True)
-        _shared_file.create(self.place.shared)
-        self.place.write_start_line(parse(SPEC).start(directory))
+        _shared_file.create(self.run_dir.shared)
+        self.run_dir.write_start_line(parse(SPEC).start(directory))
         self.values = dict(START)
         self.generation = 1
         self.mode = "budgets"
@@ -85,8 +85,8 @@ class FakeGate:
     def _listen(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(FileNotFoundError):
-            self.place.control.unlink()
-        self._socket.bind(os.fspath(self.place.control))
+            self.run_dir.control.unlink()
+        self._socket.bind(os.fspath(self.run_dir.control))
         self._socket.listen()
         threading.Thread(target=self._accept, args=(self._socket,), daemon=True).start()
 

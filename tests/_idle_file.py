@@ -18,10 +18,10 @@ SECOND_NS = 1_000_000_000
 
 def a_run(directory: Path, name: str = "web") -> RunDirectory:
     """The run directory of a server that has the shim in it."""
-    place = RunDirectory(name, directory / name)
-    place.directory.mkdir(parents=True)
-    _shared_file.create(place.shared)
-    return place
+    run_dir = RunDirectory(name, directory / name)
+    run_dir.directory.mkdir(parents=True)
+    _shared_file.create(run_dir.shared)
+    return run_dir
 
 
 def count(path: Path, idle: Idle = NONE, **histograms: Mapping[int, int]) -> None:

@@ -77,14 +77,14 @@ LOADS: Mapping[str, Mapping[str, Any]] = {
 def sensed(mpm: Mpm) -> Iterator[tuple[ApacheTestbed, Path]]:
     """A private Apache with the shim in it and without a gate, and the shim's mapped file."""
     shim = loadable(native.shim_path())
-    place = run_directory.claim(f"against-shim-{os.getpid()}")
+    run_dir = run_directory.claim(f"against-shim-{os.getpid()}")
     try:
-        _shared_file.create(place.shared)
+        _shared_file.create(run_dir.shared)
         spec = ApacheSpec(mpm, max_request_workers=WORKERS, server_limit=WORKERS, threads_per_child=WORKERS)
-        with ApacheTestbed(spec, environment=lambda port: preloaded({}, shim, place, (port,), gated=False)) as bed:
-            yield bed, place.shared
+        with ApacheTestbed(spec, environment=lambda port: preloaded({}, shim, run_dir, (port,), gated=False)) as bed:
+            yield bed, run_dir.shared
     finally:
-        place.release()
+        run_dir.release()
 
 
 def window(sensors: Sequence[Sensor], period_s: float) -> tuple[list[Readings], list[str]]:

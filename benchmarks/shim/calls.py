@@ -43,19 +43,19 @@ def measure(out: Path, quick: bool) -> None:
     pairs, count = (3, 20_000) if quick else (PAIRS, COUNT)
     raw = []
     with tempfile.TemporaryDirectory(prefix="trimtab-benchmark-") as name:
-        place = RunDirectory("benchmark", Path(name))
-        _shared_file.create(place.shared)
-        binary = compiled(SOURCE, place.directory)
+        run_dir = RunDirectory("benchmark", Path(name))
+        _shared_file.create(run_dir.shared)
+        binary = compiled(SOURCE, run_dir.directory)
         shim = loadable(native.shim_path())
         for pair in range(pairs):
             first, second = free_ports(2)
-            loaded = preloaded(os.environ, shim, place, (first,), gated=False)
+            loaded = preloaded(os.environ, shim, run_dir, (first,), gated=False)
             require_active(loaded)
             # Each goes first in every other pair, so that a drift of the machine favours neither.
             turn = [("without", os.environ), ("with", loaded)]
             for which, environment in turn[:: -1 if pair % 2 else 1]:
                 raw.append({"pair": pair, "shim": which, "ns": measured(binary, (first, second), count, environment)})
-        counted = _shared_file.SharedFile(place.shared).counters()
+        counted = _shared_file.SharedFile(run_dir.shared).counters()
     least = pairs * count
     if counted.requests < least:
         raise SystemExit(f"the shim has counted {counted.requests} requests of at least {least}")

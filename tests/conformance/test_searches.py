@@ -16,7 +16,7 @@ from trimtab.trials import MEASURE, Search, Searching
 BEFORE, TRIALS, REMEASURE = 14, 40, 2
 OBJECTIVE = Objective(METRIC)
 every = pytest.mark.parametrize("name", searches())
-edited = pytest.mark.parametrize("place", [0, 5, -1])
+edited = pytest.mark.parametrize("index", [0, 5, -1])
 
 
 class Walk:
@@ -42,9 +42,9 @@ class Walk:
             self.fate = Fate(MoveState.APPLIED, wanted) if wanted else self.fate
         return self.moves[-steps:]
 
-    def take(self, place: int) -> str:
+    def take(self, index: int) -> str:
         """The operator sets a knob to the end of its domain that is farther from what is in force."""
-        knob = self.drawn.knobs[place]
+        knob = self.drawn.knobs[index]
         ends = (knob.domain.clip(knob.domain.minimum), knob.domain.clip(knob.domain.maximum))
         self.values[knob.name] = max(ends, key=lambda end: abs(end - self.values[knob.name]))
         self.state, self.taken = self.controller.withdraw(self.state, knob.name), knob.name
@@ -54,11 +54,11 @@ class Walk:
 @every
 @edited
 def test_a_knob_that_was_taken_is_not_moved_again_and_the_rest_of_the_incumbent_is_kept(
-    name: str, place: int
+    name: str, index: int
 ) -> None:
     walk = Walk(built(name, OBJECTIVE))
     stood = dict(walk.run(BEFORE)[-1].incumbent or {})
-    taken = walk.take(place)
+    taken = walk.take(index)
     after = walk.run(TRIALS - BEFORE)
     del stood[taken]
     assert after[0].incumbent == stood
@@ -70,10 +70,10 @@ def test_a_knob_that_was_taken_is_not_moved_again_and_the_rest_of_the_incumbent_
 def test_knobs_are_taken_one_after_the_other_until_one_is_left(name: str) -> None:
     walk = Walk(built(name, OBJECTIVE))
     walk.run(BEFORE)
-    for place in range(len(walk.drawn.knobs) - 1):
-        walk.take(place)
+    for index in range(len(walk.drawn.knobs) - 1):
+        walk.take(index)
         stood = walk.run(1)[0].incumbent
-        walk.run(place % 3)
+        walk.run(index % 3)
     assert set(stood or {}) == {walk.drawn.knobs[-1].name}
 
 

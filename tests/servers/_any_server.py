@@ -33,17 +33,17 @@ class AnyServer:
 
     Args:
         process: `trimtab run`; signals that it gets go to the server.
-        place: its run directory.
+        run_dir: its run directory.
         port: the gated port.
     """
 
     process: subprocess.Popen[str]
-    place: RunDirectory
+    run_dir: RunDirectory
     port: int
 
     def reading(self, name: str) -> int:
         """A count of the gate for its one class, such as "dispatched" or "in_service"."""
-        with contextlib.closing(Link(self.place, SystemClock(), PATIENCE_S)) as link:
+        with contextlib.closing(Link(self.run_dir, SystemClock(), PATIENCE_S)) as link:
             return int(getattr(link.readings().classes[0], name))
 
     def settled(self) -> bool:
@@ -63,7 +63,7 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
     Args:
         command: its program and arguments.
         port: where it listens, on 127.0.0.1.
-        directory: a place for the SPEC.
+        directory: a directory for the SPEC.
         workers: connections that it may hold at once.
     """
     spec, name = directory / "spec.toml", a_name()
@@ -75,7 +75,7 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.05)
-        server = AnyServer(process, run_directory.place(name), port)
+        server = AnyServer(process, run_directory.named(name), port)
         # The connection that looked whether the port is open is still on its way, or given up.
         while not server.settled():
             assert time.monotonic() < deadline, "the first connection stays"

@@ -89,7 +89,7 @@ class Kept:
     Args:
         server: which.
         process: `trimtab run`.
-        place: its run directory.
+        run_dir: its run directory.
         port: of the pages in clear.
         tls: of the same pages over TLS.
         documents: where the pages lie.
@@ -97,7 +97,7 @@ class Kept:
 
     server: Server
     process: subprocess.Popen[str]
-    place: RunDirectory
+    run_dir: RunDirectory
     port: int
     tls: int
     documents: Path
@@ -109,7 +109,7 @@ class Kept:
 
     def keep(self, time_ms: int, trial_ms: int = 0, every: int = 0) -> None:
         """Takes charge of the keep-alive time, and sets it; with 0 the server's own stays in force."""
-        with contextlib.closing(SharedFile(self.place.shared, write=True)) as file:
+        with contextlib.closing(SharedFile(self.run_dir.shared, write=True)) as file:
             file.set_keep_alive(KeepAlive(time_ms * 10**6, trial_ms * 10**6, every, MODE_FIXED))
 
     def idle(self) -> Idle:
@@ -130,7 +130,7 @@ class Kept:
         return sum(now.ended) - sum(before.ended), sum(now.left) - sum(before.left)
 
     def _now(self) -> tuple[Idle, Histograms]:
-        with contextlib.closing(SharedFile(self.place.shared)) as file:
+        with contextlib.closing(SharedFile(self.run_dir.shared)) as file:
             return file.idle(), file.histograms()
 
     def connect(self) -> socket.socket:
@@ -168,7 +168,7 @@ def kept(server: Server, keep_alive_ms: int = 300_000, backend: int = 9) -> Iter
             command = _apache_command(server, keep_alive_ms, directory, (port, other), tls, backend)
         ours = a_name()
         process = trimtab_run("--name", ours, "--ports", f"{port},{tls}", "--", *command)
-        bed = Kept(server, process, run_directory.place(ours), port, tls, directory / "htdocs")
+        bed = Kept(server, process, run_directory.named(ours), port, tls, directory / "htdocs")
         try:
             until(lambda: _listens(bed), f"{server} did not start")
             bed.begin()
@@ -233,6 +233,6 @@ def _stop(bed: Kept) -> None:
     except subprocess.TimeoutExpired:
         bed.process.kill()
         bed.process.communicate()
-    for left in processes_of(bed.place):
+    for left in processes_of(bed.run_dir):
         with contextlib.suppress(ProcessLookupError):
             os.kill(left.pid, signal.SIGKILL)

@@ -73,7 +73,7 @@ class Bed:
 
         def said() -> bool:
             """A reply says nothing where a reload or an idle worker's end has cut it short."""
-            page = status.ask(status.Place(self.testbed.listen, "/status", False), SystemClock(), PATIENCE_S)
+            page = status.ask(status.StatusPage(self.testbed.listen, "/status", False), SystemClock(), PATIENCE_S)
             found.extend([] if page is None else [page])
             return bool(found)
 

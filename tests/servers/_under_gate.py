@@ -63,21 +63,21 @@ class UnderGate:
 
     Args:
         process: `trimtab run`.
-        place: its run directory.
+        run_dir: its run directory.
         port: port of the pages, gated or measured.
         status_url: the status page, on a port that is neither.
         directory: the server root.
     """
 
     process: subprocess.Popen[str]
-    place: RunDirectory
+    run_dir: RunDirectory
     port: int
     status_url: str
     directory: Path
 
     def plant(self) -> Gate:
         """trimtab attached to its gate."""
-        return Gate(SystemClock(), self.place)
+        return Gate(SystemClock(), self.run_dir)
 
     def client(self, source: str, timeout_s: float = PATIENCE_S) -> http.client.HTTPConnection:
         """A client that has not connected yet."""
@@ -158,7 +158,7 @@ def under_gate(
         server = (program(), "-f", config, "-d", directory, *(("-DFOREGROUND",) if foreground else ()))
         process = trimtab_run("--name", ours, *how, *options, "--", *server)
         url = f"http://127.0.0.1:{status}/server-status"
-        bed = UnderGate(process, run_directory.place(ours), page, url, directory)
+        bed = UnderGate(process, run_directory.named(ours), page, url, directory)
         try:
             until(lambda: answers(status, bed), f"Apache did not start: {log(directory)}")
             yield bed
@@ -170,7 +170,7 @@ def under_gate(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-            for left in processes_of(run_directory.place(ours)):
+            for left in processes_of(run_directory.named(ours)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(left.pid, signal.SIGKILL)
             for pipe in (process.stdout, process.stderr):

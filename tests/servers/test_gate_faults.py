@@ -66,7 +66,7 @@ def test_ten_thousand_connections_that_send_nothing_hold_up_nobody() -> None:
 
 def _in_service(bed: UnderGate) -> int:
     """Connections of all classes that workers have."""
-    link = Link(bed.place, SystemClock())
+    link = Link(bed.run_dir, SystemClock())
     with contextlib.closing(link):
         return sum(one.in_service for one in link.readings().classes)
 

@@ -41,7 +41,7 @@ def bed() -> Iterator[UnderGate]:
 
 def test_a_local_user_finds_no_way_to_the_hand_off_socket(bed: UnderGate) -> None:
     with stranger("freeze", bed) as reached:
-        link = Link(bed.place, SystemClock(), patience_s=_stranger.HOLD_S / 2)
+        link = Link(bed.run_dir, SystemClock(), patience_s=_stranger.HOLD_S / 2)
         with contextlib.closing(link):
             link.apply({})
         assert reached == []
@@ -73,7 +73,7 @@ def test_a_gate_that_has_stopped_is_replaced_and_requests_go_on(bed: UnderGate) 
 
 
 def test_nobody_is_served_outside_the_budgets_from_the_address_that_wakes_workers(bed: UnderGate) -> None:
-    _, _, wake_source, _ = struct.unpack_from("<4I", bed.place.shared.read_bytes(), 40)
+    _, _, wake_source, _ = struct.unpack_from("<4I", bed.run_dir.shared.read_bytes(), 40)
     client = bed.client(str(ipaddress.ip_address(wake_source)))
     with contextlib.closing(client), pytest.raises((http.client.HTTPException, OSError)):
         fetched(client)
@@ -82,7 +82,7 @@ def test_nobody_is_served_outside_the_budgets_from_the_address_that_wakes_worker
 def test_what_a_worker_writes_over_the_mapped_file_does_not_stop_the_gate_for_the_others(bed: UnderGate) -> None:
     """A circle of released slots, and slots in no state there is, as a worker that was broken into can store."""
     slots, slot, state_at, next_at, head_at = 32_768, 64, 0, 48, 64
-    with bed.place.shared.open("r+b", buffering=0) as shared:
+    with bed.run_dir.shared.open("r+b", buffering=0) as shared:
         for turn in range(100):
             for index in range(8):
                 os.pwrite(shared.fileno(), struct.pack("<I", (index + 1) % 8 + 1), slots + slot * index + next_at)
@@ -90,7 +90,7 @@ def test_what_a_worker_writes_over_the_mapped_file_does_not_stop_the_gate_for_th
                     os.pwrite(shared.fileno(), struct.pack("<I", 77), slots + slot * (1000 + index) + state_at)
             os.pwrite(shared.fileno(), struct.pack("<Q", 1), head_at)
             bed.pages(("127.0.1.1", "127.0.0.1")[turn % 2])
-    link = Link(bed.place, SystemClock())
+    link = Link(bed.run_dir, SystemClock())
     with contextlib.closing(link):
         assert link.apply({}).configuration, "the gate takes no orders any more"
 
@@ -106,7 +106,7 @@ def stranger(what: str, bed: UnderGate) -> Iterator[list[str]]:
     """Somebody without rights who does something to the gate of a server; what he has reached."""
     source = Path(_stranger.__file__).read_text(encoding="utf-8")
     attack = subprocess.Popen(
-        ["/usr/bin/python3", "-I", "-c", source, what, str(bed.place.directory)],
+        ["/usr/bin/python3", "-I", "-c", source, what, str(bed.run_dir.directory)],
         stdout=subprocess.PIPE,
         text=True,
         user=STRANGER,

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 def taken(bed: UnderGate) -> tuple[int, ...]:
     """Connections that workers took for themselves, by class."""
-    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+    with contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
         return file.taken(2)
 
 
@@ -41,7 +41,7 @@ def total(plant: Gate, key: str) -> list[int]:
 
 def lent(bed: UnderGate) -> bool:
     """Whether workers may accept for themselves."""
-    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+    with contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
         return file.lends()
 
 
@@ -180,6 +180,6 @@ def test_while_budgets_bind_and_do_not_and_gates_die_no_request_is_lost_and_no_s
 
 def holder(bed: UnderGate) -> int:
     """The worker that has the only connection, as its slot says."""
-    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+    with contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
         (pid,) = file.holders()
     return pid

@@ -26,7 +26,7 @@ def bed() -> Iterator[UnderGate]:
 
 def children(bed: UnderGate) -> set[int]:
     """The server's processes that have not ended."""
-    server = server_of(bed.place)
+    server = server_of(bed.run_dir)
     assert server is not None
     return {pid for pid in processes.children(server) if processes.start_of(pid) is not None}
 

@@ -138,7 +138,7 @@ def test_the_number_of_all_connections_in_service_moves_live(bed: UnderGate, pla
 
 
 def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, plant: Gate) -> None:
-    sensor, file = sensor_of(plant, Shim), SharedFile(bed.place.shared)
+    sensor, file = sensor_of(plant, Shim), SharedFile(bed.run_dir.shared)
     first, began_s = file.counters(), time.monotonic()
     sensor.begin()
     for _ in range(5):
@@ -214,7 +214,7 @@ def still_open(client: http.client.HTTPConnection) -> bool:
 
 
 def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trimtab", "tune", "gate", "--name", bed.place.name, "--controller", "fuzzy"]
+    command = [sys.executable, "-m", "trimtab", "tune", "gate", "--name", bed.run_dir.name, "--controller", "fuzzy"]
     more = ["--window", "1s", "--json", "--on-exit", "restore", "--store", str(tmp_path / "runs")]
     said = tmp_path / "said"
     with said.open("w") as out, ThreadPoolExecutor(4) as clients:
@@ -244,7 +244,7 @@ def test_the_loop_moves_m_and_the_window_has_exact_terms(bed: UnderGate, tmp_pat
 
 
 def test_apache_under_the_gate_tells_its_exact_terms(bed: UnderGate, plant: Gate) -> None:
-    apache = Apache.attach(SystemClock(), processes_of(bed.place)[0].pid, bed.status_url)
+    apache = Apache.attach(SystemClock(), processes_of(bed.run_dir)[0].pid, bed.status_url)
     try:
         (exact,) = (sensor for sensor in apache.sensors() if sensor.name == "shim")
         settled(plant)
@@ -269,9 +269,9 @@ def test_threads_and_events_are_scheduled_too(mpm: Mpm) -> None:
 
 
 def test_a_graceful_restart_is_passed_on_and_the_gate_goes_on(bed: UnderGate, plant: Gate) -> None:
-    workers = {one.pid for one in processes_of(bed.place)}
+    workers = {one.pid for one in processes_of(bed.run_dir)}
     bed.process.send_signal(signal.SIGUSR1)
-    until(lambda: {one.pid for one in processes_of(bed.place)} != workers, "no new workers came")
+    until(lambda: {one.pid for one in processes_of(bed.run_dir)} != workers, "no new workers came")
     for _ in range(5):
         bed.pages(PREMIUM)
     assert plant.configuration()[OF_PREMIUM] == 4
@@ -280,12 +280,12 @@ def test_a_graceful_restart_is_passed_on_and_the_gate_goes_on(bed: UnderGate, pl
 def test_sigterm_ends_all_and_leaves_nothing() -> None:
     with under_gate() as bed:
         bed.pages(BASIC)
-        gate, server = gate_processes(bed), processes_of(bed.place)
+        gate, server = gate_processes(bed), processes_of(bed.run_dir)
         assert len(gate) == 2 and len(server) > 1
         everybody = [*server, *filter(None, map(identify, gate))]
         bed.process.send_signal(signal.SIGTERM)
         assert bed.ended() == (0, "")
-        assert not bed.place.directory.exists()
+        assert not bed.run_dir.directory.exists()
         assert [one for one in everybody if one.alive()] == []
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", bed.port), 5):
             pass
@@ -312,19 +312,19 @@ def served_through_gate(bed: UnderGate, plant: Gate) -> bool:
 
 def test_a_run_that_is_killed_leaves_server_and_gate_which_end_together() -> None:
     with under_gate() as bed, contextlib.closing(bed.plant()) as plant:
-        gate, server = gate_processes(bed), processes_of(bed.place)[0]
+        gate, server = gate_processes(bed), processes_of(bed.run_dir)[0]
         bed.process.kill()
         bed.process.wait(PATIENCE_S)
         plant.apply({OF_BASIC: 2})
         assert served_through_gate(bed, plant)
-        again = trimtab_run("--name", bed.place.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
+        again = trimtab_run("--name", bed.run_dir.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
         _, err = again.communicate(timeout=PATIENCE_S)
         assert again.returncode == 2
         assert "is in use: its gate still serves the server of a run that was killed" in err
         os.kill(server.pid, signal.SIGTERM)
         until(lambda: not server.alive(), "Apache did not end")
         until(lambda: all(one is None or not one.alive() for one in map(identify, gate)), "the gate did not end")
-        again = trimtab_run("--name", bed.place.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
+        again = trimtab_run("--name", bed.run_dir.name, "--ports", 8080, "--", "sh", "-c", "exit 0")
         assert again.communicate(timeout=PATIENCE_S) == ("", "")
         assert again.returncode == 0
 
@@ -332,21 +332,21 @@ def test_a_run_that_is_killed_leaves_server_and_gate_which_end_together() -> Non
 def test_a_server_in_the_background_is_followed_and_ended() -> None:
     with under_gate(foreground=False) as bed:
         bed.pages(BASIC)
-        first = processes_of(bed.place)[0]
+        first = processes_of(bed.run_dir)[0]
         parent = int(Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[1])
         assert parent != bed.process.pid
         bed.process.send_signal(signal.SIGTERM)
         code, err = bed.ended()
         assert (code, err.count("\n")) == (0, 1)
         assert "the server went to the background; following its process" in err
-        assert not bed.place.directory.exists()
+        assert not bed.run_dir.directory.exists()
         assert not first.alive()
 
 
 def test_without_a_gate_the_shim_only_measures() -> None:
     with under_gate(gate=False) as bed:
         clock = SystemClock()
-        sensor, began_s = Shim(bed.place.shared, clock), time.monotonic()
+        sensor, began_s = Shim(bed.run_dir.shared, clock), time.monotonic()
         sensor.begin()
         for _ in range(4):
             bed.pages(BASIC, number=3)

@@ -208,7 +208,7 @@ def test_under_a_gate_the_slot_of_an_ended_connection_comes_back(mpm: Mpm) -> No
     with (
         under_gate(mpm) as bed,
         contextlib.closing(bed.client("127.0.0.1")) as client,
-        contextlib.closing(SharedFile(bed.place.shared, write=True)) as file,
+        contextlib.closing(SharedFile(bed.run_dir.shared, write=True)) as file,
     ):
         file.set_keep_alive(KeepAlive(TIME_MS * 10**6, 0, 0, MODE_FIXED))
         assert fetched(client) == 200

@@ -157,7 +157,7 @@ def test_a_delay_controller_moves_the_budgets_of_a_real_gate_and_puts_them_back(
 ) -> None:
     classes, path = tmp_path / "classes.toml", tmp_path / "runs.sqlite"
     classes.write_text(spec.format(port=gated.port, workers=WORKERS))
-    run = ("guarantee", classes, "--name", gated.place.name, *gains)
+    run = ("guarantee", classes, "--name", gated.run_dir.name, *gains)
     comes = nearer if controller == "log-relative-delay" else changed
     interrupted(path, lambda windows: len(windows) >= 3 and comes(windows), *run)
     windows = moved(path, controller, DELAYS, 3)
@@ -171,7 +171,7 @@ def test_the_open_loop_leaves_delays_of_1_to_1_and_says_that_they_are_not_1_to_3
 ) -> None:
     classes, path = tmp_path / "classes.toml", tmp_path / "runs.sqlite"
     classes.write_text(RELATIVE.format(port=gated.port, workers=WORKERS))
-    options = ("--name", gated.place.name, "--store", path, "--controller", "static", "--duration", "5s")
+    options = ("--name", gated.run_dir.name, "--store", path, "--controller", "static", "--duration", "5s")
     said = finished(command("guarantee", classes, *options))
     assert said.returncode == 0, said.stderr
     assert said.stdout.splitlines()[-1].startswith("so:    Relative delay guarantee: not kept for basic")
@@ -188,12 +188,12 @@ def test_the_papers_keep_alive_controller_shortens_the_time_of_a_real_server_and
         under_gate(workers=12, gate=False) as bed,
         LoadRun(f"127.0.0.1:{bed.port}", users.populations(), 300, SystemClock()),
     ):
-        run = ("tune", "keep-alive", "--name", bed.place.name, "--controller", "keep-alive", "--window", "1s")
+        run = ("tune", "keep-alive", "--name", bed.run_dir.name, "--controller", "keep-alive", "--window", "1s")
         interrupted(path, lambda windows: len(windows) >= 3 and changed(windows), *run, "--option", "intervals=50")
         windows = moved(path, "keep-alive", ("interval_rate_hz", "request_interval_s"), 3)
         times = [window.configuration["keep_alive_ms"] for window in windows]
         assert times == sorted(times, reverse=True) and times[-1] < times[0]
-        with contextlib.closing(KeepAliveTime(bed.place.shared)) as time_of:
+        with contextlib.closing(KeepAliveTime(bed.run_dir.shared)) as time_of:
             assert time_of.setting() == OF_SERVER
 
 

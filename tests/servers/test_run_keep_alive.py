@@ -59,7 +59,7 @@ def readers(bed: UnderGate) -> Iterator[LoadRun]:
 
 
 def setting(bed: UnderGate) -> Setting:
-    with contextlib.closing(KeepAliveTime(bed.place.shared)) as time_of:
+    with contextlib.closing(KeepAliveTime(bed.run_dir.shared)) as time_of:
         return time_of.setting()
 
 
@@ -69,7 +69,7 @@ def trimtab(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def set_to(bed: UnderGate, wanted: str) -> None:
-    said = trimtab("keep-alive", "set", wanted, "--name", bed.place.name)
+    said = trimtab("keep-alive", "set", wanted, "--name", bed.run_dir.name)
     assert (said.returncode, said.stderr) == (0, "")
 
 
@@ -84,7 +84,7 @@ def idle_s(bed: UnderGate) -> float:
 
 def shortest_cut_s(bed: UnderGate) -> float:
     """The shorter of two such times, since one may be a trial; both are the shim's, neither the server's."""
-    with contextlib.closing(SharedFile(bed.place.shared)) as file:
+    with contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
         before = file.idle()
         found_s = min(idle_s(bed), idle_s(bed))
         until(lambda: file.idle().cut == before.cut + 2, "the shim did not end them")
@@ -98,7 +98,7 @@ def controllers(bed: UnderGate) -> list[Process]:
     for entry in (int(e) for e in os.listdir("/proc") if e.isdigit()):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            if b"tune" in words and bed.place.name.encode() in words and (one := identify(entry)) is not None:
+            if b"tune" in words and bed.run_dir.name.encode() in words and (one := identify(entry)) is not None:
                 found.append(one)
     return found
 
@@ -126,15 +126,15 @@ def test_auto_comes_down_from_15_s_by_itself_ends_with_the_server_and_leaves_not
         load.stop()
         summary = load.wait()
         assert failures(summary) == 0
-        store = Store(bed.place.tuning_store, create=False)
+        store = Store(bed.run_dir.tuning_store, create=False)
         moves = [move for move in store.moves(1) if move.configuration]
         assert moves[0].move.reason
         store.close()
-        assert bed.place.tuning_log.read_text() == ""
-        everybody = [controller(bed), *processes_of(bed.place)]
+        assert bed.run_dir.tuning_log.read_text() == ""
+        everybody = [controller(bed), *processes_of(bed.run_dir)]
         bed.process.send_signal(signal.SIGTERM)
         assert bed.ended() == (0, "")
-        assert not bed.place.directory.exists()
+        assert not bed.run_dir.directory.exists()
         assert [one for one in everybody if one.alive()] == []
 
 
@@ -144,11 +144,11 @@ def test_a_fixed_time_is_in_force_from_the_start_and_is_set_and_given_back_live(
         assert shortest_cut_s(bed) >= 0.4
         set_to(bed, "1200ms")
         assert shortest_cut_s(bed) >= 1.2
-        said = trimtab("observe", "keep-alive", "--name", bed.place.name, "--window", "1s", "--duration", "1s")
+        said = trimtab("observe", "keep-alive", "--name", bed.run_dir.name, "--window", "1s", "--duration", "1s")
         assert (said.returncode, said.stderr) == (0, "")
         assert "keep-alive time: fixed, 1.2s" in said.stdout
         set_to(bed, "server")
-        body = json.loads(trimtab("keep-alive", "show", "--json", "--name", bed.place.name).stdout)
+        body = json.loads(trimtab("keep-alive", "show", "--json", "--name", bed.run_dir.name).stdout)
         assert (body["in_charge"], body["time_ms"], body["server_ms"]) == ("server", None, OWN_MS)
         assert body["cut"] >= 4 and body["expired"] == 0
         assert idle_s(bed) >= OWN_MS / 1000
@@ -167,7 +167,7 @@ def test_a_controller_comes_and_goes_with_auto_and_is_started_anew_when_it_dies(
         set_to(bed, "auto")
         controller(bed)
         assert setting(bed) == Setting(InCharge.AUTO, 300)
-        refused = trimtab("tune", "keep-alive", "--name", bed.place.name)
+        refused = trimtab("tune", "keep-alive", "--name", bed.run_dir.name)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "is learned already" in refused.stderr
         bed.process.send_signal(signal.SIGTERM)
@@ -179,15 +179,15 @@ def test_a_controller_comes_and_goes_with_auto_and_is_started_anew_when_it_dies(
 def test_killing_trimtab_leaves_the_last_time_and_a_restart_without_it_leaves_no_trace() -> None:
     with kept("--keep-alive", "auto") as bed:
         learns = controller(bed)
-        with contextlib.closing(KeepAliveTime(bed.place.shared)) as time_of:
+        with contextlib.closing(KeepAliveTime(bed.run_dir.shared)) as time_of:
             time_of.write(Setting(InCharge.AUTO, 500))
-        server = processes_of(bed.place)[0]
+        server = processes_of(bed.run_dir)[0]
         bed.process.kill()
         bed.process.wait(PATIENCE_S)
         until(lambda: not learns.alive(), "the controller did not end with trimtab run")
         assert setting(bed) == Setting(InCharge.AUTO, 500)
         assert shortest_cut_s(bed) >= 0.5
-        refused = trimtab("keep-alive", "set", "auto", "--name", bed.place.name)
+        refused = trimtab("keep-alive", "set", "auto", "--name", bed.run_dir.name)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "was killed: only it could learn the time" in refused.stderr
         set_to(bed, "server")
@@ -195,18 +195,18 @@ def test_killing_trimtab_leaves_the_last_time_and_a_restart_without_it_leaves_no
         set_to(bed, "700ms")
         command = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode().split("\0")[:-1]
         os.kill(server.pid, signal.SIGTERM)
-        until(lambda: processes_of(bed.place) == [], "Apache did not end")
+        until(lambda: processes_of(bed.run_dir) == [], "Apache did not end")
         # In a group of its own: Apache in the foreground ends its whole group when it ends.
         plain = subprocess.Popen(command, process_group=0)
         try:
             until(lambda: listens(bed.port), "Apache did not start")
             assert "libtrimtab" not in Path(f"/proc/{plain.pid}/maps").read_text()
-            assert processes_of(bed.place) == []
+            assert processes_of(bed.run_dir) == []
             assert idle_s(bed) >= OWN_MS / 1000
         finally:
             plain.send_signal(signal.SIGTERM)
             plain.wait(PATIENCE_S)
-            bed.place.release()
+            bed.run_dir.release()
 
 
 def listens(port: int) -> bool:

@@ -199,8 +199,8 @@ def test_in_a_storm_workers_and_queue_are_known_although_the_status_page_waits_b
 
 def test_under_a_gate_it_says_that_it_cannot_tell(stack: ExitStack) -> None:
     with under_gate(workers=4) as bed:
-        server = processes_of(bed.place)[0].pid
-        sensor = Connections([("", bed.port)], SystemClock(), server, Worker.CONNECTION, bed.place.shared)
+        server = processes_of(bed.run_dir)[0].pid
+        sensor = Connections([("", bed.port)], SystemClock(), server, Worker.CONNECTION, bed.run_dir.shared)
         stack.callback(sensor.close)
         with pytest.raises(NotMeasured, match="a gate holds connections of its own"):
             sensor.begin()
@@ -215,8 +215,8 @@ def test_requests_under_way_are_those_of_the_shims_exact_counts(mpm: Mpm, kept: 
     clock = SystemClock()
     users = ClosedLoop(connections=4, think_s=0.1, urls=(Url(cgi_url(120)), Url(PAGE)), connection=kept)
     with under_gate(mpm, workers=8, gate=False) as bed:
-        sensor = Connections([("", bed.port)], clock, processes_of(bed.place)[0].pid, Worker.CONNECTION)
-        shim = Shim(bed.place.shared, clock)
+        sensor = Connections([("", bed.port)], clock, processes_of(bed.run_dir)[0].pid, Worker.CONNECTION)
+        shim = Shim(bed.run_dir.shared, clock)
         load = LoadRun(f"127.0.0.1:{bed.port}", users.populations(), 60, clock)
         with contextlib.closing(sensor), contextlib.closing(shim), load:
             clock.sleep(1.5)

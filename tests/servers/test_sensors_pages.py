@@ -43,10 +43,10 @@ def test_the_page_time_is_that_of_the_clients_whether_they_keep_their_connection
         objects=(Url(PAGE),),
     )
     with under_gate(workers=READERS + 4, gate=False) as bed:
-        pages = Pages(bed.place.shared, clock)
+        pages = Pages(bed.run_dir.shared, clock)
         others = Population(**{**vars(reader), "connection": connection})
         load = LoadRun(f"127.0.0.1:{bed.port}", (reader, others), 120, clock)
-        with load, contextlib.closing(pages), contextlib.closing(SharedFile(bed.place.shared)) as file:
+        with load, contextlib.closing(pages), contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
             until(lambda: threshold(file.histograms().intervals) is not None, "no thoughts were seen")
             client = LoadGenerator(load, clock)
             for sensor in (pages, client):

@@ -33,8 +33,8 @@ def test_both_see_the_same_delays_service_times_and_counts(mpm: Mpm) -> None:
     users = ClosedLoop(connections=3 * WORKERS, urls=(page,), connection=Connection.PER_PAGE).populations()
     with under_gate(mpm, workers=WORKERS, gate=False) as bed:
         status = ServerStatus(bed.status_url, clock)
-        queue = AcceptQueue([("127.0.0.1", bed.port)], clock, processes_of(bed.place)[0].pid, status)
-        shim = Shim(bed.place.shared, clock)
+        queue = AcceptQueue([("127.0.0.1", bed.port)], clock, processes_of(bed.run_dir)[0].pid, status)
+        shim = Shim(bed.run_dir.shared, clock)
         with LoadRun(f"127.0.0.1:{bed.port}", users, 60, clock) as load:
             clock.sleep(1.5)
             for sensor in (queue, status, shim):

@@ -46,7 +46,7 @@ def goes_on(count: Callable[[], int], more: int) -> None:
 
 def slots(bed: UnderGate, *states: int) -> list[int]:
     """The processes that hold slots in one of these states."""
-    raw = Path(bed.place.shared).read_bytes()[HEADER_BYTES:]
+    raw = Path(bed.run_dir.shared).read_bytes()[HEADER_BYTES:]
     words = [memoryview(raw[at : at + 16]).cast("I") for at in range(0, len(raw), SLOT_BYTES)]
     return [slot[2] for slot in words if slot[0] in states]
 
@@ -57,9 +57,9 @@ def test_a_graceful_restart_under_load_loses_no_request(mpm: Mpm) -> None:
         clients = [Asking(pages(bed.port, PAGE, n), 4) for n in (1, 5)]
         with asking(*clients):
             for _ in range(2):
-                old = {one.pid for one in processes_of(bed.place)[1:]}
+                old = {one.pid for one in processes_of(bed.run_dir)[1:]}
                 bed.process.send_signal(signal.SIGUSR1)
-                until(lambda: not old & {one.pid for one in processes_of(bed.place)}, "old workers stay")  # noqa: B023
+                until(lambda: not old & {one.pid for one in processes_of(bed.run_dir)}, "old workers stay")  # noqa: B023
                 goes_on(dispatched(bed), 100)
         assert [client.failed for client in clients] == [{}, {}]
 
@@ -137,7 +137,7 @@ def waiting(port: int) -> int:
 
 
 def _counters(bed: UnderGate) -> Counters:
-    shared = SharedFile(bed.place.shared)
+    shared = SharedFile(bed.run_dir.shared)
     try:
         return shared.counters()
     finally:

@@ -24,7 +24,7 @@ def strangers_process(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_process_that_names_the_mapped_file_neither_keeps_trimtab_run_nor_gets_its_signals() -> None:
     name = a_name()
-    with strangers_process(TRIMTAB_SHARED=str(run_directory.place(name).shared)) as stranger:
+    with strangers_process(TRIMTAB_SHARED=str(run_directory.named(name).shared)) as stranger:
         process = trimtab_run("--name", name, "--", "/bin/sh", "-c", "exit 3")
         try:
             _, said = process.communicate(timeout=PATIENCE_S)

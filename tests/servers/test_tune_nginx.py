@@ -142,12 +142,12 @@ def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_
     log = ("-e", tmp_path / "logs" / "error.log")
     process = trimtab_run("--name", name, "--ports", port, "--", "nginx", "-p", tmp_path, *log, "-c", config)
     try:
-        place = run_directory.place(name)
+        run_dir = run_directory.named(name)
 
         def served() -> list[int]:
             """Its master, once it has the title of one, and workers."""
             assert process.poll() is None, process.communicate()
-            there = {one.pid for one in processes_of(place)}
+            there = {one.pid for one in processes_of(run_dir)}
             return [one.pid for one in masters() if one.pid in there and serving(one)]
 
         until(lambda: bool(served()), "nginx does not serve")

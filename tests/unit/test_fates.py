@@ -41,8 +41,8 @@ class Script:
         return state
 
     def step(self, state: Heard, trial: Trial) -> tuple[Heard, Move]:
-        place = len(state.fates)
-        changes = self.moves[place] if place < len(self.moves) else {}
+        index = len(state.fates)
+        changes = self.moves[index] if index < len(self.moves) else {}
         return Heard((*state.fates, trial.fate)), Move(changes, "as the script says")
 
 

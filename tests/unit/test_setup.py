@@ -27,26 +27,26 @@ DPKG_QUERY = 'for name; do :; done; grep -qx "$name" installed && printf "instal
 class Machine:
     """A copy of the set-up with stand-ins for what it calls."""
 
-    place: Path
+    directory: Path
 
     def program(self, name: str, body: str) -> None:
-        path = self.place / "bin" / name
-        path.write_text(f"#!/bin/sh\ncd {self.place}\n{body}\n", encoding="utf-8")
+        path = self.directory / "bin" / name
+        path.write_text(f"#!/bin/sh\ncd {self.directory}\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
 
     def write(self, name: str, *lines: str) -> None:
-        (self.place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (self.directory / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def set_up(self, *arguments: str, uid: int = 0) -> subprocess.CompletedProcess[str]:
         self.program("id", f"echo {uid}")
-        environment = {"PATH": f"{self.place / 'bin'}:{os.environ['PATH']}", "LOCK": HELD}
-        script = self.place / "tools" / "setup.sh"
+        environment = {"PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}", "LOCK": HELD}
+        script = self.directory / "tools" / "setup.sh"
         return subprocess.run(
             ["sh", str(script), *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     def log(self) -> list[str]:
-        return (self.place / "log").read_text(encoding="utf-8").splitlines()
+        return (self.directory / "log").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_what_is_missing_is_installed_and_what_only_tests_need_is_left_out(machi
     done = machine.set_up()
     assert done.returncode == 0, done.stderr
     assert machine.log()[-1] == "apt-get -qq install -y --no-install-recommends absent-yet"
-    assert not (machine.place / "policy-rc.d").exists()
+    assert not (machine.directory / "policy-rc.d").exists()
 
 
 def test_beside_another_apt_it_waits_for_the_lock_and_says_so_once(machine: Machine) -> None:

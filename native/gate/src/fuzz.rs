@@ -7,8 +7,8 @@ use trimtab_wire::gate::{Class, Full, Order, Rule, Start};
 use trimtab_wire::shared::Layout;
 
 use crate::client_hello::{self, Hello};
+use crate::gate::hostile::{Bench, Ground};
 use crate::head::Head;
-use crate::hostile::{Bench, Ground};
 use crate::line::Input;
 use crate::rules::{Bytes, Classifier, Ends};
 

@@ -1,8 +1,24 @@
 //! The loop: waits for sockets and the clock, and lets each part do what is due.
 //!
-//! Each part is in a file of its own: `arrivals` (accept, classify, peek), `dispatch` (queues, budgets, slots),
-//! `lanes` (what the workers accept for themselves), `refuse`, `pending_handshakes` (who comes to the hand-off socket), `server`
-//! (processes of the server), `clients` (control and metrics), `recover` (after another gate).
+//! Each part is in a file of its own below this one, and nothing else sees what the gate holds: `arrivals` (accept, classify, peek),
+//! `queues` (who waits, who is next), `dispatch` (connections out, slots back), `lanes` (what the workers accept for themselves), `refuse`,
+//! `reclaim` (idle connections asked back), `pending_handshakes` (who comes to the hand-off socket), `server` (processes of the server),
+//! `clients` (control and metrics) with `orders`, `clockwork` (what is due when), `recover` (after another gate).
+
+mod arrivals;
+mod clients;
+mod clockwork;
+mod dispatch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod hostile;
+mod lanes;
+mod orders;
+mod pending_handshakes;
+mod queues;
+mod reclaim;
+mod recover;
+mod refuse;
+mod server;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,18 +29,19 @@ use rustix::event::{epoll, Timespec};
 use rustix::io::Errno;
 use trimtab_wire::budgets::Budgets;
 use trimtab_wire::gate::Start;
-use trimtab_wire::shared::now_ns;
+use trimtab_wire::shared::{now_ns, Shared};
 
 use crate::chain::Chain;
-use crate::clients::Client;
-use crate::lanes::{self, Lanes};
 use crate::ledger::{add, Kind, Ledger};
-use crate::pending_handshakes::PendingHandshake;
-use crate::place::Place;
-use crate::reclaim::Asked;
 use crate::rules::Classifier;
+use crate::run_directory::RunDirectory;
 use crate::slots::Slots;
 use crate::sources::Sources;
+use clients::Client;
+use clockwork::Clockwork;
+use lanes::Lanes;
+use pending_handshakes::PendingHandshake;
+use reclaim::Reclaims;
 
 /// Events taken at once.
 const BATCH: usize = 256;
@@ -63,42 +80,36 @@ pub struct Listener {
 
 /// A gate at work.
 pub struct Gate<'a> {
-    pub(crate) start: &'a Start,
-    pub(crate) place: &'a Place,
-    pub(crate) ledger: Ledger,
-    pub(crate) classifier: Classifier,
-    pub(crate) budgets: Budgets,
-    pub(crate) queues: Vec<Chain>,
-    pub(crate) peeking: Chain,
+    start: &'a Start,
+    run_directory: &'a RunDirectory,
+    /// Its mapped file.
+    shared: &'a Shared,
+    ledger: Ledger,
+    classifier: Classifier,
+    budgets: Budgets,
+    queues: Vec<Chain>,
+    peeking: Chain,
     /// The same connections by where they come from.
-    pub(crate) sources: Sources,
-    pub(crate) refused: Chain,
-    pub(crate) slots: Slots,
-    pub(crate) lanes: Lanes,
-    pub(crate) listeners: Vec<Listener>,
+    sources: Sources,
+    refused: Chain,
+    slots: Slots,
+    lanes: Lanes,
+    listeners: Vec<Listener>,
     /// Pid to the descriptor of its conversation.
-    pub(crate) workers: HashMap<u32, u32>,
+    workers: HashMap<u32, u32>,
     /// At the hand-off socket, oldest first.
-    pub(crate) pending_handshakes: Vec<PendingHandshake>,
+    pending_handshakes: Vec<PendingHandshake>,
     /// Sockets of the run directory that are not waited at, because descriptors ran out.
-    pub(crate) paused_doors: Vec<u32>,
-    pub(crate) clients: HashMap<u32, Client>,
-    pub(crate) asked: HashMap<u32, Asked>,
+    paused_doors: Vec<u32>,
+    clients: HashMap<u32, Client>,
+    reclaims: Reclaims,
     /// Connections that a killed gate was about to send.
-    pub(crate) unsure: Vec<u32>,
-    pub(crate) buffer: Vec<u8>,
-    pub(crate) now_ns: u64,
-    pub(crate) end: Option<End>,
+    unsure: Vec<u32>,
+    buffer: Vec<u8>,
+    now_ns: u64,
+    end: Option<End>,
     epoll: u32,
-    pub(crate) guardian: Option<rustix::process::Pid>,
-    pub(crate) ticked_ns: u64,
-    pub(crate) surveyed_ns: u64,
-    /// Since when no worker is there.
-    pub(crate) unattended_ns: Option<u64>,
-    /// Since when nobody needs the gate.
-    pub(crate) deserted_ns: Option<u64>,
-    pub(crate) stdin_ended: bool,
-    pub(crate) reclaimed_ns: u64,
+    clockwork: Clockwork,
 }
 
 impl<'a> Gate<'a> {
@@ -106,44 +117,44 @@ impl<'a> Gate<'a> {
     ///
     /// # Errors
     /// The classes are wrong, or the kernel gives no epoll descriptor.
-    pub fn new(start: &'a Start, place: &'a Place, ledger: Ledger) -> anyhow::Result<Self> {
+    pub fn new(
+        start: &'a Start,
+        run_directory: &'a RunDirectory,
+        ledger: Ledger,
+    ) -> anyhow::Result<Self> {
         let classes = start
             .classes
             .iter()
             .map(|class| (class.budget, class.minimum));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         // Before the slots are looked at.
-        lanes::close_all(&place.shared, start.classes.len());
+        let shared = &run_directory.shared;
+        lanes::close_all(shared, start.classes.len());
         Ok(Self {
             start,
-            place,
+            run_directory,
+            shared,
             ledger,
-            classifier: Classifier::new(&start.classes).map_err(anyhow::Error::msg)?,
+            classifier: Classifier::new(&start.classes)?,
             budgets: Budgets::new(start.limit, start.borrow, classes),
             queues: vec![Chain::default(); start.classes.len()],
             peeking: Chain::default(),
             sources: Sources::default(),
             refused: Chain::default(),
-            slots: Slots::find(&place.shared),
+            slots: Slots::find(shared),
             lanes: Lanes::default(),
             listeners: Vec::new(),
             workers: HashMap::new(),
             pending_handshakes: Vec::new(),
             paused_doors: Vec::new(),
             clients: HashMap::new(),
-            asked: HashMap::new(),
+            reclaims: Reclaims::default(),
             unsure: Vec::new(),
             buffer: vec![0; (start.peek_bytes as usize).max(4096)],
             now_ns: now_ns(),
             end: None,
             epoll: ledger.keep(epoll, Kind::Passing, 0),
-            guardian: rustix::process::getppid(),
-            ticked_ns: 0,
-            surveyed_ns: 0,
-            unattended_ns: None,
-            deserted_ns: None,
-            stdin_ended: false,
-            reclaimed_ns: 0,
+            clockwork: Clockwork::new(),
         })
     }
 
@@ -178,7 +189,7 @@ impl<'a> Gate<'a> {
                 rustix::buffer::spare_capacity(&mut events),
                 Some(&timeout),
             );
-            self.place.shared.header.gate_waiting.store(0, Relaxed);
+            self.shared.header.gate_waiting.store(0, Relaxed);
             match fetched {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error).context("epoll"),
@@ -192,19 +203,19 @@ impl<'a> Gate<'a> {
     }
 
     /// Tells the guardian that the gate gets on.
-    pub(crate) fn beat(&self) {
+    fn beat(&self) {
         add(&self.ledger.settings().beats, 1);
     }
 
     /// Waits on a descriptor that the ledger keeps.
-    pub(crate) fn watch(&self, number: u32, flags: epoll::EventFlags) -> rustix::io::Result<()> {
+    fn watch(&self, number: u32, flags: epoll::EventFlags) -> rustix::io::Result<()> {
         let data = epoll::EventData::new_u64(self.ledger.token(number));
         let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
         epoll::add(epoll, fd, data, flags)
     }
 
     /// Waits for other things of a descriptor that is waited on already.
-    pub(crate) fn rewatch(&self, number: u32, flags: epoll::EventFlags) {
+    fn rewatch(&self, number: u32, flags: epoll::EventFlags) {
         let data = epoll::EventData::new_u64(self.ledger.token(number));
         let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
         // It fails only when it is not waited on; then it is not to be.
@@ -212,19 +223,19 @@ impl<'a> Gate<'a> {
     }
 
     /// Waits on a descriptor no more; needed before it is closed when another process has it too.
-    pub(crate) fn unwatch(&self, number: u32) {
+    fn unwatch(&self, number: u32) {
         let (epoll, fd) = (self.ledger.borrow(self.epoll), self.ledger.borrow(number));
         // It fails only when it is not waited on.
         let _ = epoll::delete(epoll, fd);
     }
 
     /// A connection that is waited on, or was refused, or speaks: all that its kind has in chains and tables is gone.
-    pub(crate) fn close(&mut self, number: u32) {
+    fn close(&mut self, number: u32) {
         self.ledger.close(number);
     }
 
     /// Index of a listener.
-    pub(crate) fn listener(&self, number: u32) -> Option<usize> {
+    fn listener(&self, number: u32) -> Option<usize> {
         self.listeners
             .iter()
             .position(|listener| listener.number == number)
@@ -232,24 +243,24 @@ impl<'a> Gate<'a> {
 
     /// Closes what this gate waits with.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(crate) fn end_waiting(&mut self) {
+    fn end_waiting(&mut self) {
         self.close(self.epoll);
     }
 
     /// The descriptor is what this gate waits with.
-    pub(crate) fn is_epoll(&self, number: u32) -> bool {
+    fn is_epoll(&self, number: u32) -> bool {
         number == self.epoll
     }
 
     fn listen(&mut self) -> anyhow::Result<()> {
-        let header = &self.place.shared.header;
+        let header = &self.shared.header;
         self.set_preemptive_flag();
         header.gate_pid.store(std::process::id(), Relaxed);
         let readable = epoll::EventFlags::IN;
         let sockets = [
-            Some(self.place.handoff),
-            Some(self.place.control),
-            self.place.metrics,
+            Some(self.run_directory.handoff),
+            Some(self.run_directory.control),
+            self.run_directory.metrics,
         ];
         for number in sockets.into_iter().flatten() {
             self.watch(number, readable).context("epoll")?;
@@ -257,7 +268,7 @@ impl<'a> Gate<'a> {
         match self.watch(STDIN, readable) {
             Ok(()) => {}
             // A file: it has been read to its end.
-            Err(Errno::PERM) => self.stdin_ended = true,
+            Err(Errno::PERM) => self.clockwork.stdin_ended = true,
             Err(error) => return Err(error).context("standard input"),
         }
         header
@@ -292,17 +303,17 @@ impl<'a> Gate<'a> {
     }
 
     fn on_lasting(&mut self, number: u32) {
-        if number == self.place.handoff {
+        if number == self.run_directory.handoff {
             self.accept_handshakes();
-        } else if number == self.place.control {
+        } else if number == self.run_directory.control {
             self.accept_clients(number, false);
-        } else if Some(number) == self.place.metrics {
+        } else if Some(number) == self.run_directory.metrics {
             self.accept_clients(number, true);
         } else if number == STDIN {
             let mut scratch = [0; 4096];
             match rustix::io::read(self.ledger.borrow(STDIN), &mut scratch) {
                 Ok(0) | Err(_) => {
-                    self.stdin_ended = true;
+                    self.clockwork.stdin_ended = true;
                     self.unwatch(STDIN);
                 }
                 Ok(_) => {}
@@ -314,7 +325,7 @@ impl<'a> Gate<'a> {
         self.close_lanes();
         if end == End::Done {
             self.give_all();
-            self.place.shared.header.gate_pid.store(0, Relaxed);
+            self.shared.header.gate_pid.store(0, Relaxed);
         }
     }
 }

@@ -14,7 +14,7 @@ use trimtab_wire::gate::Start;
 
 use crate::gate::{End, Gate};
 use crate::ledger::{open_descriptors, Kind, Ledger};
-use crate::place::Place;
+use crate::run_directory::RunDirectory;
 use crate::signals;
 
 /// More gates than this within the window do not die by accident.
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Gates die one after another, or none can be started.
-pub fn run(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<()> {
+pub fn run(start: &Start, run_directory: &RunDirectory, ledger: Ledger) -> anyhow::Result<()> {
     for number in open_descriptors().context("/proc/self/fd")? {
         ledger.describe(number, Kind::Lasting, 0);
     }
@@ -52,7 +52,7 @@ pub fn run(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<()> {
         starts.push_back(now);
         let ended = match split().context("a process for the gate")? {
             Some(child) => watch(child, ledger)?,
-            None => match work(start, place, ledger) {
+            None => match work(start, run_directory, ledger) {
                 Ok(End::Done) => std::process::exit(0),
                 Ok(End::Orphaned) => false,
                 Err(error) => {
@@ -68,8 +68,8 @@ pub fn run(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<()> {
 }
 
 /// A gate's whole life. What it had stays open after it: the table of descriptors is not its own.
-fn work(start: &Start, place: &Place, ledger: Ledger) -> anyhow::Result<End> {
-    let mut gate = ManuallyDrop::new(Gate::new(start, place, ledger)?);
+fn work(start: &Start, run_directory: &RunDirectory, ledger: Ledger) -> anyhow::Result<End> {
+    let mut gate = ManuallyDrop::new(Gate::new(start, run_directory, ledger)?);
     gate.recover()?;
     gate.run()
 }

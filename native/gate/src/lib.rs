@@ -7,50 +7,35 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod ancestors;
-mod arrivals;
 mod chain;
 mod check;
 mod client_hello;
-mod clients;
-mod clockwork;
 mod confine;
-mod dispatch;
 mod entry;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
 mod gate;
 mod guardian;
 mod head;
-#[cfg(any(test, feature = "fuzzing"))]
-mod hostile;
-mod lanes;
 mod ledger;
 mod line;
 mod metrics;
-mod orders;
 mod path;
-mod pending_handshakes;
-mod place;
-mod queues;
-mod reclaim;
-mod recover;
-mod refuse;
 mod rules;
-mod server;
+mod run_directory;
 mod signals;
 mod slots;
 mod sockets;
 mod sources;
 mod tally;
-mod wrong;
 
 use anyhow::Context as _;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use trimtab_wire::gate::Start;
-use trimtab_wire::Misuse;
+use trimtab_wire::BadInput;
 
 use crate::ledger::Ledger;
-use crate::place::Place;
+use crate::run_directory::RunDirectory;
 
 /// Descriptors that are asked for, and that the ledger has room for.
 const DESCRIPTORS: u64 = 1_048_576;
@@ -58,21 +43,21 @@ const DESCRIPTORS: u64 = 1_048_576;
 /// Runs the subcommand: one [`Start`] line on standard input, orders on `control.sock` in the run directory.
 ///
 /// # Errors
-/// [`Misuse`] when the start line is wrong; anything else when the gate could not be run.
+/// [`BadInput`] when the start line is wrong; anything else when the gate could not be run.
 pub fn run_stdio() -> anyhow::Result<()> {
     let mut line = String::new();
     std::io::stdin()
         .read_line(&mut line)
         .context("standard input")?;
     let start: Start =
-        serde_json::from_str(&line).map_err(|error| Misuse(format!("gate: start: {error}")))?;
-    check::start(&start).map_err(|error| Misuse(format!("gate: {error}")))?;
+        serde_json::from_str(&line).map_err(|error| BadInput(format!("gate: start: {error}")))?;
+    check::start(&start).map_err(|bad| bad.within("gate"))?;
     close_inherited().context("/proc/self/fd")?;
     let descriptors = limit_descriptors().context("limit of descriptors")?;
-    let place = Place::make(&start)?;
+    let run_directory = RunDirectory::make(&start)?;
     let ledger = Ledger::new(descriptors as usize).context("shared memory")?;
     confine::enter(start.user)?;
-    guardian::run(&start, &place, ledger)
+    guardian::run(&start, &run_directory, ledger)
 }
 
 /// Closes what the program was started with but for its standard streams: it could lie beyond the ledger, and nobody could close it later.

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use trimtab_wire::BadInput;
+
 /// Path and query of a target with its path resolved; None for what is no path.
 pub fn resolved(target: &[u8]) -> Option<Cow<'_, [u8]>> {
     if target.first() != Some(&b'/') {
@@ -23,9 +25,9 @@ pub fn resolved(target: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// The beginning of a path as a rule names it, decoded.
 ///
 /// # Errors
-/// No resolved path begins so: what is wrong, in words.
-pub fn prefix(text: &str) -> Result<Vec<u8>, String> {
-    let wrong = || format!("path {text:?} is not how a resolved path begins");
+/// No resolved path begins so.
+pub fn prefix(text: &str) -> Result<Vec<u8>, BadInput> {
+    let wrong = || BadInput(format!("path {text:?} is not how a resolved path begins"));
     let bytes = decoded(text.as_bytes()).ok_or_else(wrong)?;
     let inside = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     if inside(b"//") || inside(b"/./") || inside(b"/../") {

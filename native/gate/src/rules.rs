@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 pub use trimtab_wire::ends::Ends;
 use trimtab_wire::ends::{EndsRule, Network};
 use trimtab_wire::gate::{Class, Rule};
+use trimtab_wire::BadInput;
 
 use crate::client_hello::{self, Hello};
 use crate::head::{Head, Request};
@@ -61,19 +62,22 @@ impl Classifier {
     /// The rules of these classes.
     ///
     /// # Errors
-    /// A rule is wrong, or not exactly one class has none: what is wrong, in words.
-    pub fn new(classes: &[Class]) -> Result<Self, String> {
+    /// A rule is wrong, or not exactly one class has none.
+    pub fn new(classes: &[Class]) -> Result<Self, BadInput> {
         let mut rest = classes
             .iter()
             .enumerate()
             .filter(|(_, c)| c.rules.is_empty());
         let (Some((rest, _)), None) = (rest.next(), rest.next()) else {
-            return Err("exactly one class must have no rules: it takes the rest".to_owned());
+            return Err(BadInput(
+                "exactly one class must have no rules: it takes the rest".to_owned(),
+            ));
         };
         let mut ways = Vec::new();
         for (index, class) in classes.iter().enumerate() {
             for rule in &class.rules {
-                let way = Way::new(rule).map_err(|why| format!("class {:?}: {why}", class.name))?;
+                let way = Way::new(rule)
+                    .map_err(|bad| bad.within(format_args!("class {:?}", class.name)))?;
                 ways.push((index, way));
             }
         }
@@ -143,7 +147,7 @@ impl Classifier {
 }
 
 impl Way {
-    fn new(rule: &Rule) -> Result<Self, String> {
+    fn new(rule: &Rule) -> Result<Self, BadInput> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
         let mut way = Self {
             host: bytes(&rule.host),
@@ -154,10 +158,11 @@ impl Way {
             ..Self::default()
         };
         if let Some(source) = &rule.source {
-            way.ends.source = Some(Network::parse(source).map_err(|why| format!("source {why}"))?);
+            way.ends.source =
+                Some(Network::parse(source).map_err(|bad| BadInput(format!("source {bad}")))?);
         }
         if let Some(local) = &rule.local {
-            let wrong = || format!("local {local:?} is not address:port or :port");
+            let wrong = || BadInput(format!("local {local:?} is not address:port or :port"));
             let port = match local.strip_prefix(':') {
                 Some(port) => port.parse().map_err(|_| wrong())?,
                 None => {
@@ -169,7 +174,7 @@ impl Way {
             way.ends.local_port = Some(port);
         }
         if rule == &Rule::default() {
-            return Err("a rule asks for nothing".to_owned());
+            return Err(BadInput("a rule asks for nothing".to_owned()));
         }
         Ok(way)
     }

@@ -26,7 +26,6 @@ mod tally;
 mod timer;
 mod traffic;
 mod users;
-mod wrong;
 
 #[cfg(test)]
 mod browsing_tests;
@@ -46,7 +45,7 @@ use std::sync::mpsc;
 
 use anyhow::Context as _;
 use trimtab_wire::load::{Report, Start};
-use trimtab_wire::Misuse;
+use trimtab_wire::BadInput;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -56,7 +55,7 @@ use crate::stops::{Lines, Stops};
 /// Runs the subcommand on standard input and output: one [`Start`] line in, [`Report`] lines out.
 ///
 /// # Errors
-/// [`Misuse`] when the order is wrong; anything else when the run could not be done.
+/// [`BadInput`] when the order is wrong; anything else when the run could not be done.
 pub fn run_stdio() -> anyhow::Result<()> {
     let mut lines = Lines::new(
         std::io::stdin()
@@ -66,10 +65,10 @@ pub fn run_stdio() -> anyhow::Result<()> {
     );
     let line = lines
         .next_line()?
-        .ok_or_else(|| Misuse("load: no start line on standard input".to_owned()))?;
+        .ok_or_else(|| BadInput("load: no start line on standard input".to_owned()))?;
     let start: Start =
-        serde_json::from_str(&line).map_err(|error| Misuse(format!("load: start: {error}")))?;
-    let plan = Plan::new(&start).map_err(|error| Misuse(format!("load: {error}")))?;
+        serde_json::from_str(&line).map_err(|error| BadInput(format!("load: start: {error}")))?;
+    let plan = Plan::new(&start).map_err(|bad| bad.within("load"))?;
     limits::raise_descriptors();
     let mut stops = Stops {
         input: Some(lines),

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use trimtab_wire::load::{Span, Start};
 use trimtab_wire::sample::{Mix, Sampler};
 use trimtab_wire::workload::{Arrivals, Connection, Population, Url};
+use trimtab_wire::BadInput;
 
 use crate::arrivals::Schedule;
 use crate::site::Site;
-use crate::wrong::Wrong;
 
 /// Longest time that is accepted for anything, in seconds: keeps nanoseconds within 64 bits.
 const LONGEST_S: f64 = 1e8;
@@ -61,7 +61,7 @@ pub struct Crowd {
     pub round_trip_ns: u64,
     /// The site that is walked, in place of pages drawn one by one.
     pub site: Option<Site>,
-    /// Place of its first page among those of its class.
+    /// Index of its first page among those of its class.
     pub pages_at: usize,
     /// Value of the Host header.
     pub host: String,
@@ -102,15 +102,23 @@ impl Plan {
     ///
     /// # Errors
     /// The first wrong value.
-    pub fn new(start: &Start) -> Result<Self, Wrong> {
+    pub fn new(start: &Start) -> Result<Self, BadInput> {
         if !start.allow_remote && !is_loopback(start.target.ip()) {
-            return Err(Wrong::Target(start.target));
+            return Err(BadInput(format!(
+                "target {} is outside this machine; it needs allow_remote",
+                start.target
+            )));
         }
         if start.host.is_empty() || !start.host.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Wrong::Host(start.host.clone()));
+            return Err(BadInput(format!(
+                "host {:?} is not a host name",
+                start.host
+            )));
         }
         if start.populations.is_empty() {
-            return Err(Wrong::NoPopulations);
+            return Err(BadInput(
+                "populations is empty; at least one is needed".to_owned(),
+            ));
         }
         let mut plan = Self {
             target: start.target,
@@ -125,17 +133,17 @@ impl Plan {
         for population in &start.populations {
             let crowd = plan
                 .crowd(start, population)
-                .map_err(|wrong| wrong.within(format!("population {:?}", population.class)))?;
+                .map_err(|bad| bad.within(format_args!("population {:?}", population.class)))?;
             plan.crowds.push(crowd);
         }
         Ok(plan)
     }
 
-    fn crowd(&mut self, start: &Start, population: &Population) -> Result<Crowd, Wrong> {
+    fn crowd(&mut self, start: &Start, population: &Population) -> Result<Crowd, BadInput> {
         check(population, start)?;
         let close = population.connection == Connection::PerRequest;
         let requests = |urls: &[Url]| render(urls, &start.host, close);
-        let sampler = |name: &str, d| Sampler::new(d).map_err(|why| Wrong::from(why).within(name));
+        let sampler = |name: &str, d| Sampler::new(d).map_err(|bad| bad.within(name));
         let class = self
             .classes
             .iter()
@@ -156,7 +164,7 @@ impl Plan {
             None => &population.pages,
         };
         let site = population.graph.as_ref().map(Site::new).transpose();
-        let site = site.map_err(|why| Wrong::from(why).within("graph"))?;
+        let site = site.map_err(|bad| bad.within("graph"))?;
         let names = &mut self.page_names[class];
         let own: Vec<String> = site
             .iter()
@@ -182,11 +190,11 @@ impl Plan {
             burst_requests: sampler("burst_requests", &population.burst_requests)?,
             think_s: sampler("think_s", &population.think_s)?,
             object_gap_s: sampler("object_gap_s", &population.object_gap_s)?,
-            pages: requests(pages).map_err(|wrong| wrong.within("pages"))?,
+            pages: requests(pages).map_err(|bad| bad.within("pages"))?,
             objects: if population.objects.is_empty() {
                 None
             } else {
-                Some(requests(&population.objects).map_err(|wrong| wrong.within("objects"))?)
+                Some(requests(&population.objects).map_err(|bad| bad.within("objects"))?)
             },
             connection: population.connection,
             timeout_ns: ns(positive_s("timeout_s", population.timeout_s)?),
@@ -202,12 +210,14 @@ pub fn ns(seconds: f64) -> u64 {
 }
 
 /// The part of the run that is measured.
-fn measured_ns(start: &Start) -> Result<(u64, u64), Wrong> {
+fn measured_ns(start: &Start) -> Result<(u64, u64), BadInput> {
     let Some(Span { from_s, until_s }) = start.measured else {
         return Ok((0, u64::MAX));
     };
     if !(from_s >= 0.0 && from_s < until_s && until_s <= LONGEST_S) {
-        return Err(Wrong::Measured { from_s, until_s });
+        return Err(BadInput(format!(
+            "measured is {from_s} to {until_s} s, must be at least 0 and rise"
+        )));
     }
     Ok((ns(from_s), ns(until_s)))
 }
@@ -216,16 +226,20 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn check(population: &Population, start: &Start) -> Result<(), Wrong> {
+fn check(population: &Population, start: &Start) -> Result<(), BadInput> {
     if population.class.is_empty() {
-        return Err(Wrong::NoClass);
+        return Err(BadInput("class is empty".to_owned()));
     }
     if population.graph.is_some() {
         if !population.pages.is_empty() || !population.objects.is_empty() {
-            return Err(Wrong::GraphAndPages);
+            return Err(BadInput(
+                "it has a graph and pages or objects of its own".to_owned(),
+            ));
         }
         if !matches!(population.arrivals, Arrivals::Closed { .. }) {
-            return Err(Wrong::GraphNotClosed);
+            return Err(BadInput(
+                "it has a graph, and its arrivals are not closed".to_owned(),
+            ));
         }
     }
     match population.arrivals {
@@ -257,16 +271,18 @@ fn check(population: &Population, start: &Start) -> Result<(), Wrong> {
         before_s = step.at_s;
     }
     match population.source {
-        Some(source) if !start.target.is_ipv4() => Err(Wrong::Unreachable {
-            source,
-            target: start.target,
-        }),
-        Some(source) if !source.is_loopback() => Err(Wrong::Source(source)),
+        Some(source) if !start.target.is_ipv4() => Err(BadInput(format!(
+            "source {source} cannot reach {}",
+            start.target
+        ))),
+        Some(source) if !source.is_loopback() => {
+            Err(BadInput(format!("source {source} is not in 127.0.0.0/8")))
+        }
         _ => Ok(()),
     }
 }
 
-fn positive_s(name: &'static str, value: f64) -> Result<f64, Wrong> {
+fn positive_s(name: &str, value: f64) -> Result<f64, BadInput> {
     must(value > 0.0 && value <= LONGEST_S, name, value, || {
         format!("greater than 0 and at most {LONGEST_S}")
     })?;
@@ -275,23 +291,23 @@ fn positive_s(name: &'static str, value: f64) -> Result<f64, Wrong> {
 
 fn must(
     fits: bool,
-    name: &'static str,
+    name: &str,
     value: f64,
     allowed: impl FnOnce() -> String,
-) -> Result<(), Wrong> {
-    fits.then_some(()).ok_or_else(|| Wrong::Number {
-        name,
-        value,
-        allowed: allowed(),
-    })
+) -> Result<(), BadInput> {
+    fits.then_some(())
+        .ok_or_else(|| BadInput(format!("{name} is {value}, must be {}", allowed())))
 }
 
-fn render(urls: &[Url], host: &str, close: bool) -> Result<Requests, Wrong> {
+fn render(urls: &[Url], host: &str, close: bool) -> Result<Requests, BadInput> {
     let mix = Mix::new(urls)?;
     let connection = if close { "Connection: close\r\n" } else { "" };
     let rendered = urls.iter().map(|url| {
         if !url.path.starts_with('/') || !url.path.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Wrong::Path(url.path.clone()));
+            return Err(BadInput(format!(
+                "url {:?} is not a path of printable characters that begins with '/'",
+                url.path
+            )));
         }
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: trimtab\r\n{connection}\r\n",

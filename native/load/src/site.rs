@@ -3,6 +3,7 @@
 use rand::rngs::SmallRng;
 use trimtab_wire::graph::{Ask, Condition, Field, Graph, Memory, Page, Value};
 use trimtab_wire::sample::Sampler;
+use trimtab_wire::BadInput;
 
 /// Longest random text.
 const LONGEST: u32 = 10_000;
@@ -36,27 +37,27 @@ impl Site {
     /// Checks a graph.
     ///
     /// # Errors
-    /// One line: what is wrong, its value, and what is allowed.
-    pub fn new(graph: &Graph) -> Result<Self, String> {
+    /// The first wrong value.
+    pub fn new(graph: &Graph) -> Result<Self, BadInput> {
         let start = position(graph, &graph.start)?;
         let [least_s, most_s] = graph.first_click_s;
         if !(least_s >= 0.0 && least_s <= most_s && most_s <= 1e8) {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "first_click_s is {least_s} to {most_s}, must be at least 0 and rise"
-            ));
+            )));
         }
         if !(1..=64).contains(&graph.image_connections) {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "image_connections is {}, must be 1 to 64",
                 graph.image_connections
-            ));
+            )));
         }
         let mut site = Self {
             pages: graph.pages.clone(),
             start,
             markers: Vec::new(),
             named: graph.name_marker.is_some(),
-            session_s: Sampler::new(&graph.session_s).map_err(|e| format!("session_s: {e}"))?,
+            session_s: Sampler::new(&graph.session_s).map_err(|bad| bad.within("session_s"))?,
             first_click_s: graph.first_click_s,
             memories: graph.memories.clone(),
             image_connections: graph.image_connections as usize,
@@ -67,7 +68,7 @@ impl Site {
         site.check_memories(&graph.memories)?;
         for page in &graph.pages {
             site.check_page(graph, page)
-                .map_err(|error| format!("page {:?}: {error}", page.name))?;
+                .map_err(|bad| bad.within(format_args!("page {:?}", page.name)))?;
         }
         Ok(site)
     }
@@ -77,17 +78,17 @@ impl Site {
         self.pages[page].next(rng).unwrap_or(self.start)
     }
 
-    /// Place of a marker among those wanted.
+    /// Index of a marker among those wanted.
     pub fn marker(&self, name: &str) -> Option<usize> {
         self.markers.iter().position(|marker| marker == name)
     }
 
-    fn mark(&mut self, name: &str) -> Result<(), String> {
+    fn mark(&mut self, name: &str) -> Result<(), BadInput> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if name.is_empty() || !name.bytes().all(plain) {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "marker {name:?} is not an attribute's name in lower case"
-            ));
+            )));
         }
         if self.marker(name).is_none() {
             self.markers.push(name.to_owned());
@@ -95,27 +96,31 @@ impl Site {
         Ok(())
     }
 
-    fn check_page(&mut self, graph: &Graph, page: &Page) -> Result<(), String> {
+    fn check_page(&mut self, graph: &Graph, page: &Page) -> Result<(), BadInput> {
         if page.name.is_empty() || graph.pages.iter().filter(|p| p.name == page.name).count() > 1 {
-            return Err("its name is empty, or that of another page too".to_owned());
+            return Err(BadInput(
+                "its name is empty, or that of another page too".to_owned(),
+            ));
         }
         page.check_thresholds(graph.pages.len())?;
         if page.asks.last().is_none_or(|ask| !ask.when.is_empty()) {
-            return Err("its last request has conditions; it must have none".to_owned());
+            return Err(BadInput(
+                "its last request has conditions; it must have none".to_owned(),
+            ));
         }
         page.asks
             .iter()
             .try_for_each(|ask| self.check_ask(graph, ask))
     }
 
-    fn check_ask(&mut self, graph: &Graph, ask: &Ask) -> Result<(), String> {
+    fn check_ask(&mut self, graph: &Graph, ask: &Ask) -> Result<(), BadInput> {
         if !ask.path.starts_with('/')
             || !ask.path.bytes().all(|b| b.is_ascii_graphic() && b != b'?')
         {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "path {:?} is not a path of printable characters without a query that begins with '/'",
                 ask.path
-            ));
+            )));
         }
         for condition in &ask.when {
             match condition {
@@ -147,17 +152,19 @@ impl Site {
         Ok(())
     }
 
-    fn check_memories(&mut self, memories: &[Memory]) -> Result<(), String> {
+    fn check_memories(&mut self, memories: &[Memory]) -> Result<(), BadInput> {
         memories.iter().try_for_each(|memory| {
             check_ratio(memory.ratio)?;
             self.check_value(&memory.value)
         })
     }
 
-    fn check_value(&mut self, value: &Value) -> Result<(), String> {
+    fn check_value(&mut self, value: &Value) -> Result<(), BadInput> {
         match value {
             Value::Text { .. } | Value::Remembered { .. } | Value::Cookie { .. } => Ok(()),
-            Value::OneOf { texts } if texts.is_empty() => Err("texts is empty".to_owned()),
+            Value::OneOf { texts } if texts.is_empty() => {
+                Err(BadInput("texts is empty".to_owned()))
+            }
             Value::OneOf { .. } => Ok(()),
             Value::Uniform { low, high, places } => {
                 check_range(*low, *high)?;
@@ -178,9 +185,9 @@ impl Site {
                 if DAYS.contains(first_day) && DAYS.contains(last_day) && first_day <= last_day {
                     return Ok(());
                 }
-                Err(format!(
+                Err(BadInput(format!(
                     "days {first_day} to {last_day} must rise, within {DAYS:?}"
-                ))
+                )))
             }
             Value::Marked { marker, otherwise } => {
                 self.mark(marker)?;
@@ -194,7 +201,10 @@ impl Site {
                 ..
             } => {
                 if syllables.len() != 10 {
-                    return Err(format!("syllables are {}, must be 10", syllables.len()));
+                    return Err(BadInput(format!(
+                        "syllables are {}, must be 10",
+                        syllables.len()
+                    )));
                 }
                 check_range(u64::from(*width), 100)?;
                 self.check_value(of)
@@ -203,24 +213,26 @@ impl Site {
     }
 }
 
-fn position(graph: &Graph, name: &str) -> Result<usize, String> {
+fn position(graph: &Graph, name: &str) -> Result<usize, BadInput> {
     let found = graph.pages.iter().position(|page| page.name == name);
-    found.ok_or_else(|| format!("there is no page {name:?}"))
+    found.ok_or_else(|| BadInput(format!("there is no page {name:?}")))
 }
 
-fn check_range(low: u64, high: u64) -> Result<(), String> {
+fn check_range(low: u64, high: u64) -> Result<(), BadInput> {
     if low <= high && high <= GREATEST {
         Ok(())
     } else {
-        Err(format!("{low} to {high} must rise, to {GREATEST} at most"))
+        Err(BadInput(format!(
+            "{low} to {high} must rise, to {GREATEST} at most"
+        )))
     }
 }
 
-fn check_ratio(ratio: f64) -> Result<(), String> {
+fn check_ratio(ratio: f64) -> Result<(), BadInput> {
     if (0.0..=1.0).contains(&ratio) {
         Ok(())
     } else {
-        Err(format!("ratio is {ratio}, must be 0 to 1"))
+        Err(BadInput(format!("ratio is {ratio}, must be 0 to 1")))
     }
 }
 

@@ -21,7 +21,7 @@ fn what_cannot_be_played_is_refused_with_its_place() {
     let refused = |change: fn(&mut Graph)| {
         let mut graph = site(vec![page("a"), page("b")]);
         change(&mut graph);
-        Site::new(&graph).expect_err("refused")
+        Site::new(&graph).expect_err("refused").to_string()
     };
     for (said, change) in [
         (

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use trimtab_wire::load::Control;
-use trimtab_wire::Misuse;
+use trimtab_wire::BadInput;
 
 const INPUT: u64 = u64::MAX;
 const SIGNAL: u64 = u64::MAX - 1;
@@ -58,7 +58,7 @@ impl Lines {
             Err(error) => return Err(error).context("standard input"),
         }
         if self.pending.len() > MAX_LINE_BYTES {
-            return Err(Misuse(format!("a line of more than {MAX_LINE_BYTES} bytes")).into());
+            return Err(BadInput(format!("a line of more than {MAX_LINE_BYTES} bytes")).into());
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Lines {
         };
         let line = String::from_utf8(std::mem::replace(&mut self.pending, rest));
         line.map(Some)
-            .map_err(|_| Misuse("a line is not UTF-8".to_owned()).into())
+            .map_err(|_| BadInput("a line is not UTF-8".to_owned()).into())
     }
 }
 
@@ -144,7 +144,7 @@ impl Stops {
         };
         if let Some(line) = lines.take_line()? {
             let Control::Stop {} = serde_json::from_str(&line)
-                .map_err(|error| Misuse(format!("load: control: {error}")))?;
+                .map_err(|error| BadInput(format!("load: control: {error}")))?;
             return Ok(true);
         }
         Ok(lines.ended)

@@ -9,10 +9,10 @@ use rustix::event::epoll;
 use crate::real;
 use crate::register::{lowest, raise, Number};
 
-const PLACES: usize = 32;
+const MOST: usize = 32;
 
 /// Those of one listener; beyond 32 none is remembered. Changed under the listener's lock.
-pub struct Registrations([Registration; PLACES]);
+pub struct Registrations([Registration; MOST]);
 
 struct Registration {
     epoll: AtomicI32,
@@ -35,23 +35,23 @@ impl Registrations {
                     data: AtomicU64::new(0),
                     beside: AtomicU32::new(0),
                 }
-            }; PLACES],
+            }; MOST],
         )
     }
 
     /// Notes what epoll_ctl(2) has done.
     pub fn remember(&self, epoll: c_int, operation: c_int, fd: c_int, event: Option<&epoll_event>) {
-        let places = &self.0;
-        let known = places
+        let known = self
+            .0
             .iter()
             .find(|r| r.is_of(fd) && r.epoll.load(Ordering::Relaxed) == epoll);
-        let place = known.or_else(|| places.iter().find(|r| r.epoll.load(Ordering::Relaxed) < 0));
-        match (place, event) {
-            (Some(place), Some(event)) if operation != libc::EPOLL_CTL_DEL => {
-                place.number.store(fd, Ordering::Relaxed);
-                place.events.store(event.events, Ordering::Relaxed);
-                place.data.store(event.u64, Ordering::Relaxed);
-                place.epoll.store(epoll, Ordering::Relaxed);
+        let entry = known.or_else(|| self.0.iter().find(|r| r.epoll.load(Ordering::Relaxed) < 0));
+        match (entry, event) {
+            (Some(entry), Some(event)) if operation != libc::EPOLL_CTL_DEL => {
+                entry.number.store(fd, Ordering::Relaxed);
+                entry.events.store(event.events, Ordering::Relaxed);
+                entry.data.store(event.u64, Ordering::Relaxed);
+                entry.epoll.store(epoll, Ordering::Relaxed);
             }
             _ => {
                 if let Some(known) = known {
@@ -106,7 +106,7 @@ impl Registrations {
 
     /// Takes those of a number out, lets the file under it change, and puts them in again.
     pub fn kept<T>(&self, fd: c_int, change: impl FnOnce() -> T) -> T {
-        let mut removed = [false; PLACES];
+        let mut removed = [false; MOST];
         for (registration, removed) in self.0.iter().zip(&mut removed) {
             // One that fails belongs to an epoll that has been closed.
             *removed = registration.is_of(fd) && registration.restore(libc::EPOLL_CTL_DEL, fd);

@@ -28,7 +28,7 @@ const AGAIN_NS: u64 = 100_000_000;
 
 /// One gated listener of this process.
 pub struct Listener {
-    /// Its port; 0 when the place is free.
+    /// Its port; 0 when the entry is free.
     pub port: AtomicU32,
     /// Where the TCP listener is kept; -1 while it was never moved.
     pub hidden: AtomicI32,
@@ -74,8 +74,8 @@ impl Listener {
 
     /// Notes a number; false when there is no room for it.
     fn add(&self, fd: c_int) -> bool {
-        let free = |place: &&AtomicI32| {
-            place
+        let free = |number: &&AtomicI32| {
+            number
                 .compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         };
@@ -85,8 +85,8 @@ impl Listener {
     /// Forgets a number; true when none is left.
     fn remove(&self, fd: c_int) -> bool {
         let mut left = false;
-        for place in &self.numbers {
-            let gone = place.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed);
+        for number in &self.numbers {
+            let gone = number.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed);
             left |= matches!(gone, Err(other) if other >= 0);
         }
         !left

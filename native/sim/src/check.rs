@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trimtab_wire::sim::Server;
+use trimtab_wire::BadInput;
 
 use crate::gate::Gate;
 use crate::system::Configuration;
@@ -17,12 +18,14 @@ pub const BUDGET: &str = "process_budget@";
 ///
 /// # Errors
 /// A field is outside its domain.
-pub fn server(server: &Server) -> Result<(), String> {
+pub fn server(server: &Server) -> Result<(), BadInput> {
     let at_least = |name: &str, value: f64, least: f64| {
         if value >= least && value.is_finite() {
             return Ok(());
         }
-        Err(format!("server: {name} {value} must be at least {least}"))
+        Err(BadInput(format!(
+            "server: {name} {value} must be at least {least}"
+        )))
     };
     at_least("cores", server.cores, 1e-3)?;
     at_least("memory_limit_bytes", server.memory_limit_bytes, 1.0)?;
@@ -35,7 +38,7 @@ pub fn server(server: &Server) -> Result<(), String> {
         ("lock_ratio", server.lock_ratio),
     ] {
         if !(0.0..=1.0).contains(&value) {
-            return Err(format!("server: {name} {value} is outside 0..1"));
+            return Err(BadInput(format!("server: {name} {value} is outside 0..1")));
         }
     }
     at_least("other_s", server.other_s, 0.0)?;
@@ -44,9 +47,9 @@ pub fn server(server: &Server) -> Result<(), String> {
     for (index, class) in server.classes.iter().enumerate() {
         let name = &class.name;
         if name.trim().is_empty() || server.classes[..index].iter().any(|c| c.name == *name) {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "server: class {name:?} must have a name of its own"
-            ));
+            )));
         }
         budget(name, i64::from(class.budget))?;
     }
@@ -61,7 +64,7 @@ pub fn changed(
     before: Configuration,
     gate: &Gate,
     changes: &BTreeMap<String, i64>,
-) -> Result<(Configuration, Vec<(usize, u32)>), String> {
+) -> Result<(Configuration, Vec<(usize, u32)>), BadInput> {
     let mut after = before;
     let mut budgets = Vec::new();
     for (name, &value) in changes {
@@ -74,7 +77,10 @@ pub fn changed(
             "max_request_workers" => after.max_request_workers = workers(value)?,
             "keep_alive_timeout_ms" => {
                 after.keep_alive_timeout_ms = u32::try_from(value).map_err(|_| {
-                    format!("keep_alive_timeout_ms {value} is outside 0..{}", u32::MAX)
+                    BadInput(format!(
+                        "keep_alive_timeout_ms {value} is outside 0..{}",
+                        u32::MAX
+                    ))
                 })?;
             }
             _ => {
@@ -82,25 +88,33 @@ pub fn changed(
                     .budgets()
                     .map(|(name, _)| format!(", {BUDGET}{name}"))
                     .collect();
-                return Err(format!(
+                return Err(BadInput(format!(
                     "unknown knob {name:?}: there are keep_alive_timeout_ms, max_request_workers{known}"
-                ));
+                )));
             }
         }
     }
     Ok((after, budgets))
 }
 
-fn budget(name: &str, value: i64) -> Result<u32, String> {
+fn budget(name: &str, value: i64) -> Result<u32, BadInput> {
     u32::try_from(value)
         .ok()
         .filter(|_| value <= MAX_WORKERS)
-        .ok_or_else(|| format!("budget {value} of {name} is outside 0..{MAX_WORKERS}"))
+        .ok_or_else(|| {
+            BadInput(format!(
+                "budget {value} of {name} is outside 0..{MAX_WORKERS}"
+            ))
+        })
 }
 
-fn workers(value: i64) -> Result<u32, String> {
+fn workers(value: i64) -> Result<u32, BadInput> {
     u32::try_from(value)
         .ok()
         .filter(|_| (1..=MAX_WORKERS).contains(&value))
-        .ok_or_else(|| format!("max_request_workers {value} is outside 1..{MAX_WORKERS}"))
+        .ok_or_else(|| {
+            BadInput(format!(
+                "max_request_workers {value} is outside 1..{MAX_WORKERS}"
+            ))
+        })
 }

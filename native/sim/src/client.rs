@@ -3,6 +3,7 @@
 use rand::Rng;
 use trimtab_wire::sample::session_rng;
 use trimtab_wire::workload::Connection;
+use trimtab_wire::BadInput;
 
 use crate::calendar::Kind;
 use crate::population::MAX_SESSIONS;
@@ -11,7 +12,7 @@ use crate::system::System;
 
 impl System {
     /// Sets up the schedules and the first arrivals.
-    pub(crate) fn open_doors(&mut self) -> Result<(), String> {
+    pub(crate) fn open_doors(&mut self) -> Result<(), BadInput> {
         for index in 0..self.clients.len() {
             let steps = self.clients[index].schedule.len();
             for step in 0..steps {
@@ -27,7 +28,7 @@ impl System {
     }
 
     /// A population changes its intensity.
-    pub(crate) fn step(&mut self, population: u32, step: u32) -> Result<(), String> {
+    pub(crate) fn step(&mut self, population: u32, step: u32) -> Result<(), BadInput> {
         let clients = &mut self.clients[population as usize];
         clients.factor = clients.schedule[step as usize].factor;
         clients.epoch += 1;
@@ -35,7 +36,7 @@ impl System {
     }
 
     /// A session of an open population arrives.
-    pub(crate) fn arrive(&mut self, population: u32, epoch: u32) -> Result<(), String> {
+    pub(crate) fn arrive(&mut self, population: u32, epoch: u32) -> Result<(), BadInput> {
         if self.clients[population as usize].epoch != epoch {
             return Ok(());
         }
@@ -44,7 +45,7 @@ impl System {
     }
 
     /// Brings a closed population up to its number of users; sets up the next arrival of an open one.
-    fn admit(&mut self, population: u32) -> Result<(), String> {
+    fn admit(&mut self, population: u32) -> Result<(), BadInput> {
         self.await_arrival(population);
         loop {
             let clients = &self.clients[population as usize];
@@ -63,12 +64,12 @@ impl System {
         }
     }
 
-    fn start_session(&mut self, population: u32) -> Result<(), String> {
+    fn start_session(&mut self, population: u32) -> Result<(), BadInput> {
         if self.sessions.active() >= MAX_SESSIONS as usize {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "more than {MAX_SESSIONS} sessions in progress at {} s: they arrive faster than they are served",
                 self.now_s
-            ));
+            )));
         }
         let clients = &mut self.clients[population as usize];
         let mut rng = session_rng(self.seed, population, clients.sessions);
@@ -114,7 +115,7 @@ impl System {
     }
 
     /// The timeout event of a session: one per session is in the calendar, set again while requests are answered in time.
-    pub(crate) fn time_out(&mut self, slot: u32) -> Result<(), String> {
+    pub(crate) fn time_out(&mut self, slot: u32) -> Result<(), BadInput> {
         let now_s = self.now_s;
         let session = self.sessions.at(slot);
         let (stamp, deadline_s) = (session.stamp, session.deadline_s);
@@ -147,7 +148,7 @@ impl System {
     }
 
     /// The reply has arrived; the worker still holds the connection.
-    pub(crate) fn replied(&mut self, slot: u32) -> Result<(), String> {
+    pub(crate) fn replied(&mut self, slot: u32) -> Result<(), BadInput> {
         let now_s = self.now_s;
         self.meter.replies += 1;
         self.outstanding -= 1;
@@ -190,7 +191,7 @@ impl System {
         Ok(())
     }
 
-    fn end_session(&mut self, slot: u32) -> Result<(), String> {
+    fn end_session(&mut self, slot: u32) -> Result<(), BadInput> {
         let population = u32::from(self.sessions.at(slot).population);
         self.census.ended += 1;
         self.release(slot);
@@ -199,7 +200,7 @@ impl System {
     }
 
     /// A user has left; a closed population sends the next.
-    fn depart(&mut self, population: u32) -> Result<(), String> {
+    fn depart(&mut self, population: u32) -> Result<(), BadInput> {
         let clients = &mut self.clients[population as usize];
         clients.active -= 1;
         if clients.active < clients.users() {

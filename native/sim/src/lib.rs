@@ -23,6 +23,7 @@ use std::io::{BufRead, Write};
 
 use anyhow::Context as _;
 use trimtab_wire::sim::{Answer, Order};
+use trimtab_wire::BadInput;
 
 pub use crate::meter::{Levels, Meter};
 pub use crate::shop::Shop;
@@ -60,12 +61,12 @@ pub fn run_stdio() -> anyhow::Result<()> {
 /// Carries out one order, a line of JSON.
 pub fn answer(model: &mut Option<Model>, line: &str) -> Answer {
     let outcome = serde_json::from_str(line)
-        .map_err(|error| format!("not an order: {error}"))
+        .map_err(|error| BadInput(format!("not an order: {error}")))
         .and_then(|order| carry_out(model, order));
-    outcome.unwrap_or_else(|message| Answer::Refused { message })
+    outcome.unwrap_or_else(|BadInput(message)| Answer::Refused { message })
 }
 
-fn carry_out(slot: &mut Option<Model>, order: Order) -> Result<Answer, String> {
+fn carry_out(slot: &mut Option<Model>, order: Order) -> Result<Answer, BadInput> {
     match order {
         Order::Start {
             server,
@@ -88,14 +89,16 @@ fn carry_out(slot: &mut Option<Model>, order: Order) -> Result<Answer, String> {
             Ok(answer)
         }
         order => match slot {
-            None => Err("nothing to simulate yet: the first order must be start".to_owned()),
+            None => Err(BadInput(
+                "nothing to simulate yet: the first order must be start".to_owned(),
+            )),
             Some(Model::Server(system)) => tell_server(system, order),
             Some(Model::Shop(shop)) => tell_shop(shop, order),
         },
     }
 }
 
-fn tell_server(system: &mut System, order: Order) -> Result<Answer, String> {
+fn tell_server(system: &mut System, order: Order) -> Result<Answer, BadInput> {
     match order {
         Order::Apply { changes } => system.apply(&changes)?,
         Order::Advance { duration_s } => system.advance(duration_s)?,
@@ -113,10 +116,12 @@ fn tell_server(system: &mut System, order: Order) -> Result<Answer, String> {
     Ok(done(system))
 }
 
-fn tell_shop(shop: &mut Shop, order: Order) -> Result<Answer, String> {
+fn tell_shop(shop: &mut Shop, order: Order) -> Result<Answer, BadInput> {
     match order {
         Order::Apply { .. } => {
-            return Err("a shop has no knobs: start another one with other settings".to_owned())
+            return Err(BadInput(
+                "a shop has no knobs: start another one with other settings".to_owned(),
+            ))
         }
         Order::Advance { duration_s } => shop.advance(duration_s)?,
         Order::Begin {} => shop.begin(),

@@ -3,6 +3,7 @@
 use rand::rngs::SmallRng;
 use trimtab_wire::sample::{arrival_rng, Mix, Sampler};
 use trimtab_wire::workload::{Arrivals, Connection, Population, Step, Url};
+use trimtab_wire::BadInput;
 
 /// Most users or sessions in progress.
 pub const MAX_SESSIONS: u32 = 1 << 22;
@@ -63,33 +64,33 @@ impl Clients {
         index: u32,
         seed: u64,
         other_s: f64,
-    ) -> Result<Self, String> {
-        let named = |field: &str, error: String| {
-            format!("population {:?}: {field}: {error}", population.class)
+    ) -> Result<Self, BadInput> {
+        let named = |field: &str, bad: BadInput| {
+            bad.within(format_args!("population {:?}: {field}", population.class))
         };
-        let sampler = |field: &str, distribution| {
-            Sampler::new(distribution).map_err(|error| named(field, error))
-        };
+        let sampler =
+            |field: &str, distribution| Sampler::new(distribution).map_err(|bad| named(field, bad));
         let objects = if population.objects.is_empty() {
             &population.pages
         } else {
             &population.objects
         };
-        check_arrivals(&population.arrivals).map_err(|error| named("arrivals", error))?;
-        check_schedule(&population.schedule).map_err(|error| named("schedule", error))?;
+        check_arrivals(&population.arrivals).map_err(|bad| named("arrivals", bad))?;
+        check_schedule(&population.schedule).map_err(|bad| named("schedule", bad))?;
         if !(population.timeout_s > 0.0 && population.timeout_s.is_finite()) {
-            let error = format!("{} must be greater than 0", population.timeout_s);
-            return Err(named("timeout_s", error));
+            let bad = BadInput(format!("{} must be greater than 0", population.timeout_s));
+            return Err(named("timeout_s", bad));
         }
         if population.round_trip_s != 0.0 {
-            let error = format!(
+            let bad = BadInput(format!(
                 "{} must be 0: no network is simulated",
                 population.round_trip_s
-            );
-            return Err(named("round_trip_s", error));
+            ));
+            return Err(named("round_trip_s", bad));
         }
         if population.graph.is_some() {
-            return Err(named("graph", "no sites are simulated".to_owned()));
+            let bad = BadInput("no sites are simulated".to_owned());
+            return Err(named("graph", bad));
         }
         Ok(Self {
             class: 0,
@@ -98,8 +99,8 @@ impl Clients {
             burst_requests: sampler("burst_requests", &population.burst_requests)?,
             think_s: sampler("think_s", &population.think_s)?,
             object_gap_s: sampler("object_gap_s", &population.object_gap_s)?,
-            pages: Urls::new(&population.pages, other_s).map_err(|e| named("pages", e))?,
-            objects: Urls::new(objects, other_s).map_err(|e| named("objects", e))?,
+            pages: Urls::new(&population.pages, other_s).map_err(|bad| named("pages", bad))?,
+            objects: Urls::new(objects, other_s).map_err(|bad| named("objects", bad))?,
             connection: population.connection,
             timeout_s: population.timeout_s,
             schedule: population.schedule.clone(),
@@ -131,14 +132,14 @@ impl Clients {
 }
 
 impl Urls {
-    fn new(urls: &[Url], other_s: f64) -> Result<Self, String> {
+    fn new(urls: &[Url], other_s: f64) -> Result<Self, BadInput> {
         for url in urls {
             let demand = url.cpu_s + other_s;
             if !(url.cpu_s >= 0.0 && demand.is_finite() && demand > 0.0) {
-                return Err(format!(
+                return Err(BadInput(format!(
                     "url {:?}: cpu_s {} with other_s {other_s}: a simulated request must take some time",
                     url.path, url.cpu_s
-                ));
+                )));
             }
         }
         Ok(Self {
@@ -148,34 +149,37 @@ impl Urls {
     }
 }
 
-fn check_arrivals(arrivals: &Arrivals) -> Result<(), String> {
+fn check_arrivals(arrivals: &Arrivals) -> Result<(), BadInput> {
     match *arrivals {
         Arrivals::Poisson { rate_hz } | Arrivals::Constant { rate_hz } => {
             if rate_hz > 0.0 && rate_hz <= 1e6 {
                 return Ok(());
             }
-            Err(format!(
+            Err(BadInput(format!(
                 "rate_hz {rate_hz} must be greater than 0 and at most 1e6"
-            ))
+            )))
         }
         Arrivals::Closed { users } if users > MAX_SESSIONS => {
-            Err(format!("{users} users, at most {MAX_SESSIONS}"))
+            Err(BadInput(format!("{users} users, at most {MAX_SESSIONS}")))
         }
         Arrivals::Closed { .. } => Ok(()),
     }
 }
 
-fn check_schedule(schedule: &[Step]) -> Result<(), String> {
+fn check_schedule(schedule: &[Step]) -> Result<(), BadInput> {
     let mut last_s = 0.0;
     for step in schedule {
         if !(step.at_s >= last_s && step.at_s.is_finite()) {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "step at {} s after one at {last_s} s: times must not decrease",
                 step.at_s
-            ));
+            )));
         }
         if !(0.0..=1e3).contains(&step.factor) {
-            return Err(format!("factor {} is outside 0..1000", step.factor));
+            return Err(BadInput(format!(
+                "factor {} is outside 0..1000",
+                step.factor
+            )));
         }
         last_s = step.at_s;
     }

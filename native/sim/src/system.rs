@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 use rand::SeedableRng;
 use trimtab_wire::sim::{Server, Totals};
 use trimtab_wire::workload::Population;
+use trimtab_wire::BadInput;
 
 use crate::calendar::{Calendar, Event, Kind};
 use crate::check;
@@ -82,7 +83,7 @@ impl System {
     ///
     /// # Errors
     /// A parameter is outside its domain; nothing is built.
-    pub fn new(server: Server, populations: &[Population], seed: u64) -> Result<Self, String> {
+    pub fn new(server: Server, populations: &[Population], seed: u64) -> Result<Self, BadInput> {
         check::server(&server)?;
         let mut clients = Vec::with_capacity(populations.len());
         for (index, population) in (0..=u32::from(u16::MAX)).zip(populations) {
@@ -92,12 +93,18 @@ impl System {
         if gate.is_there() {
             for (clients, population) in clients.iter_mut().zip(populations) {
                 clients.class = gate.find(&population.class).ok_or_else(|| {
-                    format!("population {:?} belongs to no class", population.class)
+                    BadInput(format!(
+                        "population {:?} belongs to no class",
+                        population.class
+                    ))
                 })?;
             }
         }
         if clients.len() != populations.len() {
-            return Err(format!("{} populations, at most 65536", populations.len()));
+            return Err(BadInput(format!(
+                "{} populations, at most 65536",
+                populations.len()
+            )));
         }
         let mut system = Self {
             cores: Cores::new(server.cores),
@@ -143,7 +150,7 @@ impl System {
     ///
     /// # Errors
     /// An unknown knob or a value outside its domain; nothing is ordered.
-    pub fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), String> {
+    pub fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), BadInput> {
         let last = self.ordered.back().unwrap_or(&self.in_force);
         let (wanted, budgets) = check::changed(*last, &self.gate, changes)?;
         if self.gate.is_there() {
@@ -176,10 +183,12 @@ impl System {
     ///
     /// # Errors
     /// The duration is negative or not finite, or more sessions are in progress than can be kept.
-    pub fn advance(&mut self, duration_s: f64) -> Result<(), String> {
+    pub fn advance(&mut self, duration_s: f64) -> Result<(), BadInput> {
         let end_s = self.now_s + duration_s;
         if !(duration_s >= 0.0 && end_s.is_finite()) {
-            return Err(format!("duration_s {duration_s} must be at least 0"));
+            return Err(BadInput(format!(
+                "duration_s {duration_s} must be at least 0"
+            )));
         }
         loop {
             let entered_s = self.calendar.next_s();
@@ -320,7 +329,7 @@ impl System {
         self.now_s = until_s;
     }
 
-    fn happen(&mut self, event: Event) -> Result<(), String> {
+    fn happen(&mut self, event: Event) -> Result<(), BadInput> {
         let Event { slot, stamp, .. } = event;
         match event.kind {
             Kind::Step => return self.step(slot, stamp),

@@ -1,5 +1,7 @@
 //! The server's side: accept queue or connection scheduler, requests in workers, the lock, keep-alive.
 
+use trimtab_wire::BadInput;
+
 use crate::calendar::Kind;
 use crate::memory;
 use crate::session::Stage;
@@ -129,7 +131,7 @@ impl System {
     }
 
     /// A request's work on the cores is done.
-    pub(crate) fn computed(&mut self, slot: u32) -> Result<(), String> {
+    pub(crate) fn computed(&mut self, slot: u32) -> Result<(), BadInput> {
         let session = self.sessions.at(slot);
         if session.off_s > 0.0 {
             let (off_s, stamp) = (session.off_s, session.stamp);
@@ -140,7 +142,7 @@ impl System {
     }
 
     /// A request is done with the lock, or altogether.
-    pub(crate) fn worked(&mut self, slot: u32) -> Result<(), String> {
+    pub(crate) fn worked(&mut self, slot: u32) -> Result<(), BadInput> {
         let session = self.sessions.at(slot);
         if !session.locking {
             return self.served(slot);
@@ -164,7 +166,7 @@ impl System {
     }
 
     /// A request is served.
-    pub(crate) fn served(&mut self, slot: u32) -> Result<(), String> {
+    pub(crate) fn served(&mut self, slot: u32) -> Result<(), BadInput> {
         let now_s = self.now_s;
         let session = self.sessions.at(slot);
         let (since_s, abandoned) = (session.since_s, session.abandoned);

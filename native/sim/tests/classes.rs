@@ -138,7 +138,7 @@ fn a_refused_change_changes_no_budget() {
     ] {
         let changes = budgets([("process_budget@a", 40), (name, value)]);
         let error = system.apply(&changes).unwrap_err();
-        assert!(error.contains(name.trim_start_matches("process_budget@")));
+        assert!(error.0.contains(name.trim_start_matches("process_budget@")));
         let now: Vec<i64> = system.budgets().map(|(_, budget)| budget).collect();
         assert_eq!(now, [32, 32]);
     }
@@ -194,7 +194,7 @@ fn classes_without_sense_are_refused() {
             ..server(1, 1.0)
         };
         let error = System::new(server, &clients, 1).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.0.contains(says), "{error}");
     }
 }
 

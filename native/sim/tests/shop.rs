@@ -1,4 +1,4 @@
-//! The shop against theory: laws of closed networks, exact mean value analysis, places, cache, memory, determinism.
+//! The shop against theory: laws of closed networks, exact mean value analysis, permits, cache, memory, determinism.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -37,7 +37,7 @@ fn demand(page: &str, application_s: f64, database_s: f64) -> Demand {
     }
 }
 
-/// A shop of two pages without images, whose places and memory suffice.
+/// A shop of two pages without images, whose limits and memory suffice.
 fn shop(proxy_s: f64, application_s: f64, database_s: f64) -> Settings {
     Settings {
         proxy: Proxy {
@@ -223,13 +223,13 @@ fn one_statement_at_a_time_keeps_the_database_from_working_while_the_disk_does()
 }
 
 #[test]
-fn what_finds_no_place_is_refused_and_nothing_else() {
+fn what_finds_no_room_is_refused_and_nothing_else() {
     let refused = |settings: &Settings| run(settings, BROWSERS, THINK_S, 1, 5.0).meter().refused;
     let roomy = shop(0.0001, 0.002, 0.002);
     assert_eq!(refused(&roomy), 0);
-    let mut few_places = roomy.clone();
-    few_places.application.places = 3;
-    assert!(refused(&few_places) > 0);
+    let mut few_requests = roomy.clone();
+    few_requests.application.places = 3;
+    assert!(refused(&few_requests) > 0);
     let mut few_connections = roomy.clone();
     few_connections.database.connections = 2;
     assert!(refused(&few_connections) > 0);
@@ -319,7 +319,7 @@ fn a_shop_outside_its_domain_is_refused_by_name() {
         let mut settings = shop(0.001, 0.001, 0.001);
         change(&mut settings);
         let error = Shop::new(settings, &browsers(1, 1.0), 1).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.0.contains(says), "{error}");
     }
 }
 
@@ -334,7 +334,7 @@ fn browsers_that_do_not_walk_a_graph_are_refused() {
     flat.graph.as_mut().unwrap().pages[0].thresholds = vec![5, 5];
     for (says, population) in [("closed", open), ("\"z\"", lost), ("must rise", flat)] {
         let error = Shop::new(settings.clone(), &population, 1).unwrap_err();
-        assert!(error.contains(says), "{error}");
+        assert!(error.0.contains(says), "{error}");
     }
 }
 

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("trimtab-native: {error:#}");
-            let misused = error.is::<trimtab_wire::Misuse>();
+            let misused = error.is::<trimtab_wire::BadInput>();
             ExitCode::from(if misused { 2 } else { 1 })
         }
     }

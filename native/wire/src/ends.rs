@@ -10,6 +10,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::BadInput;
+
 /// Words of a rule in the mapped file.
 pub const WORDS: usize = 8;
 
@@ -51,15 +53,15 @@ impl Network {
     /// Reads `127.0.1.0/24`, `::1/128`, or one address.
     ///
     /// # Errors
-    /// The text is no network, or has bits set beyond its prefix: what is wrong, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// The text is no network, or has bits set beyond its prefix.
+    pub fn parse(text: &str) -> Result<Self, BadInput> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
         let address: IpAddr = address
             .parse()
-            .map_err(|_| format!("{text:?} is not an address or address/prefix"))?;
+            .map_err(|_| BadInput(format!("{text:?} is not an address or address/prefix")))?;
         let (v6, bits) = bits_of(address);
         let width = if v6 { 128 } else { 32 };
         let length: u32 = match prefix {
@@ -68,11 +70,15 @@ impl Network {
                 .parse()
                 .ok()
                 .filter(|&length| length <= width)
-                .ok_or_else(|| format!("{text:?}: the prefix is not a number of 0 to {width}"))?,
+                .ok_or_else(|| {
+                    BadInput(format!(
+                        "{text:?}: the prefix is not a number of 0 to {width}"
+                    ))
+                })?,
         };
         let mask = u128::MAX.checked_shl(width - length).unwrap_or(0);
         if bits & !mask != 0 {
-            return Err(format!("{text:?} has bits set beyond its prefix"));
+            return Err(BadInput(format!("{text:?} has bits set beyond its prefix")));
         }
         Ok(Self { v6, bits, mask })
     }

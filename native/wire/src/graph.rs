@@ -8,6 +8,7 @@ use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::Distribution;
+use crate::BadInput;
 
 /// Greatest threshold.
 const MOST: u32 = 1_000_000;
@@ -217,22 +218,22 @@ impl Page {
     ///
     /// # Errors
     /// They are not one for each page, or do not rise.
-    pub fn check_thresholds(&self, pages: usize) -> Result<(), String> {
+    pub fn check_thresholds(&self, pages: usize) -> Result<(), BadInput> {
         let thresholds = &self.thresholds;
         if thresholds.len() != pages {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "it has {} thresholds, must be {pages}",
                 thresholds.len()
-            ));
+            )));
         }
         let used: Vec<u32> = thresholds.iter().copied().filter(|&t| t > 0).collect();
         if used.is_empty()
             || used.iter().any(|&t| t > MOST)
             || used.windows(2).any(|w| w[0] >= w[1])
         {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "thresholds {thresholds:?} must rise where they are not 0, to {MOST} at most"
-            ));
+            )));
         }
         Ok(())
     }

@@ -20,14 +20,22 @@ pub mod sim;
 pub mod wake;
 pub mod workload;
 
-/// A program was used wrongly: it did nothing and exits with 2.
+/// What was asked for is wrong: one line that names the value and says what is allowed. A program that ends for it exits with 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misuse(pub String);
+pub struct BadInput(pub String);
 
-impl std::fmt::Display for Misuse {
+impl BadInput {
+    /// The same, of a part of what was asked for.
+    #[must_use]
+    pub fn within(self, part: impl std::fmt::Display) -> Self {
+        Self(format!("{part}: {self}"))
+    }
+}
+
+impl std::fmt::Display for BadInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for BadInput {}

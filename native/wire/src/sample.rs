@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution as _, Exp1, StandardNormal};
 
 use crate::workload::{Distribution, Url};
+use crate::BadInput;
 
 /// A distribution, ready to draw from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,7 +78,7 @@ impl Sampler {
     ///
     /// # Errors
     /// A parameter is not finite, a mean, scale or shape is not positive, or a sigma is negative.
-    pub fn new(distribution: &Distribution) -> Result<Self, String> {
+    pub fn new(distribution: &Distribution) -> Result<Self, BadInput> {
         Ok(match *distribution {
             Distribution::Constant { value } => Self::Constant(at_least_zero("value", value)?),
             Distribution::Exponential { mean } => Self::Exponential(at_least_zero("mean", mean)?),
@@ -109,9 +110,9 @@ impl Sampler {
             } => {
                 let ratio = positive("scale", scale)? / positive("most", most)?;
                 if ratio >= 1.0 {
-                    return Err(format!(
+                    return Err(BadInput(format!(
                         "most is {most}, must be greater than scale {scale}"
-                    ));
+                    )));
                 }
                 Self::BoundedPareto {
                     scale,
@@ -186,16 +187,16 @@ impl Mix {
     ///
     /// # Errors
     /// No URL, or a weight that is not finite and positive.
-    pub fn new(urls: &[Url]) -> Result<Self, String> {
+    pub fn new(urls: &[Url]) -> Result<Self, BadInput> {
         let mut total = 0.0;
         let mut cumulative = Vec::with_capacity(urls.len());
         for url in urls {
-            total +=
-                positive("weight", url.weight).map_err(|e| format!("url {:?}: {e}", url.path))?;
+            total += positive("weight", url.weight)
+                .map_err(|bad| bad.within(format_args!("url {:?}", url.path)))?;
             cumulative.push(total);
         }
         if cumulative.is_empty() {
-            return Err("no urls".to_owned());
+            return Err(BadInput("no urls".to_owned()));
         }
         Ok(Self { cumulative })
     }
@@ -240,27 +241,29 @@ fn normal<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     StandardNormal.sample(rng)
 }
 
-fn finite(name: &str, value: f64) -> Result<f64, String> {
+fn finite(name: &str, value: f64) -> Result<f64, BadInput> {
     if value.is_finite() {
         Ok(value)
     } else {
-        Err(format!("{name} is {value}, must be finite"))
+        Err(BadInput(format!("{name} is {value}, must be finite")))
     }
 }
 
-fn at_least_zero(name: &str, value: f64) -> Result<f64, String> {
+fn at_least_zero(name: &str, value: f64) -> Result<f64, BadInput> {
     if finite(name, value)? >= 0.0 {
         Ok(value)
     } else {
-        Err(format!("{name} is {value}, must be at least 0"))
+        Err(BadInput(format!("{name} is {value}, must be at least 0")))
     }
 }
 
-fn positive(name: &str, value: f64) -> Result<f64, String> {
+fn positive(name: &str, value: f64) -> Result<f64, BadInput> {
     if finite(name, value)? > 0.0 {
         Ok(value)
     } else {
-        Err(format!("{name} is {value}, must be greater than 0"))
+        Err(BadInput(format!(
+            "{name} is {value}, must be greater than 0"
+        )))
     }
 }
 

@@ -45,19 +45,19 @@ def run(args: argparse.Namespace) -> int:
         TrimtabError: the change did not take.
     """
     wanted = parse_setting(args.wanted) if args.action == "set" else None
-    place = steerable(args.name)
-    time = KeepAliveTime(place.shared)
+    run_dir = steerable(args.name)
+    time = KeepAliveTime(run_dir.shared)
     try:
         if wanted is None:
-            _show(place, time, args.json)
+            _show(run_dir, time, args.json)
         else:
-            _set(place, time, wanted)
+            _set(run_dir, time, wanted)
     finally:
         time.close()
     return 0
 
 
-def _set(place: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
+def _set(run_dir: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
     """Changes the setting.
 
     Raises:
@@ -67,13 +67,13 @@ def _set(place: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
     with time.alone():
         before = time.setting()
         if wanted.in_charge is InCharge.AUTO:
-            if place.owner() is None:
-                raise UsageError(f"the 'trimtab run' of {place.name!r} was killed: only it could learn the time")
+            if run_dir.owner() is None:
+                raise UsageError(f"the 'trimtab run' of {run_dir.name!r} was killed: only it could learn the time")
             wanted = Setting(InCharge.AUTO, before.time_ms)
         after = time.write(wanted)
     if after != wanted:
-        raise TrimtabError(f"the keep-alive time of {place.name!r} is {after}, not {wanted}")
-    print(f"{place.name}: {after} (was {before})")
+        raise TrimtabError(f"the keep-alive time of {run_dir.name!r} is {after}, not {wanted}")
+    print(f"{run_dir.name}: {after} (was {before})")
     if before.in_charge is InCharge.SERVER and wanted.in_charge is not InCharge.SERVER:
         print(
             "connections that are open already keep the server's own time: on prefork and worker up to their next "
@@ -81,14 +81,14 @@ def _set(place: RunDirectory, time: KeepAliveTime, wanted: Setting) -> None:
         )
 
 
-def _show(place: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
+def _show(run_dir: RunDirectory, time: KeepAliveTime, as_json: bool) -> None:
     """Prints the time in force and the counts."""
     setting, own_ms, seen = time.setting(), time.server_ms(), time.counted()
     if as_json:
-        body = {"name": place.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}
+        body = {"name": run_dir.name, "in_charge": str(setting.in_charge), "time_ms": setting.time_ms}
         print(codec.encode({**body, **codec.builtins(seen), "server_ms": own_ms}))
         return
-    print(f"{place.name}: {setting}")
+    print(f"{run_dir.name}: {setting}")
     if setting.time_ms is not None:
         longer = format_duration(trial_ms(setting.time_ms) / 1000)
         print(f"trials: one idle connection in {TRIAL_EVERY} is given {longer}, to see what lies beyond the time")

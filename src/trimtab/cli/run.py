@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--ports has no meaning with --gate: the SPEC's listen names the ports")
     if args.gate is None and args.gate_user is not None:
         raise UsageError("--gate-user has no meaning without --gate")
-    run_directory.place(args.name)
+    run_directory.named(args.name)
     keep_alive = parse_setting(args.keep_alive)
     wanted = None if args.gate is None else spec.load(args.gate)
     whom = None if wanted is None else user.chosen(args.gate_user, args.name)
@@ -92,26 +92,26 @@ def run(args: argparse.Namespace) -> int:
     shim = loadable(require_trusted_as_root(native.shim_path(), "the shim"))
     if wanted is not None:
         require_trusted_as_root(native.program(), "the native program")
-    place, pair, auto = claim(args.name), None, None
+    run_dir, pair, auto = claim(args.name), None, None
     signals = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
-        _shared_file.create(place.shared)
-        environment = preloaded(os.environ, shim, place, ports, gated=wanted is not None)
+        _shared_file.create(run_dir.shared)
+        environment = preloaded(os.environ, shim, run_dir, ports, gated=wanted is not None)
         require_active(environment)
         if wanted is not None:
-            line = wanted.start(place.directory, whom)
-            place.write_start_line(line)
-            pair = Pair(place, line, SystemClock(), _say)
-        auto = Auto(place, SystemClock(), _say)
+            line = wanted.start(run_dir.directory, whom)
+            run_dir.write_start_line(line)
+            pair = Pair(run_dir, line, SystemClock(), _say)
+        auto = Auto(run_dir, SystemClock(), _say)
         auto.begin(keep_alive)
-        return _serve(place, _started(server, environment), (pair, auto), signals)
+        return _serve(run_dir, _started(server, environment), (pair, auto), signals)
     finally:
         if auto is not None:
             auto.stop()
         if pair is not None:
             pair.stop()
-        place.release()
+        run_dir.release()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
@@ -128,7 +128,9 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
 
 
-def _serve(place: RunDirectory, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]) -> int:
+def _serve(
+    run_dir: RunDirectory, server: int, watched: tuple[Pair | None, Auto], signals: set[signal.Signals]
+) -> int:
     """Waits until the server has ended, and gives its exit code."""
     code: int | None = None
     first, left = identify(server), list[Process]()
@@ -142,10 +144,10 @@ def _serve(place: RunDirectory, server: int, watched: tuple[Pair | None, Auto], 
             if code is None:
                 _pass_on(got, first)
                 continue
-            left = processes_of(place)
+            left = processes_of(run_dir)
             if left:
                 _say(f"the server went to the background; following its process {left[0].pid}")
-        left = [one for one in left if one.alive()] or processes_of(place)
+        left = [one for one in left if one.alive()] or processes_of(run_dir)
         if not left:
             return code
         _pass_on(got, left[0])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from trimtab.controllers._capacity import Capacity
 from trimtab.controllers._held_worker import Prices
-from trimtab.controllers._places import Places
 from trimtab.controllers._survival import Survival
 from trimtab.core import Readings
 
@@ -73,13 +73,13 @@ def cutting_bursts(end_s: float, held: float | None) -> str:
     return f"even with the time at the end of bursts ({milliseconds(end_s)}) requests waited for a worker{share}"
 
 
-def for_free(readings: Readings, places: Places) -> str:
+def for_free(readings: Readings, capacity: Capacity) -> str:
     """Which time is not too long where idle connections hold no worker."""
     idle, held = readings.get("idle_connections", 0.0), readings.get("idle_held_workers", 0.0)
     text = f"{idle:.1f} idle connections hold {held:.1f} workers"
-    if math.isfinite(places.ceiling_s):
-        longest = f"{milliseconds(places.ceiling_s)} is the longest keep-alive time that left any"
+    if math.isfinite(capacity.ceiling_s):
+        longest = f"{milliseconds(capacity.ceiling_s)} is the longest keep-alive time that left any"
         return f"{text}, but new connections had to wait for a free slot: {longest}"
-    if places.rest_s > 0:
+    if capacity.rest_s > 0:
         return f"{text}, and connections wait, but not for a slot: ending idle ones earlier did not help"
     return f"{text}: they are free, so the longest time is kept"

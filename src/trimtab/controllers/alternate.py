@@ -32,7 +32,7 @@ class AlternateState:
         order: the settings in turn, by knob; empty before the first window.
         turn: the number of turns so far.
         asked: windows in which this turn's setting was asked for and was not in force.
-        known: the settings that were in force, by their place in `order`.
+        known: the settings that were in force, by their index in `order`.
     """
 
     knobs: tuple[Knob, ...]
@@ -99,26 +99,26 @@ class Alternate:
             once = [found, *({**found, **one} for one in settings)]
             state = replace(state, order=(*once, *reversed(once)))
         state = _counted(state, window)
-        place = _place(state)
-        wanted = state.order[place]
+        index = _index(state)
+        wanted = state.order[index]
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
-        named = "the one that was found" if place == 0 else f"number {place} of the settings"
+        named = "the one that was found" if index == 0 else f"number {index} of the settings"
         evidence = {self.objective.metric: window.readings[self.objective.metric]}
-        known = place in state.known
+        known = index in state.known
         return state, Move(changes, f"alternate: {named} is next", evidence, "turn", known=known)
 
 
-def _place(state: AlternateState) -> int:
-    """Place of the setting whose turn it is, in the order forwards."""
+def _index(state: AlternateState) -> int:
+    """Index of the setting whose turn it is, in the order forwards."""
     turn = state.turn % len(state.order)
     return min(turn, len(state.order) - 1 - turn)
 
 
 def _counted(state: AlternateState, window: Window) -> AlternateState:
     """The state after a window: a turn more where the setting was in force, or was asked for often enough."""
-    place = _place(state)
-    if all(window.configuration.get(name) == value for name, value in state.order[place].items()):
-        known = state.known if place in state.known else (*state.known, place)
+    index = _index(state)
+    if all(window.configuration.get(name) == value for name, value in state.order[index].items()):
+        known = state.known if index in state.known else (*state.known, index)
         return replace(state, turn=state.turn + 1, asked=0, known=known)
     if state.asked + 1 >= _ASKED:
         return replace(state, turn=state.turn + 1, asked=0)

@@ -4,7 +4,7 @@ What it promises. Where an idle connection holds a worker (prefork, worker) and 
 down to the point from which a held worker earns less than its price: to the end of the bursts at first, and into them
 only where workers stay scarce there and idle connections still hold a good part of them. Where workers are plenty it
 stays long, and connections are reused. Where an idle connection holds no worker (event MPM, nginx) the server keeps
-its own time, as long as it has places for more connections (`_places`). Bursts that are cut are seen within a few
+its own time, as long as it has capacity for more connections (`_capacity`). Bursts that are cut are seen within a few
 windows, from however short a time, and what one crowd does in a window or two does not move it.
 
 Each window gives idle periods by how they ended, of which those ended by the keep-alive time are cut short; their
@@ -44,11 +44,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+from trimtab.controllers._capacity import Capacity, Pressure
 from trimtab.controllers._cost_reasons import at_prices, cutting_bursts, for_free, in_burst
 from trimtab.controllers._held_worker import Prices, cheapest_s, idle_share, is_free, most_earned_hz
 from trimtab.controllers._intervals import Tally, keep_alive_knob
 from trimtab.controllers._knob import require
-from trimtab.controllers._places import Places, Pressure
 from trimtab.controllers._survival import Survival
 from trimtab.core import Knob, Move, Objective, Readings, Trial, Window
 
@@ -103,7 +103,7 @@ class CostState:
     cramped: float = 0.0
     least_wait_s: float = math.inf
     cutting: bool = False
-    places: Places = field(default_factory=Places)
+    places: Capacity = field(default_factory=Capacity)
     side: int = 0
     since: int = 0
 
@@ -203,7 +203,7 @@ class KeepAliveCost:
         least_s = self.shortest_s if state.cutting else floor_s
         state = replace(state, prices=self._ascended(state, window, curve, least_s))
         state = self._cramped(state, window, curve, (now / 1e3, floor_s, end_s))
-        state = replace(state, places=self._placed(state, window, curve, (now / 1e3, floor_s)))
+        state = replace(state, places=self._capacity(state, window, curve, (now / 1e3, floor_s)))
         least_s = self.shortest_s if state.cutting else floor_s
         wanted = self._wanted(state, curve, r, now / 1e3, least_s, end_s)
         if state.cutting and wanted.time_s >= end_s > 0:
@@ -250,10 +250,10 @@ class KeepAliveCost:
         asked_hz = max(state.prices.earning_hz, AMPLE * curve.earned_hz(0.0, end_s))
         return replace(state, cramped=0.0, cutting=True, prices=state.prices.asking(asked_hz))
 
-    def _placed(self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float]) -> Places:
+    def _capacity(self, state: CostState, window: Window, curve: Survival, times_s: tuple[float, float]) -> Capacity:
         """Capacity after this window; times: the one in force and the shortest that cuts no bursts, in seconds."""
         if not state.free:
-            return Places()
+            return Capacity()
         wait_s = window.readings.get("accept_queue_delay_s")
         seen = Pressure(wait_s, self.wait_s, *times_s, window.duration_s)
         return state.places.after(seen, curve, CRAMPED_S, self.fall_s)

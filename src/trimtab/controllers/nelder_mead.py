@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured
-from trimtab.search.space import Values, dropped, in_force, named, of_many, place_of, point_of, values_at
+from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many, point_of, values_at
 
 Point = tuple[float, ...]
 EDGE = 0.15
@@ -79,11 +79,11 @@ class NelderMead:
         Raises:
             UsageError: there is no other knob.
         """
-        place = place_of(state.knobs, knob)
+        index = index_of(state.knobs, knob)
         rest = of_many([one for one in state.knobs if one.name != knob], "nelder_mead")
         best = min(state.simplex)[1] if state.simplex else state.asked
         known = state.first if best is None else values_at(state.knobs, best)
-        first = None if known is None else dropped(known, place)
+        first = None if known is None else dropped(known, index)
         return NelderMeadState(rest, first=first)
 
     def step(self, state: NelderMeadState, trial: Trial) -> tuple[NelderMeadState, Move]:

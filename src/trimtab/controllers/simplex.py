@@ -36,7 +36,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured, y_of
-from trimtab.search.space import Values, dropped, in_force, named, of_many, place_of
+from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many
 
 Vertex = tuple[float, Values]
 
@@ -91,10 +91,10 @@ class Simplex:
         Raises:
             UsageError: there is no other knob.
         """
-        place = place_of(state.knobs, knob)
+        index = index_of(state.knobs, knob)
         rest = of_many([one for one in state.knobs if one.name != knob], "simplex")
         best = min(state.simplex)[1] if state.simplex else state.asked or state.first
-        first = None if best is None else dropped(best, place)
+        first = None if best is None else dropped(best, index)
         return SimplexState(rest, first=first)
 
     def step(self, state: SimplexState, trial: Trial) -> tuple[SimplexState, Move]:

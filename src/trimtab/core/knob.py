@@ -64,7 +64,7 @@ class Domain:
 
     @staticmethod
     def choice(*names: str, limited_by: str = "") -> Domain:
-        """The domain of a choice among these names; its values are their places, from 0."""
+        """The domain of a choice among these names; its values are their indices, from 0."""
         return Domain(0, len(names) - 1, 1, limited_by, names)
 
     @staticmethod

@@ -204,8 +204,8 @@ class _Search:
         """The point of a grid with the largest margin that meets the specification, or the one from before."""
         grid_gains, grid_zeros = (axis.ravel() for axis in np.meshgrid(np.sign(self.model.gain) * gains, zeros))
         margins = nyquist_distance(self.model, grid_gains, grid_zeros, _TRIED_POINTS)
-        for place in np.argsort(-margins, kind="stable"):
-            point = _Tried(float(grid_gains[place]), float(grid_zeros[place]), float(margins[place]))
+        for index in np.argsort(-margins, kind="stable"):
+            point = _Tried(float(grid_gains[index]), float(grid_zeros[index]), float(margins[index]))
             if best is not None and point.margin <= best.margin:
                 break
             if self.meets(point):

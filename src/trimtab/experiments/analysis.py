@@ -164,7 +164,7 @@ def by_cell(seen: Sequence[Observation]) -> dict[tuple[tuple[str, str], ...], li
 
 
 def _table(seen: Sequence[Observation], factors: Sequence[Factor]) -> pandas.DataFrame:
-    """A row for each measurement; levels by their place, so that no name can be read as part of a formula."""
+    """A row for each measurement; levels by their number, so that no name can be read as part of a formula."""
     return pandas.DataFrame(
         [
             {"y": math.log(one.value), "block": one.block}
@@ -205,8 +205,8 @@ def _contrasts(table: pandas.DataFrame, factors: Sequence[Factor]) -> tuple[Cont
     intervals = model.conf_int(FALSE / count)
     found = []
     for index, factor in enumerate(factors):
-        for place, level in enumerate(factor.levels[1:], 1):
-            name = f"C(f{index})[T.{place}]"
+        for number, level in enumerate(factor.levels[1:], 1):
+            name = f"C(f{index})[T.{number}]"
             if name in model.params:
                 low, high = intervals.loc[name]
                 found.append(

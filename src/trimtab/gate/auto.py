@@ -34,7 +34,7 @@ class Auto:
     """The controller of one run.
 
     Args:
-        place: the run directory, with the mapped file in it.
+        run_dir: the run directory, with the mapped file in it.
         clock: for the waits.
         say: told what becomes of it, one line at a time.
 
@@ -45,9 +45,9 @@ class Auto:
         UsageError: the mapped file cannot be used.
     """
 
-    def __init__(self, place: RunDirectory, clock: Clock, say: Callable[[str], None]) -> None:
-        self._place, self._clock, self._say = place, clock, say
-        self._time = KeepAliveTime(place.shared)
+    def __init__(self, run_dir: RunDirectory, clock: Clock, say: Callable[[str], None]) -> None:
+        self._run_dir, self._clock, self._say = run_dir, clock, say
+        self._time = KeepAliveTime(run_dir.shared)
         self.pid = 0
         self._starts: list[float] = []
 
@@ -67,7 +67,7 @@ class Auto:
             self._end()
         elif self.pid == 0:
             if died:
-                self._say(f"the controller of the keep-alive time has ended (see {self._place.tuning_log})")
+                self._say(f"the controller of the keep-alive time has ended (see {self._run_dir.tuning_log})")
             self._start(setting)
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class Auto:
             return
         self._starts.append(now_s)
         self._bound_store()
-        log, null = os.fspath(self._place.tuning_log), os.devnull
+        log, null = os.fspath(self._run_dir.tuning_log), os.devnull
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
         files.append((os.POSIX_SPAWN_OPEN, 2, log, flags, 0o600))
@@ -97,13 +97,13 @@ class Auto:
 
     def _command(self) -> list[str]:
         """The controller's command line, which names the plant as a user would."""
-        what = [*own.TRIMTAB, "tune", "keep-alive", "--name", self._place.name]
-        where = ["--store", os.fspath(self._place.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
+        what = [*own.TRIMTAB, "tune", "keep-alive", "--name", self._run_dir.name]
+        where = ["--store", os.fspath(self._run_dir.tuning_store), "--keep-windows", str(KEPT_WINDOWS)]
         return [*what, "--duration", _FOREVER, *where]
 
     def _bound_log(self) -> None:
         """Empties a log that has grown too long; its last part stays beside it, as .old."""
-        log = self._place.tuning_log
+        log = self._run_dir.tuning_log
         if _size_bytes(log) <= MOST_LOG_BYTES:
             return
         with log.open("rb") as file:
@@ -114,7 +114,7 @@ class Auto:
 
     def _bound_store(self) -> None:
         """Begins a new store where the old one has grown too large; that one stays beside it, as .old."""
-        store = self._place.tuning_store
+        store = self._run_dir.tuning_store
         if _size_bytes(store) <= MOST_STORE_BYTES:
             return
         for suffix in ("-wal", "-shm", ""):

@@ -30,20 +30,20 @@ def loadable(shim: Path) -> str:
 
 
 def preloaded(
-    environment: Mapping[str, str], shim: str, place: RunDirectory, ports: Sequence[int], gated: bool
+    environment: Mapping[str, str], shim: str, run_dir: RunDirectory, ports: Sequence[int], gated: bool
 ) -> dict[str, str]:
     """The environment of a server with the shim.
 
     Args:
         environment: the server's environment without it.
         shim: path of the library.
-        place: the run directory.
+        run_dir: the run directory.
         ports: ports that are gated, or whose connections are measured; none for all that the server listens on.
         gated: whether there is a gate.
     """
-    ours = {SHARED_VARIABLE: os.fspath(place.shared), "TRIMTAB_PORTS": ",".join(map(str, ports)) or "*"}
+    ours = {SHARED_VARIABLE: os.fspath(run_dir.shared), "TRIMTAB_PORTS": ",".join(map(str, ports)) or "*"}
     if gated:
-        ours["TRIMTAB_HANDOFF"] = os.fspath(place.directory)
+        ours["TRIMTAB_HANDOFF"] = os.fspath(run_dir.directory)
     others = {name: value for name, value in environment.items() if not name.startswith("TRIMTAB_")}
     preload = " ".join(filter(None, (shim, environment.get("LD_PRELOAD"))))
     return {**others, **ours, "LD_PRELOAD": preload}

@@ -29,13 +29,13 @@ class Link:
     """A conversation with the gate of one run.
 
     Args:
-        place: its run directory.
+        run_dir: its run directory.
         clock: for the waits.
         patience_s: how long to wait for an answer, in seconds, new attempts included.
     """
 
-    def __init__(self, place: RunDirectory, clock: Clock, patience_s: float = PATIENCE_S) -> None:
-        self._place = place
+    def __init__(self, run_dir: RunDirectory, clock: Clock, patience_s: float = PATIENCE_S) -> None:
+        self._run_dir = run_dir
         self._clock = clock
         self._patience_s = patience_s
         self._socket: socket.socket | None = None
@@ -124,12 +124,12 @@ class Link:
                 return self._exchange(order, deadline)
             except PermissionError:
                 self.close()
-                raise UsageError(f"no permission to give orders at {self._place.control}: run as root") from None
+                raise UsageError(f"no permission to give orders at {self._run_dir.control}: run as root") from None
             except (OSError, EOFError) as error:
                 self.close()
                 if self._clock.now_s() + _AGAIN_S >= deadline:
                     why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
-                    name = self._place.name
+                    name = self._run_dir.name
                     raise PlantGone(f"no gate for the run {name!r} within {self._patience_s:g} s: {why}") from None
             self._clock.sleep(_AGAIN_S)
 
@@ -137,7 +137,7 @@ class Link:
         control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             control.settimeout(max(_AGAIN_S, deadline - self._clock.now_s()))
-            control.connect(os.fspath(self._place.control))
+            control.connect(os.fspath(self._run_dir.control))
         except BaseException:
             control.close()
             raise
@@ -180,4 +180,4 @@ class Link:
 
     def _nonsense(self, what: str) -> PlantGone:
         self.close()
-        return PlantGone(f"{self._place.control} is not the control socket of a gate: it sent {what}")
+        return PlantGone(f"{self._run_dir.control} is not the control socket of a gate: it sent {what}")

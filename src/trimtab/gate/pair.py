@@ -37,7 +37,7 @@ class Pair:
     """The gate of one run.
 
     Args:
-        place: the run directory, with the mapped file in it.
+        run_dir: the run directory, with the mapped file in it.
         line: the start line.
         clock: for the waits.
         say: told what the gate says and what becomes of it, one line at a time.
@@ -47,8 +47,8 @@ class Pair:
         TrimtabError: the gate did not start.
     """
 
-    def __init__(self, place: RunDirectory, line: Start, clock: Clock, say: Callable[[str], None]) -> None:
-        self._place, self._line, self._clock, self._say = place, line, clock, say
+    def __init__(self, run_dir: RunDirectory, line: Start, clock: Clock, say: Callable[[str], None]) -> None:
+        self._run_dir, self._line, self._clock, self._say = run_dir, line, clock, say
         self._program = os.fspath(native.program())
         self._pid = 0
         self._stdin = -1
@@ -62,20 +62,20 @@ class Pair:
         """Starts a new pair when both processes have died; to be called now and then."""
         if self._pid and ended(self._pid) is not None:
             self._forget()
-            self._alone = self._place.gated()
+            self._alone = self._run_dir.gated()
             if self._alone:
                 self._say("the gate's guardian has ended; the gate goes on")
             else:
                 self._start_anew()
-        elif self._alone and not self._place.gated():
+        elif self._alone and not self._run_dir.gated():
             self._alone = False
             self._start_anew()
 
     def stop(self) -> None:
         """Ends both processes; may be called twice."""
-        if self._pid == 0 and not self._place.gated():
+        if self._pid == 0 and not self._run_dir.gated():
             return
-        link = Link(self._place, self._clock, patience_s=ORDER_PATIENCE_S)
+        link = Link(self._run_dir, self._clock, patience_s=ORDER_PATIENCE_S)
         with contextlib.suppress(PlantError):
             link.stop()
         link.close()
@@ -138,9 +138,9 @@ class Pair:
         self._running = True
 
     def _answers(self) -> bool:
-        if not self._place.gated():
+        if not self._run_dir.gated():
             return False
-        link = Link(self._place, self._clock, patience_s=_ANSWER_S)
+        link = Link(self._run_dir, self._clock, patience_s=_ANSWER_S)
         try:
             link.apply({})
         except PlantGone:

@@ -137,8 +137,8 @@ def base() -> Path:
     return Path(tempfile.gettempdir()) / f"trimtab-{os.geteuid()}"
 
 
-def place(name: str) -> RunDirectory:
-    """The place of a name.
+def named(name: str) -> RunDirectory:
+    """The run directory of a name.
 
     Raises:
         UsageError: the name is not allowed, or its sockets' paths would be too long.
@@ -179,7 +179,7 @@ def chosen(name: str | None) -> RunDirectory:
     alive = running()
     listed = ", ".join(one.name for one in alive)
     if name is not None:
-        wanted = place(name)
+        wanted = named(name)
         for one in alive:
             if one == wanted:
                 return one
@@ -198,7 +198,7 @@ def claim(name: str) -> RunDirectory:
     Raises:
         UsageError: the name is not allowed or in use, or the directory may not be made.
     """
-    mine = place(name)
+    mine = named(name)
     with _locked(mine.directory.parent):
         owner = mine.owner()
         if owner is not None:

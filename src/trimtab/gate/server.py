@@ -30,9 +30,9 @@ def shared_of(pid: int) -> Path | None:
     return next(found, None)
 
 
-def processes_of(place: RunDirectory) -> list[Process]:
+def processes_of(run_dir: RunDirectory) -> list[Process]:
     """The processes of the server of one run that may be looked into, its first process first."""
-    wanted = _identity(place.shared)
+    wanted = _identity(run_dir.shared)
     if wanted is None:
         return []
     members = {pid: parent_of(pid) for pid in pids() if wanted in _files_under_shim(pid)}
@@ -52,21 +52,21 @@ def steerable(name: str | None) -> RunDirectory:
     try:
         return run_directory.chosen(name)
     except UsageError:
-        left = [one for one in ([run_directory.place(name)] if name else run_directory.known()) if processes_of(one)]
+        left = [one for one in ([run_directory.named(name)] if name else run_directory.known()) if processes_of(one)]
         if len(left) != 1:
             raise
         return left[0]
 
 
-def server_of(place: RunDirectory) -> int | None:
+def server_of(run_dir: RunDirectory) -> int | None:
     """The first process of the server of one run, the parent of its workers; None when it cannot be found."""
-    found = processes_of(place)
+    found = processes_of(run_dir)
     return found[0].pid if found else None
 
 
-def threads_of(place: RunDirectory) -> int:
+def threads_of(run_dir: RunDirectory) -> int:
     """Threads in a worker process of the server of one run: 1 where each connection has a process of its own."""
-    return max((processes.threads_of(one.pid) for one in processes_of(place)[1:]), default=1)
+    return max((processes.threads_of(one.pid) for one in processes_of(run_dir)[1:]), default=1)
 
 
 def _files_under_shim(pid: int) -> set[_Identity]:

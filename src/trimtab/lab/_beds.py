@@ -139,20 +139,20 @@ def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, R
         TrimtabError: the server did not start.
     """
     shim = loadable(native.shim_path())
-    place = run_directory.claim(f"lab-{os.getpid()}")
+    run_dir = run_directory.claim(f"lab-{os.getpid()}")
 
     def environment(port: int) -> Mapping[str, str]:
-        return preloaded({}, shim, place, (port,), gated=False)
+        return preloaded({}, shim, run_dir, (port,), gated=False)
 
     try:
-        _shared_file.create(place.shared)
-        with contextlib.closing(KeepAliveTime(place.shared)) as time:
+        _shared_file.create(run_dir.shared)
+        with contextlib.closing(KeepAliveTime(run_dir.shared)) as time:
             # As `trimtab run --keep-alive` does, so that a later setting reaches every connection.
             time.write(Setting(InCharge.FIXED, None))
-        with _testbed(spec, environment) as bed, contextlib.closing(KeepAlive(SystemClock(), place)) as plant:
-            yield bed, plant, place
+        with _testbed(spec, environment) as bed, contextlib.closing(KeepAlive(SystemClock(), run_dir)) as plant:
+            yield bed, plant, run_dir
     finally:
-        place.release()
+        run_dir.release()
 
 
 def _testbed(spec: ApacheSpec | NginxSpec, environment: Callable[[int], Mapping[str, str]]) -> Testbed:

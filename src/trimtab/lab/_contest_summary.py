@@ -10,7 +10,7 @@ import numpy as np
 
 from trimtab.drawing import Figure
 from trimtab.lab._contest_beds import SAID
-from trimtab.lab._contest_run import STATIC, Contested
+from trimtab.lab._contest_run import Contested
 from trimtab.report.figures import svg
 
 OURS = "trust-region"
@@ -43,11 +43,6 @@ def ranked(found: Sequence[Contested]) -> list[str]:
     """The methods by their median regret."""
     names = dict.fromkeys(one.method for one in found)
     return sorted(names, key=lambda name: statistics.median(one.regret for one in found if one.method == name))
-
-
-def place(found: Sequence[Contested], method: str) -> int:
-    """The place of a method among the searches on one kind of bed, from 1."""
-    return [name for name in ranked(found) if name != STATIC].index(method) + 1
 
 
 def _row(name: str, found: Sequence[Contested]) -> str:

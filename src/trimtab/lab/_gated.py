@@ -122,19 +122,19 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
     """
     clock = SystemClock()
     shim = loadable(native.shim_path())
-    place = run_directory.claim(f"lab-{os.getpid()}")
+    run_dir = run_directory.claim(f"lab-{os.getpid()}")
     pair: Pair | None = None
     try:
-        _shared_file.create(place.shared)
-        line = specs.parse(scene.spec()).start(place.directory)
-        place.write_start_line(line)
-        pair = Pair(place, line, clock, say)
+        _shared_file.create(run_dir.shared)
+        line = specs.parse(scene.spec()).start(run_dir.directory)
+        run_dir.write_start_line(line)
+        pair = Pair(run_dir, line, clock, say)
 
         def environment(port: int) -> Mapping[str, str]:
-            return preloaded({}, shim, place, (port,), gated=True)
+            return preloaded({}, shim, run_dir, (port,), gated=True)
 
         with ApacheTestbed(scene.apache, environment=environment) as bed:
-            gate = Gate(clock, place)
+            gate = Gate(clock, run_dir)
             try:
                 yield bed, gate
             finally:
@@ -144,7 +144,7 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
     finally:
         if pair is not None:
             pair.stop()
-        place.release()
+        run_dir.release()
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,11 @@ def cells(found: Analysis, axis: str) -> str:
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()
-        for place, row in enumerate(reversed(rows)):
+        for y, row in enumerate(reversed(rows)):
             told = not row.low <= 1 <= row.high
             colour = ORANGE if told else BLUE
-            axes.plot([100 * (row.low - 1), 100 * (row.high - 1)], [place, place], color=colour, linewidth=1.6)
-            axes.plot([100 * (row.ratio - 1)], [place], "o", color=colour, markersize=3.5)
+            axes.plot([100 * (row.low - 1), 100 * (row.high - 1)], [y, y], color=colour, linewidth=1.6)
+            axes.plot([100 * (row.ratio - 1)], [y], "o", color=colour, markersize=3.5)
         axes.axvline(0, color=GREY, linewidth=0.9, linestyle=":")
         axes.set_yticks(range(len(rows)))
         axes.set_yticklabels([", ".join(row.cell.values()) for row in reversed(rows)], fontsize=7)

@@ -113,7 +113,7 @@ class Joint:
     def open(self, arm: Arm, context: Context) -> Iterator[World]:
         """Starts it and runs the stage before the last, which is stored as a run of its own."""
         spec, clients = DYNAMIC.spec, DYNAMIC.workload.populations()
-        with sensed(spec) as (bed, keep_alive, place), aside(spec.cpus) as cpu, contextlib.ExitStack() as held:
+        with sensed(spec) as (bed, keep_alive, run_dir), aside(spec.cpus) as cpu, contextlib.ExitStack() as held:
             assert isinstance(bed, ApacheTestbed)
             snippets = os.fspath(bed.snippet_directory)
             apache = held.enter_context(
@@ -129,20 +129,20 @@ class Joint:
             }
             if self.first:
                 stage = replace(arm, label=f"{arm.label}{FIRST}", controller=self.first)
-                with _learning(self.learns[0], keep_alive, place, context, World(plant, facts)) as world:
+                with _learning(self.learns[0], keep_alive, run_dir, context, World(plant, facts)) as world:
                     through_loop(stage, context, world)
-            yield held.enter_context(_learning(self.learns[-1], keep_alive, place, context, World(plant, facts)))
+            yield held.enter_context(_learning(self.learns[-1], keep_alive, run_dir, context, World(plant, facts)))
 
 
 @contextlib.contextmanager
 def _learning(
-    wanted: bool, keep_alive: KeepAlive, place: RunDirectory, context: Context, world: World
+    wanted: bool, keep_alive: KeepAlive, run_dir: RunDirectory, context: Context, world: World
 ) -> Iterator[World]:
     """Keeps the controller of the keep-alive time going where wanted; in the end the time stays where it is."""
     if not wanted:
         yield replace(world, facts={**world.facts, "keep-alive": "held"})
         return
-    auto = Auto(place, SystemClock(), context.say)
+    auto = Auto(run_dir, SystemClock(), context.say)
     try:
         auto.begin(Setting(InCharge.AUTO, None))
         auto.watch()

@@ -53,7 +53,7 @@ def knobs(plant: OwnFilePlant) -> Iterable[Finding]:
     """Each knob of a server that is steered by a file of ours: its value, its domain, and whether it can be moved."""
     try:
         plant.check_permissions()
-        where, reason = f"to be set in {plant.place()}", ""
+        where, reason = f"to be set in {plant.location()}", ""
     except (UsageError, PlantGone) as error:
         where, reason = "cannot be changed from here", str(error)
     yield from each_knob(plant, where, reason)

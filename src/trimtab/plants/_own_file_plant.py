@@ -42,7 +42,7 @@ class OwnFilePlant(ReloadedPlant):
     Args:
         server: the running server.
         knobs: its knobs.
-        directory: where our file shall go; None to look for a place.
+        directory: where our file shall go; None to look for one.
     """
 
     def __init__(self, server: Server, knobs: Iterable[Knob], directory: Path | None) -> None:
@@ -52,7 +52,7 @@ class OwnFilePlant(ReloadedPlant):
         self._standing = _Standing()
 
     @abstractmethod
-    def find_place(self, directory: Path | None) -> Path:
+    def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 
         Args:
@@ -83,19 +83,19 @@ class OwnFilePlant(ReloadedPlant):
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
 
-    def place(self) -> Path:
+    def location(self) -> Path:
         """Path of our file, whether it exists or not.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        self._file = self._file or self.find_place(self._directory)
+        self._file = self._file or self.find_location(self._directory)
         return self._file
 
     def look_for_edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set: all of them where our file was edited."""
         written = self._standing.written
-        if written is not None and (edit := _edit(self.place(), written)):
+        if written is not None and (edit := _edit(self.location(), written)):
             return dict.fromkeys(self._knobs, edit)
         return self.edits({*knobs, *self.set_to})
 
@@ -112,7 +112,7 @@ class OwnFilePlant(ReloadedPlant):
             PlantGone: the server has ended.
         """
         self.permitted()
-        _own_file.writable(self.place(), self._standing.written)
+        _own_file.writable(self.location(), self._standing.written)
 
     def composed(self, values: Mapping[str, int]) -> tuple[_Standing, _Standing]:
         """State of our file before the change, and after it.
@@ -121,13 +121,13 @@ class OwnFilePlant(ReloadedPlant):
             UsageError: our file cannot be read.
         """
         now = self._standing
-        found = _own_file.read(self.place()) if now.written is None else now.original
+        found = _own_file.read(self.location()) if now.written is None else now.original
         return now, _Standing(found, self.text(values, found), values)
 
     def bring(self, prepared: Prepared) -> tuple[str, ...]:
         """Writes our file and reloads, or puts everything back."""
         _, after = prepared.detail
-        notes = self.change({self.place(): after.written}).bring(after.values)
+        notes = self.change({self.location(): after.written}).bring(after.values)
         self._standing = after
         return notes
 
@@ -141,7 +141,7 @@ class OwnFilePlant(ReloadedPlant):
         self.settle()
         before, after = prepared.detail or (self._standing, None)
         if self._standing is after:
-            path, self._standing = self.place(), before
+            path, self._standing = self.location(), before
             self.undo({path: after.original if before.written is None else before.written}, {path: after.written})
 
     def restore(self) -> None:
@@ -156,7 +156,7 @@ class OwnFilePlant(ReloadedPlant):
         standing = self._standing
         if standing.written is None:
             return
-        path = self.place()
+        path = self.location()
         if edit := _edit(path, standing.written, standing.original):
             raise OperatorEdit(min(self.set_to), edit)
         self._standing = _Standing()
@@ -165,7 +165,7 @@ class OwnFilePlant(ReloadedPlant):
     def leftover(self) -> str:
         """File left by an earlier run, in one line; empty for none."""
         try:
-            path = self.place()
+            path = self.location()
             found = _own_file.leftover(_own_file.read(path) or "")
         except UsageError:
             return ""
@@ -178,7 +178,7 @@ class OwnFilePlant(ReloadedPlant):
             UsageError: it may not be done from here; the message says what is needed.
             ApplyFailed: the file is as it was, but the reload to it did not take.
         """
-        path = self.place()
+        path = self.location()
         text = _own_file.read(path)
         before = _own_file.before_all(text)
         if before != text and self._standing.written is None:
@@ -188,7 +188,7 @@ class OwnFilePlant(ReloadedPlant):
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         try:
-            path = self.place()
+            path = self.location()
             now = _own_file.read(path)
         except UsageError as error:
             return f"#!/bin/sh\n# There is nothing that trimtab could undo:\n# {printable(str(error))}\nexit 0\n"
@@ -216,7 +216,7 @@ def add_directory(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def first_place(
+def first_location(
     directories: Sequence[Path], chosen: Path | None, name: str, hindrance: Callable[[Path], str], mend: str
 ) -> Path:
     """The path for our file: in the first directory in which it would take effect.

@@ -67,8 +67,8 @@ def _parameters(found: Identified) -> Table:
     names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
     values = zip(names, found.model.theta, found.chosen.errors, strict=True)
     rows = [
-        (name, f"{value:.4g}", f"{error:.2g}", f"{paper[place]:g}" if paper else "-")
-        for place, (name, value, error) in enumerate(values)
+        (name, f"{value:.4g}", f"{error:.2g}", f"{paper[index]:g}" if paper else "-")
+        for index, (name, value, error) in enumerate(values)
     ]
     rows.append(("steady-state gain", f"{found.model.gain:.4g}", "", f"{known.gain:.3g}" if known else "-"))
     return Table("Model", ("parameter", "here", "standard error", "lu2001, on its server"), rows)
@@ -100,13 +100,13 @@ def parameters(found: Identified) -> str:
         order, colours = found.model.order, (BLUE, GREEN, ORANGE, RED, GREY, INK)
         paper = PAPER[found.pair.kind].theta if order == 2 and found.pair.kind in PAPER else ()
         names = [*(f"a{j + 1}" for j in range(order)), *(f"b{j + 1}" for j in range(order))]
-        for place, name in enumerate(names):
-            colour = colours[place % len(colours)]
-            values = [estimate.theta[place] for _, estimate in found.trace]
+        for index, name in enumerate(names):
+            colour = colours[index % len(colours)]
+            values = [estimate.theta[index] for _, estimate in found.trace]
             style = "-" if name.startswith("a") else "--"
             axes.plot(minutes, values, style, color=colour, linewidth=1.6, label=f"{name} = {values[-1]:.3g}")
             if paper:
-                axes.plot([minutes[-1]], [paper[place]], "D", color=colour, markersize=5, clip_on=False)
+                axes.plot([minutes[-1]], [paper[index]], "D", color=colour, markersize=5, clip_on=False)
         if paper:
             axes.plot([], [], "D", color=GREY, label="lu2001, on its server")
         axes.set_xlabel("time in min")

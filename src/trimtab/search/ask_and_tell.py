@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import Told, believed, beside_of, best_of, refused, unmeasured, y_of
-from trimtab.search.space import Point, Values, dropped, in_force, named, of_many, place_of, values_at
+from trimtab.search.space import Point, Values, dropped, in_force, index_of, named, of_many, values_at
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,16 @@ class AskAndTell:
         Raises:
             UsageError: there is no other knob.
         """
-        place = place_of(state.knobs, knob)
+        index = index_of(state.knobs, knob)
         rest = of_many([one for one in state.knobs if one.name != knob], self.method)
         best = best_of(believed(state.told, state.told[-1].beside)) if state.told else None
         first = state.first or best
         return AskState(
             rest,
             state.seed,
-            tuple(one.without(place) for one in state.told),
+            tuple(one.without(index) for one in state.told),
             left=(*state.left, knob),
-            first=None if first is None else dropped(first, place),
+            first=None if first is None else dropped(first, index),
         )
 
     def next_point(self, state: AskState, told: Sequence[Told]) -> Point:

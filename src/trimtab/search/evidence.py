@@ -40,9 +40,9 @@ class Told:
     y: float | None
     beside: Beside = ()
 
-    def without(self, place: int) -> Told:
-        """The trial once the knob at a place is left to the operator."""
-        return Told(dropped(self.values, place), self.y, (*self.beside, self.values[place]))
+    def without(self, index: int) -> Told:
+        """The trial once the knob at an index is left to the operator."""
+        return Told(dropped(self.values, index), self.y, (*self.beside, self.values[index]))
 
 
 def beside_of(names: Sequence[str], configuration: Configuration) -> Beside:

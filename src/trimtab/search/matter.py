@@ -87,9 +87,9 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
     found = _tested(terms, y)
     ordered = sorted(found, key=lambda k: found[k][2])
     matters, corrected, open_ = {}, 0.0, True
-    for place, k in enumerate(ordered):
+    for rank, k in enumerate(ordered):
         effect, error, chance = found[k]
-        corrected = max(corrected, min(1.0, chance * (len(ordered) - place)))
+        corrected = max(corrected, min(1.0, chance * (len(ordered) - rank)))
         open_ = open_ and corrected < LEVEL
         range_ = float(np.ptp(x[:, k]) / x[:, k].std())
         matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_)

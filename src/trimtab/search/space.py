@@ -1,7 +1,7 @@
 """The space of a search: knobs as coordinates between 0 and 1.
 
 A number that spans two decades of its own step, or whose domain says so, is walked by ratios: equal steps of its
-coordinate are equal factors. A choice is the place of its name. What is asked for is always a member of the domain.
+coordinate are equal factors. A choice is the index of its name. What is asked for is always a member of the domain.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def named(knobs: Sequence[Knob], values: Sequence[int]) -> dict[str, int]:
     return {knob.name: value for knob, value in zip(knobs, values, strict=True)}
 
 
-def dropped(values: Values, place: int) -> Values:
-    """A configuration without the knob at a place."""
-    return (*values[:place], *values[place + 1 :])
+def dropped(values: Values, index: int) -> Values:
+    """A configuration without the knob at an index."""
+    return (*values[:index], *values[index + 1 :])
 
 
-def place_of(knobs: Sequence[Knob], name: str) -> int:
-    """The place of a knob among others."""
-    return next(place for place, knob in enumerate(knobs) if knob.name == name)
+def index_of(knobs: Sequence[Knob], name: str) -> int:
+    """The index of a knob among others."""
+    return next(index for index, knob in enumerate(knobs) if knob.name == name)
 
 
 def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values | None:

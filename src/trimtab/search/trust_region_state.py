@@ -18,7 +18,7 @@ from trimtab.core import Knob
 from trimtab.search.era import Era
 from trimtab.search.evidence import Beside, Told, believed
 from trimtab.search.local_model import Scales
-from trimtab.search.space import Values, dropped, of_many, place_of
+from trimtab.search.space import Values, dropped, index_of, of_many
 
 FIRST_RADIUS = 0.1
 
@@ -88,20 +88,20 @@ class TrustRegionState:
         Raises:
             UsageError: there is no other knob.
         """
-        place = place_of(self.knobs, knob)
+        index = index_of(self.knobs, knob)
         knobs = of_many([one for one in self.knobs if one.name != knob], "trust_region")
         lengths = self.scales.lengths
-        scales = replace(self.scales, lengths=(*lengths[:place], *lengths[place + 1 :]))
+        scales = replace(self.scales, lengths=(*lengths[:index], *lengths[index + 1 :]))
         state = replace(self, knobs=knobs, scales=scales, left=(*self.left, knob), asked=None, expected=None)
         if self.incumbent is None:
             return state
-        stood, incumbent = self.incumbent[place], dropped(self.incumbent, place)
-        earlier = dict.fromkeys(dropped(values, place) for values in self.earlier)
+        stood, incumbent = self.incumbent[index], dropped(self.incumbent, index)
+        earlier = dict.fromkeys(dropped(values, index) for values in self.earlier)
         return replace(
             state,
-            told=tuple(one.without(place) for one in self.told),
+            told=tuple(one.without(index) for one in self.told),
             incumbent=incumbent,
-            rejected=tuple(dropped(values, place) for values in self.rejected if values[place] == stood),
+            rejected=tuple(dropped(values, index) for values in self.rejected if values[index] == stood),
             earlier=tuple(values for values in earlier if values != incumbent),
             beside=(*self.beside, stood),
         )

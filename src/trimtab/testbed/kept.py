@@ -38,23 +38,23 @@ def kept(directory: Path, name: str, version: str, make: Callable[[Path], None])
     """
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     require_trusted(directory)
-    place = directory / f"{name}-{version}"
+    path = directory / f"{name}-{version}"
     with (directory / f"{name}.lock").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.exists():
-            _make(place, name, make)
-        yield place
+        if not path.exists():
+            _make(path, name, make)
+        yield path
 
 
-def _make(place: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Makes it beside its place, with the lock held; half-made remains of a crash are removed."""
-    for other in place.parent.glob(f"{name}-*"):
+def _make(path: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Makes it beside where it goes, with the lock held; half-made remains of a crash are removed."""
+    for other in path.parent.glob(f"{name}-*"):
         shutil.rmtree(other)
-    fresh = Path(tempfile.mkdtemp(prefix=f"{name}-half-", dir=place.parent))
+    fresh = Path(tempfile.mkdtemp(prefix=f"{name}-half-", dir=path.parent))
     try:
         fresh.chmod(0o755)
         make(fresh)
-        fresh.rename(place)
+        fresh.rename(path)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

@@ -178,7 +178,7 @@ def _database(
     name = f"population-{spec.items}-{spec.browsers}"
     version = webapp.version(database.sources(), population, _server_version())
     with (
-        kept(where, name, version, lambda place: _populate(place, population, say, registry)) as data,
+        kept(where, name, version, lambda path: _populate(path, population, say, registry)) as data,
         contextlib.ExitStack() as stack,
     ):
         say("starting MariaDB")
@@ -195,9 +195,9 @@ def _application(
 ) -> Iterator[TomcatTestbed]:
     """Tomcat with a copy of the bookstore."""
 
-    def make(place: Path) -> None:
+    def make(path: Path) -> None:
         say("compiling the bookstore and drawing its images")
-        webapp.make(place, spec.items)
+        webapp.make(path, spec.items)
 
     jdbc = Jdbc(f"jdbc:mariadb://127.0.0.1:{database.port}/shop", database.spec.user, database.password_file)
     options = (*spec.application.java_options, f"-Dshop.bestSellersCacheS={spec.best_sellers_cache_s}")
@@ -226,14 +226,14 @@ class _PopulatedMariadb(MariadbTestbed):
         super().furnish()
 
 
-def _populate(place: Path, population: Population, say: Callable[[str], None], registry: Registry | None) -> None:
+def _populate(path: Path, population: Population, say: Callable[[str], None], registry: Registry | None) -> None:
     """Makes the population's data in a directory."""
     import pymysql
 
     from trimtab.testbed.bookstore import database
 
     say(f"making the population: {population.items} items, {population.customers} customers (kept for later)")
-    loader = MariadbSpec(directory=place / "data", buffer_pool_bytes=512 * MIB, more=_LOADER)
+    loader = MariadbSpec(directory=path / "data", buffer_pool_bytes=512 * MIB, more=_LOADER)
     with (
         _ending(MariadbTestbed(loader, registry, start_patience_s=_START_S)) as bed,
         tempfile.TemporaryDirectory() as scratch,

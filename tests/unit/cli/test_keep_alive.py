@@ -39,7 +39,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(base: Path) -> Iterator[RunDirectory]:
+def run_dir(base: Path) -> Iterator[RunDirectory]:
     """A run of this process."""
     mine = run_directory.claim("web")
     _shared_file.create(mine.shared)
@@ -47,21 +47,21 @@ def place(base: Path) -> Iterator[RunDirectory]:
     mine.release()
 
 
-def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, place: RunDirectory) -> None:
+def test_a_time_is_set_and_control_is_given_back(trimtab: Trimtab, run_dir: RunDirectory) -> None:
     said = trimtab("keep-alive", "set", "400ms")
     first, before = said.out.splitlines()
     assert (said.code, first, said.err) == (0, "web: fixed, 400ms (was the server's own)", "")
     assert before.startswith("connections that are open already keep the server's own time"), "said once"
-    assert settings(place.shared) == (400 * MS, 900 * MS, 32, 1)
+    assert settings(run_dir.shared) == (400 * MS, 900 * MS, 32, 1)
     assert trimtab("keep-alive", "set", "auto", "--name", "web").out == "web: auto, 400ms (was fixed, 400ms)\n"
-    assert settings(place.shared) == (400 * MS, 900 * MS, 32, 2)
+    assert settings(run_dir.shared) == (400 * MS, 900 * MS, 32, 2)
     assert trimtab("keep-alive", "set", "server").out == "web: the server's own (was auto, 400ms)\n"
-    assert settings(place.shared) == (0, 0, 0, 0)
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
 
 
-def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place: RunDirectory) -> None:
+def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, run_dir: RunDirectory) -> None:
     seen = replace(NONE, intervals=2000, interval_ns=420 * SECOND_NS, cut=30, expired=4, left=5, spared=6)
-    count(place.shared, replace(seen, server_ms=5000))
+    count(run_dir.shared, replace(seen, server_ms=5000))
     trimtab("keep-alive", "set", "1500ms")
     out = trimtab("keep-alive", "show").out
     for part in (
@@ -76,7 +76,7 @@ def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place:
     body = json.loads(trimtab("keep-alive", "show", "--json").out)
     assert (body["in_charge"], body["time_ms"], body["server_ms"], body["cut"]) == ("fixed", 1500, 5000, 30)
     trimtab("keep-alive", "set", "server")
-    count(place.shared, NONE)
+    count(run_dir.shared, NONE)
     body = json.loads(trimtab("keep-alive", "show", "--json").out)
     assert (body["in_charge"], body["time_ms"], body["server_ms"]) == ("server", None, None)
 
@@ -96,12 +96,12 @@ def test_what_is_in_force_and_what_was_counted_is_shown(trimtab: Trimtab, place:
     ],
 )
 def test_bad_input_is_one_line_and_sets_nothing(
-    trimtab: Trimtab, place: RunDirectory, arguments: list[str], said: str
+    trimtab: Trimtab, run_dir: RunDirectory, arguments: list[str], said: str
 ) -> None:
     result = trimtab("keep-alive", *arguments)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert said in result.err
-    assert settings(place.shared) == (0, 0, 0, 0)
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("verb", [["keep-alive", "set", "1s"], ["keep-alive", "show"], ["observe", "keep-alive"]])
@@ -122,7 +122,7 @@ def test_a_server_without_the_shim_and_a_shim_of_another_version_are_one_line(
 
 
 def test_a_run_that_was_killed_can_be_set_but_not_learn(
-    trimtab: Trimtab, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunDirectory, "owner", lambda self: None)
     monkeypatch.setattr(RunDirectory, "gated", lambda self: True)
@@ -132,7 +132,7 @@ def test_a_run_that_was_killed_can_be_set_but_not_learn(
     assert trimtab("keep-alive", "set", "300ms").code == 0
 
 
-def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place: RunDirectory, store: Path) -> None:
+def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, run_dir: RunDirectory, store: Path) -> None:
     said = trimtab("tune", "keep_alive", "--duration", "40ms", "--window", "20ms", "--settle", "0s")
     assert (said.code, said.err) == (0, "")
     plan = Store(store).run(1).plan
@@ -145,7 +145,7 @@ def test_the_loop_runs_on_the_plant_with_its_own_habits(trimtab: Trimtab, place:
     assert "is learned already" in refused.err
 
 
-def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, place: RunDirectory) -> None:
+def test_observing_draws_the_intervals_with_the_time_marked(trimtab: Trimtab, run_dir: RunDirectory) -> None:
     trimtab("keep-alive", "set", "500ms")
     said = trimtab("observe", "keep-alive", "--window", "10ms", "--duration", "20ms")
     assert (said.code, said.err) == (0, "")
@@ -189,14 +189,14 @@ def windows_at(time_ms: int, number: int, **readings: float) -> list[Window]:
     return [Window(i, 5.0 * i, 5.0, {KEEP_ALIVE: time_ms}, readings) for i in range(number)]
 
 
-def drawn(place: RunDirectory, windows: list[Window]) -> str:
-    plant = KeepAlive(FakeClock(), place)
+def drawn(run_dir: RunDirectory, windows: list[Window]) -> str:
+    plant = KeepAlive(FakeClock(), run_dir)
     lines = list(map(plant.drawing(), windows))[-1]
     plant.close()
     return "\n".join(lines).removeprefix("keep-alive time: ")
 
 
-def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(place: RunDirectory) -> None:
+def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_soon(run_dir: RunDirectory) -> None:
     """Beyond 400 ms, by the trials: 30 ask within as long again, 60 later or never."""
     readings = {
         "connections_cut_rate_hz": 20.0,
@@ -208,8 +208,8 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
         of_class("intervals_left", str(bin_of(0.7))): 10,
         of_class("intervals_ended", str(bin_of(0.91))): 50,
     }
-    count(place.shared, replace(NONE, server_ms=5000))
-    text = drawn(place, windows_at(400, 3, **readings))
+    count(run_dir.shared, replace(NONE, server_ms=5000))
+    text = drawn(run_dir, windows_at(400, 3, **readings))
     assert "cut: 20 Hz, 300 so far: 100 in a burst, 200 in thought; now 33% in a burst" in text
     assert "would have asked again within 800ms" in text
     least, most = text.partition("kept for the server's own 5s they would hold ")[2].split(",")[0].split(" to ")
@@ -217,34 +217,34 @@ def test_what_is_cut_in_a_burst_is_what_the_trials_say_would_have_asked_again_so
     assert "idle periods of the last 15s" in text
 
 
-def test_without_enough_trials_nothing_is_said_of_bursts(place: RunDirectory) -> None:
+def test_without_enough_trials_nothing_is_said_of_bursts(run_dir: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 20.0, of_class("intervals_ended", str(bin_of(0.401))): 100}
-    text = drawn(place, windows_at(400, 1, **readings))
+    text = drawn(run_dir, windows_at(400, 1, **readings))
     assert "cut: 20 Hz, 100 so far; too few have been left longer to tell which were in a burst" in text
     assert "idle connections: not measured" in text
 
 
-def test_at_the_servers_own_time_nothing_is_cut(place: RunDirectory) -> None:
+def test_at_the_servers_own_time_nothing_is_cut(run_dir: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 0.0, "connections_expired_rate_hz": 0.4}
-    text = drawn(place, windows_at(15_000, 1, **readings))
+    text = drawn(run_dir, windows_at(15_000, 1, **readings))
     assert text.startswith("the server's own; ")
     assert "cut: nothing, the server's own time is in force; it ended 0.4 Hz itself" in text
 
 
-def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, place: RunDirectory) -> None:
+def test_the_doctor_says_what_is_in_force(trimtab: Trimtab, run_dir: RunDirectory) -> None:
     trimtab("keep-alive", "set", "400ms")
     (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
     assert (found.usable, found.detail) == (True, "fixed, 400ms; moved live with 'trimtab keep-alive set'")
-    place.shared.unlink()
+    run_dir.shared.unlink()
     (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
     assert not found.usable and found.enable
-    place.release()
+    run_dir.release()
     (found,) = discovery.load("trimtab.plants", "keep-alive").probe()
     assert (found.usable, found.detail) == (False, "no server runs under trimtab")
 
 
 def test_a_run_that_changed_the_time_is_undone(
-    trimtab: Trimtab, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    trimtab: Trimtab, run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller that has seen the end of a burst at 300 ms comes down, and the run is undone afterwards."""
     real = SENSOR.read
@@ -254,15 +254,15 @@ def test_a_run_that_changed_the_time_is_undone(
     said = trimtab("tune", "keep-alive", *how, "--duration", "60ms")
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines()[-1].endswith("trimtab runs undo 1")
-    assert settings(place.shared)[3] == 1 and 0 < settings(place.shared)[0] < 15_000 * MS
+    assert settings(run_dir.shared)[3] == 1 and 0 < settings(run_dir.shared)[0] < 15_000 * MS
     undone = trimtab("runs", "undo", "1")
     assert (undone.code, undone.out) == (0, "run 1: undone; in force now: keep_alive_ms 15000\n")
-    assert settings(place.shared) == (0, 0, 0, 0)
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
 
 
-def test_a_new_time_is_a_new_sample(place: RunDirectory) -> None:
+def test_a_new_time_is_a_new_sample(run_dir: RunDirectory) -> None:
     readings = {"connections_cut_rate_hz": 0.0, of_class("intervals", str(bin_of(0.2))): 1000}
-    text = drawn(place, [*windows_at(800, 3, **readings), *windows_at(400, 1, **readings)])
+    text = drawn(run_dir, [*windows_at(800, 3, **readings), *windows_at(400, 1, **readings)])
     assert "idle periods of the last 5s" in text
 
 

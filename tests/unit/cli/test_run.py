@@ -109,9 +109,9 @@ def test_arguments_of_the_server_are_not_ours(trimtab: Trimtab) -> None:
 
 
 def test_the_servers_environment_names_what_the_shim_needs_and_keeps_the_rest() -> None:
-    place = RunDirectory("web", Path("/run/trimtab/web"))
+    run_dir = RunDirectory("web", Path("/run/trimtab/web"))
     before = {"HOME": "/root", "LD_PRELOAD": "/lib/other.so", "TRIMTAB_HANDOFF": "/old", "TRIMTAB_SHIM": "/x"}
-    gated = preloaded(before, "/lib/shim.so", place, (8080, 8443), gated=True)
+    gated = preloaded(before, "/lib/shim.so", run_dir, (8080, 8443), gated=True)
     assert gated == {
         "HOME": "/root",
         "LD_PRELOAD": "/lib/shim.so /lib/other.so",
@@ -119,10 +119,10 @@ def test_the_servers_environment_names_what_the_shim_needs_and_keeps_the_rest() 
         "TRIMTAB_HANDOFF": "/run/trimtab/web",
         "TRIMTAB_PORTS": "8080,8443",
     }
-    sensed = preloaded({}, "/lib/shim.so", place, (80,), gated=False)
+    sensed = preloaded({}, "/lib/shim.so", run_dir, (80,), gated=False)
     assert "TRIMTAB_HANDOFF" not in sensed
     assert sensed["LD_PRELOAD"] == "/lib/shim.so"
-    assert preloaded({}, "/lib/shim.so", place, (), gated=False)["TRIMTAB_PORTS"] == "*"
+    assert preloaded({}, "/lib/shim.so", run_dir, (), gated=False)["TRIMTAB_PORTS"] == "*"
 
 
 def test_a_path_that_the_loader_would_part_is_refused() -> None:
@@ -132,15 +132,15 @@ def test_a_path_that_the_loader_would_part_is_refused() -> None:
 
 
 def test_a_library_that_never_maps_the_file_is_not_active(tmp_path: Path) -> None:
-    place = RunDirectory("web", tmp_path)
-    _shared_file.create(place.shared)
+    run_dir = RunDirectory("web", tmp_path)
+    _shared_file.create(run_dir.shared)
     libc = next(
         Path(p.split()[-1])
         for p in Path("/proc/self/maps").read_text().splitlines()
         if "libc.so" in p or "libc-" in p
     )
     with pytest.raises(TrimtabError, match=r"its mapped file is not of version 3\): build both anew"):
-        require_active(preloaded({}, str(libc), place, (80,), gated=False))
+        require_active(preloaded({}, str(libc), run_dir, (80,), gated=False))
 
 
 def test_a_build_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

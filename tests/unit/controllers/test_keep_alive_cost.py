@@ -265,11 +265,11 @@ def kept_s(time_ms: int) -> float:
     return float(STANDARD.truth(np.array([time_ms / 1e3]))[1][0])
 
 
-def crowded(places: float, windows: int) -> Loop:
-    """A server on which idle connections hold no worker, with places for a share of those that 15 s would keep."""
+def crowded(capacity: float, windows: int) -> Loop:
+    """A server on which idle connections hold no worker, with capacity for a share of those that 15 s would keep."""
     loop = Loop(build(), STANDARD, holding=0.0, duration_s=2.0)
     for _ in range(windows):
-        full = kept_s(loop.time_ms) > places * kept_s(15_000)
+        full = kept_s(loop.time_ms) > capacity * kept_s(15_000)
         loop.wait_s = lambda held, full=full: 8.0 if full else 0.0005  # type: ignore[misc]
         loop.run(1)
     return loop
@@ -282,10 +282,10 @@ def test_where_idle_connections_hold_no_worker_the_server_keeps_its_own_time() -
     assert loop.moves[-1].phase == "free"
 
 
-@pytest.mark.parametrize("places", [0.95, 0.8, 0.6])
-def test_where_they_hold_places_that_others_wait_for_they_end_earlier(places: float) -> None:
-    loop = crowded(places, 40)
-    assert 0.6 * places < kept_s(loop.time_ms) / kept_s(15_000) <= places
+@pytest.mark.parametrize("capacity", [0.95, 0.8, 0.6])
+def test_where_they_hold_capacity_that_others_wait_for_they_end_earlier(capacity: float) -> None:
+    loop = crowded(capacity, 40)
+    assert 0.6 * capacity < kept_s(loop.time_ms) / kept_s(15_000) <= capacity
     assert "new connections had to wait for a free slot" in loop.moves[-1].reason
     first = next(index for index, time_ms in enumerate(loop.times_ms) if time_ms < 15_000)
     assert first * loop.duration_s >= 8, "not at the first connection that waits"

@@ -156,10 +156,10 @@ def standing(controller: TrustRegion, trials: int = 30) -> TrustRegionState:
 
 
 def taken(
-    controller: TrustRegion, state: TrustRegionState, place: int, value: int, trials: int = 1
+    controller: TrustRegion, state: TrustRegionState, index: int, value: int, trials: int = 1
 ) -> tuple[TrustRegionState, list[Move]]:
     """The search after so many trials more, once the operator has set a knob; the incumbent is in force first."""
-    name, incumbent = USUAL.knobs[place].name, state.incumbent
+    name, incumbent = USUAL.knobs[index].name, state.incumbent
     assert incumbent is not None
     held = {**named(USUAL.knobs, incumbent), name: value}
     state, moves = controller.withdraw(state, name), list[Move]()
@@ -173,19 +173,19 @@ def taken(
     return state, moves
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_where_the_operator_sets_what_the_incumbent_had_nothing_is_measured_again(place: int) -> None:
+@pytest.mark.parametrize("index", range(3))
+def test_where_the_operator_sets_what_the_incumbent_had_nothing_is_measured_again(index: int) -> None:
     controller = TrustRegion(OBJECTIVE)
     before = standing(controller)
     assert before.incumbent is not None
-    kept = [one for one in before.told if one.values[place] == before.incumbent[place]]
-    refuted = tuple(value + (k != place) for k, value in enumerate(before.incumbent))
+    kept = [one for one in before.told if one.values[index] == before.incumbent[index]]
+    refuted = tuple(value + (k != index) for k, value in enumerate(before.incumbent))
     state = replace(before, rejected=(*before.rejected, refuted), radius=0.3)
-    after, moves = taken(controller, state, place, before.incumbent[place], 4)
+    after, moves = taken(controller, state, index, before.incumbent[index], 4)
     assert not any("to know the noise" in move.reason for move in moves)
     assert len(after.believed.trials) == len(kept) + 4
     assert after.era == 0 and after.radius >= 0.3 * 0.6 > FIRST_RADIUS
-    assert (*refuted[:place], *refuted[place + 1 :]) in after.rejected
+    assert (*refuted[:index], *refuted[index + 1 :]) in after.rejected
     assert len(after.scales.lengths) == len(USUAL.knobs) - 1
 
 

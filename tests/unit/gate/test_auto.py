@@ -25,7 +25,7 @@ LEARNED = Setting(InCharge.AUTO, 900)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> RunDirectory:
+def run_dir(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
@@ -35,8 +35,8 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def auto(place: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Auto]:
-    made = Auto(place, SystemClock(), said.append)
+def auto(run_dir: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Auto]:
+    made = Auto(run_dir, SystemClock(), said.append)
     monkeypatch.setattr(made, "_command", lambda: WAITS)
     yield made
     made.stop()
@@ -56,8 +56,8 @@ def waited(auto: Auto) -> None:
     os.waitid(os.P_PID, auto.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: RunDirectory, said: list[str]) -> None:
-    time = KeepAliveTime(place.shared)
+def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, run_dir: RunDirectory, said: list[str]) -> None:
+    time = KeepAliveTime(run_dir.shared)
     for setting in (OF_SERVER, Setting(InCharge.FIXED, 400)):
         auto.begin(setting)
         assert time.setting() == setting
@@ -81,7 +81,7 @@ def test_it_runs_while_the_time_is_auto_and_no_longer(auto: Auto, place: RunDire
     assert time.setting() == LEARNED, "the time in force stays"
 
 
-def test_one_that_dies_is_started_anew(auto: Auto, place: RunDirectory, said: list[str]) -> None:
+def test_one_that_dies_is_started_anew(auto: Auto, run_dir: RunDirectory, said: list[str]) -> None:
     auto.begin(LEARNED)
     auto.watch()
     first = auto.pid
@@ -89,13 +89,13 @@ def test_one_that_dies_is_started_anew(auto: Auto, place: RunDirectory, said: li
     waited(auto)
     auto.watch()
     assert auto.pid not in (0, first)
-    assert said == [f"the controller of the keep-alive time has ended (see {place.tuning_log})"]
+    assert said == [f"the controller of the keep-alive time has ended (see {run_dir.tuning_log})"]
 
 
 @pytest.mark.parametrize(("time_ms", "stays"), [(900, Setting(InCharge.FIXED, 900)), (None, OF_SERVER)])
 def test_one_that_dies_again_and_again_is_left_and_the_time_stays(
     auto: Auto,
-    place: RunDirectory,
+    run_dir: RunDirectory,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
     time_ms: int | None,
@@ -109,11 +109,11 @@ def test_one_that_dies_again_and_again_is_left_and_the_time_stays(
         auto.watch()
     assert auto.pid == 0
     assert said[-1] == f"it has ended 6 times in 60 s; the keep-alive time stays: {stays}"
-    assert KeepAliveTime(place.shared).setting() == stays
+    assert KeepAliveTime(run_dir.shared).setting() == stays
     auto.watch()
     assert auto.pid == 0
-    assert place.tuning_log.read_text() == 6 * "no way\n"
-    assert place.tuning_log.stat().st_mode & 0o777 == 0o600
+    assert run_dir.tuning_log.read_text() == 6 * "no way\n"
+    assert run_dir.tuning_log.stat().st_mode & 0o777 == 0o600
 
 
 def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_one_that_heeds_no_signal_is_killed(auto: Auto, monkeypatch: pytest.Monk
 
 @needs_root
 def test_no_module_of_the_working_directory_is_loaded_into_it(
-    place: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    run_dir: RunDirectory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    auto = Auto(place, SystemClock(), said.append)
+    auto = Auto(run_dir, SystemClock(), said.append)
     with his_directory() as his:
         marker = plant_modules(his)
         monkeypatch.chdir(his)
@@ -144,18 +144,18 @@ def test_no_module_of_the_working_directory_is_loaded_into_it(
         waited(auto)
         auto.stop()
         assert not marker.exists()
-    assert "no run is named 'web'" in place.tuning_log.read_text(), "it did not come to its own code"
+    assert "no run is named 'web'" in run_dir.tuning_log.read_text(), "it did not come to its own code"
 
 
 def test_its_log_is_bounded_and_keeps_the_newest(
-    auto: Auto, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    auto: Auto, run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trimtab.gate.auto.MOST_LOG_BYTES", 100)
     complains = "import os, signal; os.write(2, b'x' * 200 + b'last'); signal.pause()"
     monkeypatch.setattr(auto, "_command", lambda: [sys.executable, "-I", "-S", "-c", complains])
     auto.begin(LEARNED)
     auto.watch()
-    log, old = place.tuning_log, place.directory / "tuning.log.old"
+    log, old = run_dir.tuning_log, run_dir.directory / "tuning.log.old"
     while log.stat().st_size == 0:
         os.sched_yield()
     auto.watch()
@@ -170,26 +170,26 @@ def test_its_log_is_bounded_and_keeps_the_newest(
 
 
 def test_its_store_is_bounded_when_it_is_started_anew(
-    auto: Auto, place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    auto: Auto, run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trimtab.gate.auto.MOST_STORE_BYTES", 100)
-    store, wal = place.tuning_store, place.directory / "tuning.sqlite-wal"
+    store, wal = run_dir.tuning_store, run_dir.directory / "tuning.sqlite-wal"
     for text in ("a", "b"):
         store.write_text(text * 200)
         wal.write_text(text)
         auto._bound_store()
         assert not store.exists() and not wal.exists()
-        assert (place.directory / "tuning.sqlite.old").read_text() == text * 200
-        assert (place.directory / "tuning.sqlite.old-wal").read_text() == text
+        assert (run_dir.directory / "tuning.sqlite.old").read_text() == text * 200
+        assert (run_dir.directory / "tuning.sqlite.old-wal").read_text() == text
     store.write_text("c")
     auto._bound_store()
     assert store.read_text() == "c"
 
 
-def test_its_command_is_one_of_trimtabs_own(place: RunDirectory) -> None:
-    auto = Auto(place, SystemClock(), print)
+def test_its_command_is_one_of_trimtabs_own(run_dir: RunDirectory) -> None:
+    auto = Auto(run_dir, SystemClock(), print)
     command = auto._command()
     assert command[:6] == [*own.TRIMTAB, "tune", "keep-alive"]
     assert command[command.index("--name") + 1] == "web"
-    assert command[command.index("--store") + 1] == str(place.tuning_store)
+    assert command[command.index("--store") + 1] == str(run_dir.tuning_store)
     auto.stop()

@@ -91,10 +91,10 @@ def test_a_change_waits_for_the_one_before(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_ended_or_was_started_anew_is_not_present(tmp_path: Path) -> None:
-    place = a_run(tmp_path)
-    time = KeepAliveTime(place.shared)
+    run_dir = a_run(tmp_path)
+    time = KeepAliveTime(run_dir.shared)
     assert time.present()
-    place.release()
+    run_dir.release()
     assert not time.present()
     a_run(tmp_path)
     assert not time.present()

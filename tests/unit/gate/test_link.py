@@ -27,7 +27,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def link(gate: FakeGate, clock: FakeClock) -> Iterator[Link]:
-    made = Link(gate.place, clock)
+    made = Link(gate.run_dir, clock)
     yield made
     made.close()
 
@@ -94,7 +94,7 @@ def test_no_gate_at_all_is_gone(tmp_path: Path, clock: FakeClock) -> None:
 
 def test_a_gate_that_keeps_silent_is_gone(gate: FakeGate, clock: FakeClock) -> None:
     gate.answers.append(b"")
-    link = Link(gate.place, clock, patience_s=0.05)
+    link = Link(gate.run_dir, clock, patience_s=0.05)
     with pytest.raises(PlantGone, match="it does not answer"):
         link.apply({})
     link.close()

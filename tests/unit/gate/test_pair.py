@@ -44,7 +44,7 @@ while True:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(python=sys.executable))
     program.chmod(0o755)
@@ -52,52 +52,52 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirect
     yield RunDirectory("web", tmp_path)
 
 
-def pair(place: RunDirectory, said: list[str]) -> Pair:
-    return Pair(place, parse(SPEC).start(place.directory), SystemClock(), said.append)
+def pair(run_dir: RunDirectory, said: list[str]) -> Pair:
+    return Pair(run_dir, parse(SPEC).start(run_dir.directory), SystemClock(), said.append)
 
 
-def pid(place: RunDirectory) -> int:
-    return int((place.directory / "gate-pid").read_text())
+def pid(run_dir: RunDirectory) -> int:
+    return int((run_dir.directory / "gate-pid").read_text())
 
 
-def kill(place: RunDirectory) -> None:
+def kill(run_dir: RunDirectory) -> None:
     """Kills the gate and returns when it has ended."""
-    os.kill(pid(place), signal.SIGKILL)
-    os.waitid(os.P_PID, pid(place), os.WEXITED | os.WNOWAIT)
+    os.kill(pid(run_dir), signal.SIGKILL)
+    os.waitid(os.P_PID, pid(run_dir), os.WEXITED | os.WNOWAIT)
 
 
-def test_it_answers_once_it_is_made_and_ends_when_asked(place: RunDirectory) -> None:
+def test_it_answers_once_it_is_made_and_ends_when_asked(run_dir: RunDirectory) -> None:
     said: list[str] = []
-    gate = pair(place, said)
-    assert place.gated()
-    assert os.getpgid(pid(place)) == pid(place), "signals of the terminal would reach it"
+    gate = pair(run_dir, said)
+    assert run_dir.gated()
+    assert os.getpgid(pid(run_dir)) == pid(run_dir), "signals of the terminal would reach it"
     gate.watch()
     gate.stop()
     gate.stop()
-    assert not place.gated()
+    assert not run_dir.gated()
     assert said == ["as you wish"]
     with pytest.raises(ProcessLookupError):
-        os.kill(pid(place), 0)
+        os.kill(pid(run_dir), 0)
 
 
-def test_one_that_cannot_start_is_an_error_with_what_it_said(place: RunDirectory) -> None:
-    (place.directory / "broken").touch()
+def test_one_that_cannot_start_is_an_error_with_what_it_said(run_dir: RunDirectory) -> None:
+    (run_dir.directory / "broken").touch()
     said: list[str] = []
     with pytest.raises(TrimtabError, match=r"^the gate ended with 1: the metrics port is taken$"):
-        pair(place, said)
+        pair(run_dir, said)
     assert said == [], "it is said once, by the error"
 
 
-def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: RunDirectory) -> None:
+def test_one_that_dies_is_started_anew_until_it_has_died_too_often(run_dir: RunDirectory) -> None:
     said: list[str] = []
-    gate = pair(place, said)
+    gate = pair(run_dir, said)
     for _ in range(MOST_RESTARTS):
-        before = pid(place)
-        kill(place)
+        before = pid(run_dir)
+        kill(run_dir)
         gate.watch()
-        assert pid(place) != before and place.gated()
+        assert pid(run_dir) != before and run_dir.gated()
     assert said == MOST_RESTARTS * ["the gate has ended; starting it anew"]
-    kill(place)
+    kill(run_dir)
     gate.watch()
     gate.watch()
     assert said[MOST_RESTARTS:] == [
@@ -106,11 +106,11 @@ def test_one_that_dies_is_started_anew_until_it_has_died_too_often(place: RunDir
     gate.stop()
 
 
-def test_one_that_cannot_be_started_anew_leaves_the_server_alone(place: RunDirectory) -> None:
+def test_one_that_cannot_be_started_anew_leaves_the_server_alone(run_dir: RunDirectory) -> None:
     said: list[str] = []
-    gate = pair(place, said)
-    (place.directory / "broken").touch()
-    kill(place)
+    gate = pair(run_dir, said)
+    (run_dir.directory / "broken").touch()
+    kill(run_dir)
     gate.watch()
     assert said[1] == "the gate ended with 1: the metrics port is taken; the server goes on without it"
     gate.stop()

@@ -35,16 +35,16 @@ LEAF = f"{MAPS}print(1, flush=True); sys.stdin.read()"
 
 def a_run(directory: Path, name: str = "web") -> RunDirectory:
     """A run directory with a mapped file that only its owner can open, and something called as the shim is."""
-    place = RunDirectory(name, directory)
+    run_dir = RunDirectory(name, directory)
     directory.mkdir(exist_ok=True)
-    for path, mode in ((place.shared, 0o600), (shim_of(place), 0o644)):
+    for path, mode in ((run_dir.shared, 0o600), (shim_of(run_dir), 0o644)):
         path.write_bytes(bytes(4096))
         path.chmod(mode)
-    return place
+    return run_dir
 
 
-def shim_of(place: RunDirectory) -> Path:
-    return place.directory / "libtrimtab_shim.so"
+def shim_of(run_dir: RunDirectory) -> Path:
+    return run_dir.directory / "libtrimtab_shim.so"
 
 
 @contextlib.contextmanager
@@ -61,65 +61,65 @@ def mapping(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> RunDirectory:
+def run_dir(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
 @pytest.fixture
-def server(place: RunDirectory) -> Iterator[subprocess.Popen[bytes]]:
+def server(run_dir: RunDirectory) -> Iterator[subprocess.Popen[bytes]]:
     """A process and its child, both with the shim and the mapped file, which end with their standard input."""
-    with mapping(TREE, (place.shared, shim_of(place))) as process:
+    with mapping(TREE, (run_dir.shared, shim_of(run_dir))) as process:
         yield process
 
 
 def test_the_processes_of_a_run_are_found_and_no_others(
-    place: RunDirectory, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    run_dir: RunDirectory, server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_directory, "known", lambda: [place])
-    assert shared_of(server.pid) == place.shared
+    monkeypatch.setattr(run_directory, "known", lambda: [run_dir])
+    assert shared_of(server.pid) == run_dir.shared
     assert shared_of(os.getpid()) is None
-    found = [one.pid for one in processes_of(place)]
+    found = [one.pid for one in processes_of(run_dir)]
     assert len(found) == 2
-    assert found[0] == server_of(place) == server.pid
-    assert threads_of(place) == 2
-    assert server_of(RunDirectory("api", place.directory / "api")) is None
+    assert found[0] == server_of(run_dir) == server.pid
+    assert threads_of(run_dir) == 2
+    assert server_of(RunDirectory("api", run_dir.directory / "api")) is None
 
 
-def test_what_maps_the_file_without_the_shim_is_no_part_of_the_server(place: RunDirectory) -> None:
-    with mapping(LEAF, (place.shared,)):
-        assert processes_of(place) == []
+def test_what_maps_the_file_without_the_shim_is_no_part_of_the_server(run_dir: RunDirectory) -> None:
+    with mapping(LEAF, (run_dir.shared,)):
+        assert processes_of(run_dir) == []
 
 
 def test_a_file_that_was_replaced_is_that_of_another_run(
-    place: RunDirectory, server: subprocess.Popen[bytes]
+    run_dir: RunDirectory, server: subprocess.Popen[bytes]
 ) -> None:
-    place.shared.unlink()
-    assert processes_of(place) == []
-    a_run(place.directory)
-    assert processes_of(place) == []
+    run_dir.shared.unlink()
+    assert processes_of(run_dir) == []
+    a_run(run_dir.directory)
+    assert processes_of(run_dir) == []
 
 
 @needs_root
 def test_a_stranger_who_names_the_mapped_file_is_not_believed(
-    place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_directory, "known", lambda: [place])
-    with mapping(LEAF, (), place.shared, STRANGER) as stranger:
+    monkeypatch.setattr(run_directory, "known", lambda: [run_dir])
+    with mapping(LEAF, (), run_dir.shared, STRANGER) as stranger:
         assert shared_of(stranger.pid) is None
-        assert processes_of(place) == []
+        assert processes_of(run_dir) == []
 
 
 @needs_root
 def test_a_stranger_with_files_of_the_same_names_is_not_believed(
-    place: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    run_dir: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_directory, "known", lambda: [place])
+    monkeypatch.setattr(run_directory, "known", lambda: [run_dir])
     with his_directory() as directory:
         his = a_run(directory)
         his.shared.chmod(0o644)
-        with mapping(LEAF, (his.shared, shim_of(his)), place.shared, STRANGER) as stranger:
+        with mapping(LEAF, (his.shared, shim_of(his)), run_dir.shared, STRANGER) as stranger:
             assert shared_of(stranger.pid) is None
-            assert processes_of(place) == []
+            assert processes_of(run_dir) == []
 
 
 def test_a_signal_reaches_the_process_that_was_meant_and_nobody_who_has_its_id_now() -> None:

@@ -155,8 +155,8 @@ def test_the_best_known_setting_is_allowed_and_no_worse_than_what_is_shipped(mix
 
 
 def test_the_long_search_finds_the_bottom_of_a_bowl_and_leaves_controls_alone() -> None:
-    place = [knob.name for knob in shop.KNOBS].index("application.pool_max_active")
-    cost, found = search(lambda values: abs(math.log(values[place] / 20)), shop.START)
+    index = [knob.name for knob in shop.KNOBS].index("application.pool_max_active")
+    cost, found = search(lambda values: abs(math.log(values[index] / 20)), shop.START)
     assert cost < 0.3
     assert {k.name for k, v in zip(shop.KNOBS, found, strict=True) if v != k.default} == {
         "application.pool_max_active"

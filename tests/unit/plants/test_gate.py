@@ -26,7 +26,7 @@ def gate(tmp_path: Path) -> Iterator[FakeGate]:
 
 @pytest.fixture
 def plant(gate: FakeGate) -> Iterator[Gate]:
-    made = Gate(FakeClock(), gate.place)
+    made = Gate(FakeClock(), gate.run_dir)
     yield made
     made.close()
 
@@ -116,7 +116,7 @@ def test_restore_brings_back_what_was_found(gate: FakeGate, plant: Gate) -> None
 
 def test_what_another_run_left_is_found_and_undone(gate: FakeGate) -> None:
     gate.values[LIMIT] = 7
-    plant = Gate(FakeClock(), gate.place)
+    plant = Gate(FakeClock(), gate.run_dir)
     assert plant.leftover() == "the gate was moved since its start: max_request_workers is 7, not 100"
     done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, gate.values) == ("undone\n", START)
@@ -140,7 +140,7 @@ def test_the_undo_script_works_without_trimtab(gate: FakeGate, plant: Gate) -> N
     gate.answers.append({"type": "refused", "message": "no"})
     assert run().returncode == 1
     gate.die()
-    gate.place.control.unlink()
+    gate.run_dir.control.unlink()
     assert (run().returncode, run().stdout.startswith("no gate runs at ")) == (0, True)
 
 
@@ -149,4 +149,4 @@ def test_a_run_without_a_gate_and_a_gate_that_is_gone_are_said(tmp_path: Path, g
         Gate(FakeClock(), RunDirectory("none", tmp_path / "none"))
     gate.die()
     with pytest.raises(PlantGone):
-        Gate(FakeClock(), gate.place)
+        Gate(FakeClock(), gate.run_dir)

@@ -21,37 +21,37 @@ FIXED, AUTO = InCharge.FIXED, InCharge.AUTO
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> RunDirectory:
+def run_dir(tmp_path: Path) -> RunDirectory:
     return a_run(tmp_path)
 
 
 @pytest.fixture
-def plant(place: RunDirectory) -> Iterator[KeepAlive]:
-    made = KeepAlive(FakeClock(), place)
+def plant(run_dir: RunDirectory) -> Iterator[KeepAlive]:
+    made = KeepAlive(FakeClock(), run_dir)
     yield made
     made.close()
     made.close()
 
 
-def test_the_servers_own_time_is_what_is_in_force_before_any_other(place: RunDirectory, plant: KeepAlive) -> None:
+def test_the_servers_own_time_is_what_is_in_force_before_any_other(run_dir: RunDirectory, plant: KeepAlive) -> None:
     assert plant.configuration() == {KEEP_ALIVE: 15_000}
     assert "15000 ms were taken for it" in plant.apply({KEEP_ALIVE: 500}).notes[0]
     plant.restore()
-    count(place.shared, replace(NONE, server_ms=5000))
+    count(run_dir.shared, replace(NONE, server_ms=5000))
     assert plant.configuration() == {KEEP_ALIVE: 5000}
     assert plant.apply({KEEP_ALIVE: 500}).notes == ()
 
 
-def test_what_is_applied_is_in_force_at_once_and_goes_back(place: RunDirectory, plant: KeepAlive) -> None:
+def test_what_is_applied_is_in_force_at_once_and_goes_back(run_dir: RunDirectory, plant: KeepAlive) -> None:
     assert plant.apply({KEEP_ALIVE: 450}).configuration == {KEEP_ALIVE: 450}
-    assert settings(place.shared) == (450_000_000, 950_000_000, 32, FIXED)
+    assert settings(run_dir.shared) == (450_000_000, 950_000_000, 32, FIXED)
     plant.apply({KEEP_ALIVE: 700})
     plant.restore()
-    assert settings(place.shared) == (0, 0, 0, 0)
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
 
 
-def test_the_appointed_controller_leaves_the_time_to_auto(place: RunDirectory) -> None:
-    plant = KeepAlive(FakeClock(), place, appointed=True)
+def test_the_appointed_controller_leaves_the_time_to_auto(run_dir: RunDirectory) -> None:
+    plant = KeepAlive(FakeClock(), run_dir, appointed=True)
     plant.time.write(Setting(AUTO, 900))
     plant.check_permissions()
     plant.apply({KEEP_ALIVE: 450})
@@ -73,9 +73,11 @@ def test_nobody_else_moves_a_time_that_is_learned_already(plant: KeepAlive) -> N
 
 
 @pytest.mark.parametrize("theirs", [Setting(FIXED, 800), Setting(AUTO, 450), OF_SERVER])
-def test_an_edit_from_outside_is_said_once_and_stands(place: RunDirectory, plant: KeepAlive, theirs: Setting) -> None:
+def test_an_edit_from_outside_is_said_once_and_stands(
+    run_dir: RunDirectory, plant: KeepAlive, theirs: Setting
+) -> None:
     plant.apply({KEEP_ALIVE: 450})
-    other = KeepAliveTime(place.shared)
+    other = KeepAliveTime(run_dir.shared)
     other.write(theirs)
     with pytest.raises(OperatorEdit, match="where trimtab had set fixed, 450ms") as edit:
         plant.configuration()
@@ -87,9 +89,9 @@ def test_an_edit_from_outside_is_said_once_and_stands(place: RunDirectory, plant
     assert other.setting() == theirs
 
 
-def test_an_edit_just_before_a_change_stands(place: RunDirectory, plant: KeepAlive) -> None:
+def test_an_edit_just_before_a_change_stands(run_dir: RunDirectory, plant: KeepAlive) -> None:
     plant.apply({KEEP_ALIVE: 450})
-    KeepAliveTime(place.shared).write(Setting(FIXED, 800))
+    KeepAliveTime(run_dir.shared).write(Setting(FIXED, 800))
     with pytest.raises(OperatorEdit):
         plant.apply({KEEP_ALIVE: 500})
     assert plant.time.setting() == Setting(FIXED, 800)
@@ -113,41 +115,41 @@ def test_a_change_that_does_not_take_is_a_failure_and_what_was_before_returns(
 
 
 @pytest.mark.parametrize("changes", [{KEEP_ALIVE: 0}, {KEEP_ALIVE: 3_600_001}, {KEEP_ALIVE: 5, "workers": 3}])
-def test_what_is_not_valid_is_refused(place: RunDirectory, plant: KeepAlive, changes: dict[str, int]) -> None:
+def test_what_is_not_valid_is_refused(run_dir: RunDirectory, plant: KeepAlive, changes: dict[str, int]) -> None:
     with pytest.raises(ApplyRefused):
         plant.apply(changes)
-    assert settings(place.shared) == (0, 0, 0, 0)
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
 
 
-def test_a_run_that_has_ended_is_gone(place: RunDirectory, plant: KeepAlive) -> None:
-    place.release()
+def test_a_run_that_has_ended_is_gone(run_dir: RunDirectory, plant: KeepAlive) -> None:
+    run_dir.release()
     with pytest.raises(PlantGone, match="the run 'web' has ended"):
         plant.configuration()
     with pytest.raises(PlantGone):
         plant.apply({KEEP_ALIVE: 400})
     with pytest.raises(UsageError):
-        KeepAlive(FakeClock(), place)
+        KeepAlive(FakeClock(), run_dir)
 
 
-def test_what_another_run_left_is_found_and_undone(place: RunDirectory, plant: KeepAlive) -> None:
-    KeepAliveTime(place.shared).write(Setting(FIXED, 450))
+def test_what_another_run_left_is_found_and_undone(run_dir: RunDirectory, plant: KeepAlive) -> None:
+    KeepAliveTime(run_dir.shared).write(Setting(FIXED, 450))
     assert plant.leftover() == "the keep-alive time is fixed, 450ms; 'trimtab keep-alive set server' gives it back"
     plant.undo_leftover()
-    assert (settings(place.shared), plant.leftover()) == ((0, 0, 0, 0), "")
+    assert (settings(run_dir.shared), plant.leftover()) == ((0, 0, 0, 0), "")
 
 
-def test_the_undo_script_works_without_trimtab(place: RunDirectory, plant: KeepAlive) -> None:
+def test_the_undo_script_works_without_trimtab(run_dir: RunDirectory, plant: KeepAlive) -> None:
     plant.apply({KEEP_ALIVE: 450})
-    before = place.shared.read_bytes()
+    before = run_dir.shared.read_bytes()
 
     def run() -> tuple[int, str]:
         done = subprocess.run(["sh"], input=plant.undo_script(), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 
     assert run() == (0, "undone\n")
-    after = place.shared.read_bytes()
-    assert settings(place.shared) == (0, 0, 0, 0)
+    after = run_dir.shared.read_bytes()
+    assert settings(run_dir.shared) == (0, 0, 0, 0)
     assert (after[:256], after[280:]) == (before[:256], before[280:]), "nothing else was touched"
-    place.release()
+    run_dir.release()
     code, said = run()
     assert (code, said.startswith("no server runs with")) == (0, True)

@@ -38,7 +38,7 @@ class Killed(BaseException):
 class World:
     """A MariaDB in memory, the unit that restarts it, and trimtab's files on disk; each step can be made to fail."""
 
-    place: Path
+    directory: Path
     started: int = 1
     live: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class World:
     @property
     def snippet(self) -> Path:
         """trimtab's own file."""
-        return self.place / "conf.d" / restart.NAME
+        return self.directory / "conf.d" / restart.NAME
 
     def step(self, usual: Callable[[], Exception]) -> None:
         """One step, which may be the one that fails: as such a step usually does, or by an interrupt or a kill."""
@@ -72,7 +72,7 @@ class World:
     def state(self) -> tuple[dict[str, int], str | None, Mapping[str, int]]:
         """What is in force of the knobs, our file, and what the journal says is to be undone."""
         server: Any = Server(self, self.started)
-        found = journal.Journal.of(server, knobs.ALL, self.place / "journals")
+        found = journal.Journal.of(server, knobs.ALL, self.directory / "journals")
         text = self.snippet.read_text() if self.snippet.exists() else None
         return {name: self.values()[name] for name in knobs.ALL}, text, found.left(self.values())
 
@@ -203,7 +203,7 @@ def attach(world: World) -> Mariadb:
     there: Any = server
     rows = {**knobs.TABLE, **knobs.AT_RESTART}
     found = Attached(there, Credentials("root"), clock, rows)
-    return Mariadb(clock, found, world.place / "journals", world.snippet.parent)
+    return Mariadb(clock, found, world.directory / "journals", world.snippet.parent)
 
 
 BEFORE: Mapping[str, list[dict[str, int]]] = {

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.configuration import COMMAND_LINE, Configuration
-from trimtab.plants.nginx.places import Nowhere, Place, chosen, places
+from trimtab.plants.nginx.locations import Location, Nowhere, chosen, locations
 from trimtab.plants.nginx.syntax import directives
 
 LINES = (
@@ -35,7 +35,7 @@ def read(path: Path, patterns: dict[Path, tuple[str, ...]] | None = None) -> Con
 def edited(path: Path, **values: int) -> str:
     """Writes the file with these values, and what is kept beside it; what the file holds then."""
     config = read(path)
-    texts = edits.written(config, chosen(places(config, True)), values, {})
+    texts = edits.written(config, chosen(locations(config, True)), values, {})
     assert list(texts) == [edits.beside(path), path], "what is kept is written first"
     for one, text in texts.items():
         assert text is not None
@@ -85,7 +85,7 @@ def test_what_somebody_else_wrote_beside_a_file_is_not_taken_for_ours(file: Path
 
 
 def test_nothing_is_edited_until_the_operator_allows_it(file: Path) -> None:
-    found = places(read(file), False)
+    found = locations(read(file), False)
     assert chosen(found) == {}
     one = found["worker_processes"]
     assert isinstance(one, Nowhere)
@@ -100,9 +100,9 @@ def test_what_nobody_sets_goes_into_a_directory_that_is_included_in_that_very_co
     patterns = [(main / "*.conf", ()), (http / "*.conf", ("http",)), (both / "*.conf", ()), (both / "*", ("http",))]
     config = read(file)
     config.patterns = patterns
-    found = places(config, False)
-    assert found["worker_processes"] == Place(main / "zz-trimtab.conf", None)
-    assert found["keepalive_timeout_ms"] == Place(http / "zz-trimtab.conf", None)
+    found = locations(config, False)
+    assert found["worker_processes"] == Location(main / "zz-trimtab.conf", None)
+    assert found["keepalive_timeout_ms"] == Location(http / "zz-trimtab.conf", None)
     connections = found["worker_connections"]
     assert isinstance(connections, Nowhere)
     assert "in its events {}" in connections.why and "trimtab.d/*.conf" in connections.enable
@@ -111,7 +111,7 @@ def test_what_nobody_sets_goes_into_a_directory_that_is_included_in_that_very_co
 def test_what_is_given_on_the_command_line_cannot_be_moved(file: Path) -> None:
     config = read(file)
     config.directives = [*directives("worker_processes 3;", COMMAND_LINE), *directives("events {}", file)]
-    one = places(config, True)["worker_processes"]
+    one = locations(config, True)["worker_processes"]
     assert isinstance(one, Nowhere)
     assert "(-g)" in one.why and "worker_processes 3;" in one.enable
 
@@ -119,4 +119,4 @@ def test_what_is_given_on_the_command_line_cannot_be_moved(file: Path) -> None:
 def test_a_link_is_not_edited(file: Path) -> None:
     link = file.with_name("link.conf")
     link.symlink_to(file)
-    assert chosen(places(read(link), True)) == {}
+    assert chosen(locations(read(link), True)) == {}

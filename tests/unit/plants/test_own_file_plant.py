@@ -88,7 +88,7 @@ class Filed(OwnFilePlant):
         super().__init__(server, (WORKERS, TIMEOUT), None)
         self._there = server
 
-    def find_place(self, directory: Path | None) -> Path:
+    def find_location(self, directory: Path | None) -> Path:
         return self._there.path
 
     def permitted(self) -> None:

@@ -1,4 +1,4 @@
-"""FPM's configuration as FPM reads it: the order of files, sections across them, what replaces what, our place."""
+"""FPM's configuration as FPM reads it: order of files, sections across them, what replaces what, our file."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def test_a_change_of_a_file_or_of_what_is_included_is_noticed(main: Path) -> Non
     assert found.changed() == [main.parent / "pool.d"]
 
 
-def place(main: Path) -> Path:
+def location(main: Path) -> Path:
     found = read(main)
-    return snippet.place(Program(Path("/usr/sbin/php-fpm"), main), found, "www", values(found), None)
+    return snippet.location(Program(Path("/usr/sbin/php-fpm"), main), found, "www", values(found), None)
 
 
 def test_our_file_goes_where_it_is_read_last(main: Path) -> None:
-    assert place(main) == main.parent / "pool.d" / "zz-trimtab-www.conf"
+    assert location(main) == main.parent / "pool.d" / "zz-trimtab-www.conf"
 
 
 @pytest.mark.parametrize(
@@ -124,24 +124,24 @@ def test_where_it_would_not_have_the_last_word_or_catch_what_follows_it_is_not_p
     (main.parent / "pool.d" / name).write_text(text)
     if "www" in text:
         with pytest.raises(UsageError, match=why):
-            place(main)
+            location(main)
     else:
         with pytest.raises(UsageError, match=why):
             found = read(main)
-            snippet.place(Program(Path("/x"), main), found, "www", {"max_children": 6}, None)
+            snippet.location(Program(Path("/x"), main), found, "www", {"max_children": 6}, None)
 
 
 def test_where_no_directory_is_included_the_line_to_add_is_said(main: Path) -> None:
     main.write_text("[global]\n" + WWW)
     with pytest.raises(UsageError, match=r"make sure that 'include=.*/pool\.d/\*\.conf' is the last line of"):
-        place(main)
+        location(main)
 
 
 def test_a_pool_whose_name_cannot_be_a_files_is_left_alone(main: Path) -> None:
     (main.parent / "pool.d" / "www.conf").write_text(WWW.replace("[www]", "[../x]"))
     found = read(main)
     with pytest.raises(UsageError, match="its name is not of letters"):
-        snippet.place(Program(Path("/x"), main), found, "../x", {"max_children": 6}, None)
+        snippet.location(Program(Path("/x"), main), found, "../x", {"max_children": 6}, None)
 
 
 def test_edits_are_noticed_wherever_they_are_and_line_numbers_say_nothing(main: Path) -> None:

@@ -1,4 +1,4 @@
-"""Squid's configuration as Squid reads it: the order of files, conditions, what replaces what, sizes, our place."""
+"""Squid's configuration as Squid reads it: the order of files, conditions, what replaces what, sizes, our file."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def values(main: Path, text: str) -> dict[str, int]:
     return {name: value for name, value in knobs.values(read(main, "squid")).items() if value != DEBIAN[name]}
 
 
-def place(main: Path, chosen: Path | None = None) -> Path:
+def location(main: Path, chosen: Path | None = None) -> Path:
     found = read(main, "squid")
-    return snippet.place(Program(Path("/usr/sbin/squid"), main, "squid"), found, knobs.values(found), chosen)
+    return snippet.location(Program(Path("/usr/sbin/squid"), main, "squid"), found, knobs.values(found), chosen)
 
 
 def test_where_nothing_is_set_it_is_what_debian_ships(main: Path) -> None:
@@ -107,16 +107,16 @@ def test_our_place_is_the_directory_that_is_included_last(main: Path) -> None:
     other = main.parent / "other.d"
     other.mkdir()
     (other / "some.conf").write_text("")
-    assert place(main) == main.parent / "conf.d" / "zz-trimtab.conf"
+    assert location(main) == main.parent / "conf.d" / "zz-trimtab.conf"
     main.write_text(main.read_text() + f"include {other}/*.conf\n")
-    assert place(main) == other / "zz-trimtab.conf"
-    assert place(main, main.parent / "conf.d") == main.parent / "conf.d" / "zz-trimtab.conf"
+    assert location(main) == other / "zz-trimtab.conf"
+    assert location(main, main.parent / "conf.d") == main.parent / "conf.d" / "zz-trimtab.conf"
 
 
 def test_where_another_has_the_last_word_there_is_no_place_and_it_is_named(main: Path) -> None:
     main.write_text(main.read_text() + "cache_mem 4 MB\n")
     with pytest.raises(UsageError, match=rf"cache_mem in {main} line 4 would have the last word"):
-        place(main)
+        location(main)
 
 
 @pytest.mark.parametrize(

@@ -115,5 +115,5 @@ def test_the_name_of_a_bean_is_read_with_and_without_quotes() -> None:
 def test_every_knob_says_what_it_does_and_costs() -> None:
     found, _ = made(layout(HTTP, pools=(SHOP, OTHER)), restart=True, maxWaitMillis=1000)
     for dial in found:
-        assert dial.knob.description.endswith(".") and dial.knob.cost and dial.place
+        assert dial.knob.description.endswith(".") and dial.knob.cost and dial.location
     assert knobs.ACCEPT_COUNT.how.value == "restart"

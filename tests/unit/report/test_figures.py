@@ -50,8 +50,8 @@ def titles(store: Store, *runs: int) -> list[str]:
 
 def test_each_has_a_place_of_its_own() -> None:
     for promised in (True, False):
-        places = [one.place for one in ALL.values() if one.guarantee in (None, promised)]
-        assert len(places) == len(set(places))
+        positions = [one.position for one in ALL.values() if one.guarantee in (None, promised)]
+        assert len(positions) == len(set(positions))
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

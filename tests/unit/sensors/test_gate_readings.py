@@ -124,7 +124,7 @@ def gate(tmp_path: Path) -> Iterator[FakeGate]:
 
 
 def test_a_window_begins_with_what_the_last_was_read_with_when_it_follows_at_once(gate: FakeGate) -> None:
-    link = Link(gate.place, FakeClock())
+    link = Link(gate.run_dir, FakeClock())
     sensor = SENSOR(link)
     with pytest.raises(NotMeasured, match="the window has not begun"):
         sensor.read()

@@ -12,14 +12,14 @@ from trimtab.testbed.kept import kept
 def test_it_is_made_once(tmp_path: Path) -> None:
     made: list[Path] = []
     for _ in range(2):
-        with kept(tmp_path, "thing", "1", made.append) as place:
-            assert place.is_dir()
+        with kept(tmp_path, "thing", "1", made.append) as path:
+            assert path.is_dir()
     assert len(made) == 1
 
 
 def test_what_could_not_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fails(place: Path) -> None:
-        (place / "half").touch()
+    def fails(path: Path) -> None:
+        (path / "half").touch()
         raise RuntimeError
 
     with pytest.raises(RuntimeError), kept(tmp_path, "thing", "1", fails):
@@ -29,6 +29,6 @@ def test_what_could_not_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_another_version_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     for version in ("1", "2"):
-        with kept(tmp_path, "thing", version, lambda place: (place / "file").touch()) as place:
-            assert (place / "file").exists()
+        with kept(tmp_path, "thing", version, lambda path: (path / "file").touch()) as path:
+            assert (path / "file").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thing-2", "thing.lock"]

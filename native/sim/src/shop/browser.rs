@@ -5,6 +5,7 @@ use rand::Rng as _;
 use trimtab_wire::graph::{Graph, Page};
 use trimtab_wire::sample::{session_rng, Sampler};
 use trimtab_wire::workload::{Arrivals, Population};
+use trimtab_wire::BadInput;
 
 /// Most browsers.
 const MOST_BROWSERS: u32 = 100_000;
@@ -105,36 +106,31 @@ impl Crowd {
     ///
     /// # Errors
     /// They are of another kind, or a parameter is outside its domain; one line says which.
-    pub fn new(population: &Population, items: u32, seed: u64) -> Result<Self, String> {
-        let named = |error: String| format!("population {:?}: {error}", population.class);
+    pub fn new(population: &Population, items: u32, seed: u64) -> Result<Self, BadInput> {
+        let named = |bad: BadInput| bad.within(format_args!("population {:?}", population.class));
+        let refused = |why: String| Err(named(BadInput(why)));
         let (Arrivals::Closed { users }, Some(graph)) = (population.arrivals, &population.graph)
         else {
-            return Err(named(
-                "a shop's browsers are closed and walk a graph".to_owned(),
-            ));
+            return refused("a shop's browsers are closed and walk a graph".to_owned());
         };
         if !(1..=MOST_BROWSERS).contains(&users) {
-            return Err(named(format!(
-                "{users} users are outside 1..{MOST_BROWSERS}"
-            )));
+            return refused(format!("{users} users are outside 1..{MOST_BROWSERS}"));
         }
         if !population.schedule.is_empty() || population.round_trip_s != 0.0 {
-            return Err(named(
-                "a shop's browsers have no schedule and no network".to_owned(),
-            ));
+            return refused("a shop's browsers have no schedule and no network".to_owned());
         }
         let [least_s, most_s] = graph.first_click_s;
         if !(least_s >= 0.0 && least_s <= most_s && most_s <= 1e8) {
-            return Err(named(format!(
+            return refused(format!(
                 "first_click_s is {least_s} to {most_s}, must be at least 0 and rise"
-            )));
+            ));
         }
         let sampler = |name: &str, distribution| {
-            Sampler::new(distribution).map_err(|error| named(format!("{name}: {error}")))
+            Sampler::new(distribution).map_err(|bad| named(bad.within(name)))
         };
         for page in &graph.pages {
             page.check_thresholds(graph.pages.len())
-                .map_err(|error| named(format!("page {:?}: {error}", page.name)))?;
+                .map_err(|bad| named(bad.within(format_args!("page {:?}", page.name))))?;
         }
         Ok(Self {
             browsers: (0..users)
@@ -184,9 +180,9 @@ impl Crowd {
     }
 }
 
-fn start_of(graph: &Graph) -> Result<usize, String> {
+fn start_of(graph: &Graph) -> Result<usize, BadInput> {
     let found = graph.pages.iter().position(|page| page.name == graph.start);
-    found.ok_or_else(|| format!("there is no page {:?}", graph.start))
+    found.ok_or_else(|| BadInput(format!("there is no page {:?}", graph.start)))
 }
 
 /// The share of each page among all, in a long walk.

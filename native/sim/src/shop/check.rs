@@ -2,6 +2,7 @@
 
 use trimtab_wire::graph::Graph;
 use trimtab_wire::shop::{Demand, Host, Shop};
+use trimtab_wire::BadInput;
 
 /// Most items, so that each browser's knowledge of their images stays small.
 const MOST_ITEMS: u32 = 1_000_000;
@@ -12,7 +13,7 @@ const MOST_BLOCKS: f64 = 1e8;
 ///
 /// # Errors
 /// A field is outside its domain.
-pub fn shop(shop: &Shop) -> Result<(), String> {
+pub fn shop(shop: &Shop) -> Result<(), BadInput> {
     let (proxy, application, database) = (&shop.proxy, &shop.application, &shop.database);
     host("proxy", &proxy.host)?;
     host("application", &application.host)?;
@@ -55,10 +56,10 @@ pub fn shop(shop: &Shop) -> Result<(), String> {
         database.block_bytes,
     )?;
     if database.data_bytes > MOST_BLOCKS * database.block_bytes {
-        return Err(format!(
+        return Err(BadInput(format!(
             "shop: database: data_bytes {} must be at most {MOST_BLOCKS} blocks",
             database.data_bytes
-        ));
+        )));
     }
     for (name, value) in [
         ("application: threads", application.threads),
@@ -69,14 +70,14 @@ pub fn shop(shop: &Shop) -> Result<(), String> {
         ("catalogue: items", shop.catalogue.items),
     ] {
         if value == 0 {
-            return Err(format!("shop: {name} 0 must be at least 1"));
+            return Err(BadInput(format!("shop: {name} 0 must be at least 1")));
         }
     }
     if shop.catalogue.items > MOST_ITEMS {
-        return Err(format!(
+        return Err(BadInput(format!(
             "shop: catalogue: items {} must be at most {MOST_ITEMS}",
             shop.catalogue.items
-        ));
+        )));
     }
     ratio("application: before_ratio", application.before_ratio)?;
     for size in &shop.catalogue.covers {
@@ -90,21 +91,24 @@ pub fn shop(shop: &Shop) -> Result<(), String> {
 ///
 /// # Errors
 /// A page has none or several, one is of no page, or a value is outside its domain.
-pub fn demands(shop: &Shop, graph: &Graph) -> Result<Vec<Demand>, String> {
+pub fn demands(shop: &Shop, graph: &Graph) -> Result<Vec<Demand>, BadInput> {
     let mut found = Vec::with_capacity(graph.pages.len());
     for page in &graph.pages {
         let mut of = shop.demands.iter().filter(|d| d.page == page.name);
         let (Some(demand), None) = (of.next(), of.next()) else {
-            return Err(format!("shop: page {:?} must have one demand", page.name));
+            return Err(BadInput(format!(
+                "shop: page {:?} must have one demand",
+                page.name
+            )));
         };
         found.push(demand.clone());
     }
     if found.len() != shop.demands.len() {
-        return Err(format!(
+        return Err(BadInput(format!(
             "shop: {} demands for {} pages",
             shop.demands.len(),
             found.len()
-        ));
+        )));
     }
     for demand in &found {
         for (name, value) in [
@@ -116,16 +120,16 @@ pub fn demands(shop: &Shop, graph: &Graph) -> Result<Vec<Demand>, String> {
             at_least(&format!("page {:?}: {name}", demand.page), value, 0.0)?;
         }
         if demand.thumbnails.max(demand.covers) > 1000 {
-            return Err(format!(
+            return Err(BadInput(format!(
                 "shop: page {:?} has more than 1000 images",
                 demand.page
-            ));
+            )));
         }
     }
     Ok(found)
 }
 
-fn host(tier: &str, host: &Host) -> Result<(), String> {
+fn host(tier: &str, host: &Host) -> Result<(), BadInput> {
     for (name, value, least) in [
         ("cores", host.cores, 1e-3),
         ("switching_ratio", host.switching_ratio, 0.0),
@@ -138,16 +142,18 @@ fn host(tier: &str, host: &Host) -> Result<(), String> {
     Ok(())
 }
 
-fn at_least(name: &str, value: f64, least: f64) -> Result<(), String> {
+fn at_least(name: &str, value: f64, least: f64) -> Result<(), BadInput> {
     if value >= least && value.is_finite() {
         return Ok(());
     }
-    Err(format!("shop: {name} {value} must be at least {least}"))
+    Err(BadInput(format!(
+        "shop: {name} {value} must be at least {least}"
+    )))
 }
 
-fn ratio(name: &str, value: f64) -> Result<(), String> {
+fn ratio(name: &str, value: f64) -> Result<(), BadInput> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());
     }
-    Err(format!("shop: {name} {value} is outside 0..1"))
+    Err(BadInput(format!("shop: {name} {value} is outside 0..1")))
 }

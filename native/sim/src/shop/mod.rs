@@ -19,7 +19,7 @@ mod cache;
 mod check;
 mod images;
 mod meter;
-mod places;
+mod permits;
 mod tier;
 
 use std::collections::BTreeMap;
@@ -29,6 +29,7 @@ use rand::Rng as _;
 use trimtab_wire::shop::{Demand, Shop as Description};
 use trimtab_wire::sim::Totals;
 use trimtab_wire::workload::Population;
+use trimtab_wire::BadInput;
 
 use crate::calendar::{Calendar, Event, Kind};
 use crate::cores::Cores;
@@ -37,7 +38,7 @@ use cache::Zipf;
 use images::Images;
 use meter::Levels;
 pub use meter::Meter;
-use places::Places;
+use permits::Permits;
 use tier::Tier;
 
 /// How long a user waits at least after a page that failed, as in the load generator.
@@ -69,9 +70,9 @@ pub struct Shop {
     application: Tier,
     database: Tier,
     disk: Cores,
-    threads: Places,
-    pool: Places,
-    running: Places,
+    threads: Permits,
+    pool: Permits,
+    running: Permits,
     under_way: u32,
     meter: Meter,
     earlier: Totals,
@@ -82,10 +83,13 @@ impl Shop {
     ///
     /// # Errors
     /// A parameter is outside its domain; nothing is built.
-    pub fn new(settings: Description, browsers: &Population, seed: u64) -> Result<Self, String> {
+    pub fn new(settings: Description, browsers: &Population, seed: u64) -> Result<Self, BadInput> {
         check::shop(&settings)?;
         let crowd = Crowd::new(browsers, settings.catalogue.items, seed)?;
-        let graph = browsers.graph.as_ref().ok_or("a shop needs a graph")?;
+        let graph = browsers
+            .graph
+            .as_ref()
+            .ok_or_else(|| BadInput("a shop needs a graph".to_owned()))?;
         let demands = check::demands(&settings, graph)?;
         let visits = browser::visits(graph);
         let mean = |of: fn(&Demand) -> u32| -> f64 {
@@ -110,9 +114,9 @@ impl Shop {
             application: Tier::new(settings.application.host),
             database: Tier::new(settings.database.host),
             disk: Cores::new(settings.database.disk_width),
-            threads: Places::new(settings.application.threads),
-            pool: Places::new(settings.application.pool),
-            running: Places::new(settings.database.running),
+            threads: Permits::new(settings.application.threads),
+            pool: Permits::new(settings.application.pool),
+            running: Permits::new(settings.database.running),
             under_way: 0,
             meter: Meter::default(),
             earlier: Totals::default(),
@@ -132,10 +136,12 @@ impl Shop {
     ///
     /// # Errors
     /// The duration is negative or not finite.
-    pub fn advance(&mut self, duration_s: f64) -> Result<(), String> {
+    pub fn advance(&mut self, duration_s: f64) -> Result<(), BadInput> {
         let end_s = self.now_s + duration_s;
         if !(duration_s >= 0.0 && end_s.is_finite()) {
-            return Err(format!("duration_s {duration_s} must be at least 0"));
+            return Err(BadInput(format!(
+                "duration_s {duration_s} must be at least 0"
+            )));
         }
         loop {
             let (next_s, next) = self.next();

@@ -117,10 +117,10 @@ class Attached:
         return generations(self.master, self._pipes)
 
     def blocked(self, ending: int) -> int:
-        """Places below the limit that prefork can no longer use, as far as the status page tells.
+        """Slots below the limit that prefork can no longer use, as far as the status page tells.
 
-        A prefork parent that reloads to a lower limit does not notice the end of children in the places beyond it
-        (AH00167 "long lost child came home" in its log). These places stay taken, also under a larger limit, until
+        A prefork parent that reloads to a lower limit does not notice the end of children in the slots beyond it
+        (AH00167 "long lost child came home" in its log). These slots stay taken, also under a larger limit, until
         Apache is stopped and started.
 
         Args:
@@ -132,8 +132,8 @@ class Attached:
 
     def _cautions(self) -> None:
         if self.limits.vhost_keep_alive:
-            places = ", ".join(self.limits.vhost_keep_alive)
-            self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {places}")
+            hosts = ", ".join(self.limits.vhost_keep_alive)
+            self.notes.append(f"KeepAliveTimeout is overridden for the virtual hosts at {hosts}")
         if not self.limits.keep_alive:
             self.notes.append("KeepAlive is Off, so KeepAliveTimeout is not a knob here: 'KeepAlive On' makes it one")
         if "cgid_module" in self._config.modules:

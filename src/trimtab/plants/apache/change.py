@@ -78,6 +78,6 @@ class Change(_change.Change[Attached]):
         return (blocked(left),) if left and shrinks else ()
 
 
-def blocked(places: int) -> str:
+def blocked(slots: int) -> str:
     """Warning about scoreboard slots that prefork has lost."""
-    return f"up to {places} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"
+    return f"up to {slots} of prefork's places stay blocked until Apache is stopped and started (its AH00167)"

@@ -1,14 +1,14 @@
-"""Makes a smaller MaxRequestWorkers harmless for prefork: empties the places beyond it before the reload.
+"""Makes a smaller MaxRequestWorkers harmless for prefork: empties the slots beyond it before the reload.
 
-A prefork parent looks only at the places below its present limit when a child ends (`ap_find_child_by_pid` in
+A prefork parent looks only at the slots below its present limit when a child ends (`ap_find_child_by_pid` in
 server/mpm_common.c asks for AP_MPMQ_MAX_DAEMON_USED, which prefork answers with the limit). Children that end after a
-reload to a lower limit keep their places for ever: 8 -> 2 -> 8 leaves 2 usable places out of 8 until Apache is
-stopped and started. So the children in the places to be given up are asked to finish first, with the same signal that
+reload to a lower limit keep their slots for ever: 8 -> 2 -> 8 leaves 2 usable slots out of 8 until Apache is
+stopped and started. So the children in the slots to be given up are asked to finish first, with the same signal that
 the parent sends them in a graceful reload, and the parent reloads once it has noticed that they are gone. worker
 and event do not have this defect.
 
 A crowded prefork has another: the parent replaces one for one the children that have ended when it has read its
-configuration again; a second later it starts what is missing in places that are free by then, and after that one
+configuration again; a second later it starts what is missing in slots that are free by then, and after that one
 process a second for ten seconds (`remaining_children_to_start` and `hold_off_on_exponential_spawning` in
 server/mpm/prefork/prefork.c). Children that finish a kept connection end in between and are not replaced: of 45
 workers 11 came. So on a crowded server all children are asked first, and new connections wait in the accept queue for
@@ -33,10 +33,10 @@ _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 
 
 def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s: float, noticed: bool = True) -> int:
-    """Empties the places from `limit` on: asks their workers to finish.
+    """Empties the slots from `limit` on: asks their workers to finish.
 
     The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
-    the parent starts meanwhile takes the lowest free place: it may stay when that is surely below the limit, and else
+    the parent starts meanwhile takes the lowest free slot: it may stay when that is surely below the limit, and else
     is asked before it accepts a connection, hence the short distance of the polls. The parent notices ended children
     once a second and starts new ones a second after that, so there is time for a reload when this returns.
     An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is requests
@@ -46,7 +46,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         parent: Apache's parent process.
         clock: for the wait.
         status_url: the status page.
-        limit: number of places that remain.
+        limit: number of slots that remain.
         patience_s: how long to wait, in seconds.
         noticed: False when a child that has ended counts as gone before the parent has noticed; the parent then
             starts another in its place as soon as it has reloaded.
@@ -60,8 +60,8 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
     _started(parent, clock)
     workers = set(process.generations(parent, frozenset()).workers)
     helpers = set(processes.children(parent.pid)) - workers
-    places = {pid: place for pid, place in status.places(status_url).items() if pid in workers}
-    keep = {pid for pid, place in places.items() if place < limit}
+    slots = {pid: slot for pid, slot in status.slots(status_url).items() if pid in workers}
+    keep = {pid for pid, slot in slots.items() if slot < limit}
     asked: dict[int, float] = {}
     deadline, knock_s = clock.now_s() + patience_s, 0.0
     while True:
@@ -75,7 +75,7 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
                 if processes.program_of(child) not in (parent.exe, None):
                     helpers.add(child)  # such as a log program that was started anew
                     continue
-                below = len(keep) + sum(1 for other in running & asked.keys() if places.get(other, 0) < limit)
+                below = len(keep) + sum(1 for other in running & asked.keys() if slots.get(other, 0) < limit)
                 if child not in workers and below < limit:
                     keep.add(child)
                     continue

@@ -35,7 +35,7 @@ class Apache(OwnFilePlant):
     Args:
         clock: for the waits of a reload.
         attached: the running Apache.
-        snippet_directory: where our file shall go; None to look for a place.
+        snippet_directory: where our file shall go; None to look for one.
         patience: how long a reload may take.
 
     Attributes:
@@ -116,14 +116,14 @@ class Apache(OwnFilePlant):
         """Burst length and response time, Eq. (1) of liu2003."""
         return _eq1.eq1(readings)
 
-    def find_place(self, directory: Path | None) -> Path:
+    def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
         values = {knob: self._apache.in_force[knob] for knob in self._knobs}
-        return snippet.place(self._apache.origin, self._apache.config, directory, values)
+        return snippet.location(self._apache.origin, self._apache.config, directory, values)
 
     def permitted(self) -> None:
         """Makes sure that Apache may be signalled.

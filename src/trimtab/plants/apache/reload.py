@@ -57,7 +57,7 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
         raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
     if parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers):
         parent.awaited(clock, patience.drain_s, lambda: not generations(parent, fresh).old)
-    # Old ones may hold all the places until their requests are done. Where there is no child at all, what looked like
+    # Old ones may hold all the slots until their requests are done. Where there is no child at all, what looked like
     # a worker was mod_cgid's helper, which holds the sockets until it first runs.
     seen = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh))
     if not seen:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from trimtab.plants import _own_file
-from trimtab.plants._own_file_plant import edited, first_place
+from trimtab.plants._own_file_plant import edited, first_location
 from trimtab.plants.apache.configuration import Configuration, Origin, evaluate
 from trimtab.plants.apache.knobs import DIRECTIVES, limits, written
 
@@ -33,7 +33,7 @@ def compose(values: Mapping[str, int], before: str | None, start_servers: int | 
     return _own_file.compose(body, before)
 
 
-def place(origin: Origin, configuration: Configuration, chosen: Path | None, values: Mapping[str, int]) -> Path:
+def location(origin: Origin, configuration: Configuration, chosen: Path | None, values: Mapping[str, int]) -> Path:
     """The path for our file.
 
     Args:
@@ -48,7 +48,7 @@ def place(origin: Origin, configuration: Configuration, chosen: Path | None, val
     wanted = chosen or origin.config_file.parent / "trimtab.d"
     line = f"add 'IncludeOptional {wanted}/*.conf' at the end of {origin.config_file}"
     mend, found = f"make that directory, {line} and reload Apache", _directories(configuration)
-    return first_place(found, chosen, NAME, lambda path: _overridden(origin, path, values), mend)
+    return first_location(found, chosen, NAME, lambda path: _overridden(origin, path, values), mend)
 
 
 def _directories(configuration: Configuration) -> list[Path]:

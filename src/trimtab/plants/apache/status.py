@@ -1,7 +1,7 @@
 """Apache's status page: its address, and the limit in force as it shows.
 
-The scoreboard on the page has one character for each of the MaxRequestWorkers places of the running server, and one
-more for each place beyond them that is not free (modules/generators/mod_status.c).
+The scoreboard on the page has one character for each of the MaxRequestWorkers slots of the running server, and one
+more for each slot beyond them that is not free (modules/generators/mod_status.c).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def scoreboard(url: str, patience_s: float = _PATIENCE_S) -> str | None:
 
 def busy(board: str) -> int:
     """Workers on a scoreboard that serve, or hold a connection open."""
-    return sum(1 for place in board if place not in "_.SI")
+    return sum(1 for slot in board if slot not in "_.SI")
 
 
 def agrees(board: str, limit: int) -> bool:
@@ -79,8 +79,8 @@ def agrees(board: str, limit: int) -> bool:
     return len(board) >= limit and "." not in board[limit:]
 
 
-class _Places(PolledPage[dict[int, int]]):
-    """The page for people: process id to the number of its place; nothing where ExtendedStatus is off."""
+class _Slots(PolledPage[dict[int, int]]):
+    """The page for people: process id to the number of its slot; nothing where ExtendedStatus is off."""
 
     def understood(self, reply: bytes) -> dict[int, int]:
         """Parses a whole reply.
@@ -89,15 +89,15 @@ class _Places(PolledPage[dict[int, int]]):
             NotMeasured: it is no HTTP.
         """
         rows = re.findall(rb"<b>(\d+)-\d+</b></td><td>(\d+)</td>", answer(reply, self.url)[2])
-        return {int(pid): int(place) for place, pid in rows}
+        return {int(pid): int(slot) for slot, pid in rows}
 
 
-def places(url: str) -> dict[int, int]:
-    """Process id to the number of its place, of the processes that the page for people lists.
+def slots(url: str) -> dict[int, int]:
+    """Process id to the number of its slot, of the processes that the page for people lists.
 
     Empty when the page does not reply in time or has no such list (ExtendedStatus Off).
     """
     try:
-        return ask(_Places(url, SystemClock(), _PATIENCE_S)) or {}
+        return ask(_Slots(url, SystemClock(), _PATIENCE_S)) or {}
     except NotMeasured:
         return {}

@@ -42,15 +42,15 @@ def probe() -> tuple[Finding, ...]:
     return tuple(found for one in alive for found in (_finding(one), *shim.probe(one.shared)))
 
 
-def _finding(place: RunDirectory) -> Finding:
+def _finding(run_dir: RunDirectory) -> Finding:
     """Finding on one run."""
-    subject = f"gate {place.name}"
+    subject = f"gate {run_dir.name}"
     try:
-        gate = Gate(SystemClock(), place)
+        gate = Gate(SystemClock(), run_dir)
     except UsageError as error:
         return Finding(subject, False, str(error), "run as the user who started it, with a gate")
     except PlantGone as error:
         return Finding(subject, False, str(error), "start the server anew with 'trimtab run --gate SPEC'")
     now = ", ".join(f"{name} {value}" for name, value in gate.configuration().items())
     gate.close()
-    return Finding(subject, True, f"{now}; moved live over {place.control}")
+    return Finding(subject, True, f"{now}; moved live over {run_dir.control}")

@@ -38,11 +38,11 @@ class Gate(Plant):
 
     Args:
         clock: for the waits of the conversation.
-        place: its run directory.
+        run_dir: its run directory.
 
     Attributes:
         clock: as given.
-        place: as given.
+        run_dir: as given.
         link: the conversation with it.
         classes: names of its classes in order of priority, highest first.
 
@@ -54,13 +54,13 @@ class Gate(Plant):
     name = "gate"
     metrics = _eq1.METRICS
 
-    def __init__(self, clock: Clock, place: RunDirectory) -> None:
+    def __init__(self, clock: Clock, run_dir: RunDirectory) -> None:
         self.clock = clock
-        self.place = place
-        line = place.start_line()
+        self.run_dir = run_dir
+        line = run_dir.start_line()
         if line is None:
-            raise UsageError(f"the run {place.name!r} has no gate: start it with 'trimtab run --gate SPEC'")
-        self.link = Link(place, clock)
+            raise UsageError(f"the run {run_dir.name!r} has no gate: start it with 'trimtab run --gate SPEC'")
+        self.link = Link(run_dir, clock)
         self.classes = tuple(one.name for one in line.classes)
         self._knobs = {knob.name: knob for knob in knobs(line)}
         self._at_start = at_start(line)
@@ -68,9 +68,9 @@ class Gate(Plant):
         self._down: set[str] = set()
         state = self.link.apply({})
         self._original, self._generation = state.configuration, state.generation
-        self._server = server = server_of(place)
-        resources = () if server is None else (Resources(server, clock, threads_of(place)),)
-        self._sensors = (GateSensor(self.link), *resources, Shim(place.shared, clock))
+        self._server = server = server_of(run_dir)
+        resources = () if server is None else (Resources(server, clock, threads_of(run_dir)),)
+        self._sensors = (GateSensor(self.link), *resources, Shim(run_dir.shared, clock))
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""
@@ -189,7 +189,7 @@ class Gate(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, for a user without trimtab."""
-        return script(self.place.control, self._original if self._set else self._at_start)
+        return script(self.run_dir.control, self._original if self._set else self._at_start)
 
     def _wanted(self) -> dict[str, int]:
         """Values that we have set and nobody else has set since."""

@@ -30,28 +30,28 @@ desired = 3
 @contextlib.contextmanager
 def keep_alive() -> Iterator[tuple[str, ...]]:
     """The mapped file of a run, and the words with which the command line names it."""
-    with _run("keep-alive") as place:
-        yield ("--name", place.name)
+    with _run("keep-alive") as run_dir:
+        yield ("--name", run_dir.name)
 
 
 @contextlib.contextmanager
 def gate() -> Iterator[tuple[str, ...]]:
     """A gate, and the words with which the command line names it."""
-    with _run("gate") as place:
-        line = parse(_SPEC).start(place.directory)
-        place.write_start_line(line)
-        pair = Pair(place, line, SystemClock(), lambda _: None)
+    with _run("gate") as run_dir:
+        line = parse(_SPEC).start(run_dir.directory)
+        run_dir.write_start_line(line)
+        pair = Pair(run_dir, line, SystemClock(), lambda _: None)
         try:
-            yield ("--name", place.name)
+            yield ("--name", run_dir.name)
         finally:
             pair.stop()
 
 
 @contextlib.contextmanager
 def _run(what: str) -> Iterator[RunDirectory]:
-    place = run_directory.claim(f"testbed-{what}-{os.getpid()}")
+    run_dir = run_directory.claim(f"testbed-{what}-{os.getpid()}")
     try:
-        _shared_file.create(place.shared)
-        yield place
+        _shared_file.create(run_dir.shared)
+        yield run_dir
     finally:
-        place.release()
+        run_dir.release()

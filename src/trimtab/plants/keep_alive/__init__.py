@@ -33,9 +33,9 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> KeepAlive:
     Raises:
         UsageError: none or several run, or its mapped file cannot be used from here.
     """
-    place = steerable(args.name)
-    owner = place.owner()
-    return KeepAlive(clock, place, appointed=owner is not None and owner.pid == os.getppid())
+    run_dir = steerable(args.name)
+    owner = run_dir.owner()
+    return KeepAlive(clock, run_dir, appointed=owner is not None and owner.pid == os.getppid())
 
 
 def probe() -> tuple[Finding, ...]:
@@ -47,11 +47,11 @@ def probe() -> tuple[Finding, ...]:
     return tuple(_finding(one) for one in alive)
 
 
-def _finding(place: RunDirectory) -> Finding:
+def _finding(run_dir: RunDirectory) -> Finding:
     """Finding on one run."""
-    subject = f"keep-alive {place.name}"
+    subject = f"keep-alive {run_dir.name}"
     try:
-        plant = KeepAlive(SystemClock(), place)
+        plant = KeepAlive(SystemClock(), run_dir)
     except TrimtabError as error:
         return Finding(subject, False, str(error), "run as the user who started 'trimtab run', or as root")
     now = plant.time.setting()

@@ -33,12 +33,12 @@ class KeepAlive(Plant):
 
     Args:
         clock: for the windows.
-        place: the run directory.
+        run_dir: the run directory.
         appointed: True for the controller that `trimtab run` keeps going.
 
     Attributes:
         clock: as given.
-        place: as given.
+        run_dir: as given.
         time: the time in force.
 
     Raises:
@@ -48,16 +48,16 @@ class KeepAlive(Plant):
     name = "keep-alive"
     metrics = _eq1.METRICS
 
-    def __init__(self, clock: Clock, place: RunDirectory, appointed: bool = False) -> None:
+    def __init__(self, clock: Clock, run_dir: RunDirectory, appointed: bool = False) -> None:
         self.clock = clock
-        self.place = place
-        self.time = KeepAliveTime(place.shared)
+        self.run_dir = run_dir
+        self.time = KeepAliveTime(run_dir.shared)
         self._appointed = appointed
         self._original: Setting | None = None
         self._set: Setting | None = None
         self._down = False
-        self._server = _server(place)
-        self._sensors = (KeepAliveSensor(place.shared, clock), Shim(place.shared, clock))
+        self._server = _server(run_dir)
+        self._sensors = (KeepAliveSensor(run_dir.shared, clock), Shim(run_dir.shared, clock))
 
     def knobs(self) -> tuple[Knob, ...]:
         """The keep-alive time."""
@@ -96,7 +96,7 @@ class KeepAlive(Plant):
         """
         if self.time.setting().in_charge is InCharge.AUTO and not self._appointed:
             raise UsageError(
-                f"the keep-alive time of {self.place.name!r} is learned already: "
+                f"the keep-alive time of {self.run_dir.name!r} is learned already: "
                 "take charge first with 'trimtab keep-alive set server'"
             )
 
@@ -161,7 +161,7 @@ class KeepAlive(Plant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that gives the time back to the server, for a user without trimtab."""
-        shared = shlex.quote(os.fspath(self.place.shared))
+        shared = shlex.quote(os.fspath(self.run_dir.shared))
         where = f"bs=8 seek={SETTINGS_AT // 8} count={SETTINGS.size // 8}"
         return f"""#!/bin/sh
 # Gives the keep-alive time back to the server. A server that has been started anew knows nothing of it any more.
@@ -200,12 +200,12 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
             PlantGone: there is none.
         """
         if not self.time.present():
-            raise PlantGone(f"the run {self.place.name!r} has ended")
+            raise PlantGone(f"the run {self.run_dir.name!r} has ended")
         if self._server is not None and not self._server.alive():
             # Its first process may have gone to the background.
-            self._server = _server(self.place)
+            self._server = _server(self.run_dir)
             if self._server is None:
-                raise PlantGone(f"the server of {self.place.name!r} has ended")
+                raise PlantGone(f"the server of {self.run_dir.name!r} has ended")
 
     def _edited(self, now: Setting) -> OperatorEdit:
         """Stands the knob down."""
@@ -213,6 +213,6 @@ dd if=/dev/zero of="$shared" {where} conv=notrunc 2>/dev/null && echo "undone"
         return OperatorEdit(KEEP_ALIVE, f"the keep-alive time is {now}, where trimtab had set {self._set}")
 
 
-def _server(place: RunDirectory) -> Process | None:
+def _server(run_dir: RunDirectory) -> Process | None:
     """The first process of the server; None when it cannot be found."""
-    return next(iter(processes_of(place)), None)
+    return next(iter(processes_of(run_dir)), None)

@@ -101,7 +101,7 @@ class Journal:
             ApplyFailed: it could not be written.
         """
         try:
-            place()
+            make_directory()
             write_whole(self.path, codec.encode(self.data()), 0o600)
         except (OSError, UsageError) as error:
             raise ApplyFailed(f"{self.path} cannot be written, so nothing was changed: {error}") from None
@@ -167,8 +167,8 @@ def directory() -> Path:
     return runs.parent / f"{runs.name}-kernel"
 
 
-def place() -> Path:
-    """Their directory, which is made where there is none.
+def make_directory() -> Path:
+    """Their directory, made where there is none.
 
     Raises:
         UsageError: it cannot be made, or others can change it.

@@ -164,7 +164,7 @@ class Linux(Plant):
             UsageError: one may not be set.
             PlantGone: a server has ended.
         """
-        journal.place()
+        journal.make_directory()
         for one in journal.left(kept=False):
             one.undo()
         if why := self._taken():

@@ -17,7 +17,7 @@ class Variable:
 
     Args:
         name: its name.
-        value: in force for connections to come; the place among `choices` where it is one of them.
+        value: in force for connections to come; the index among `choices` where it is one of them.
         least: smallest value that MariaDB takes.
         most: largest value that MariaDB takes.
         block: number to a multiple of which it rounds down.

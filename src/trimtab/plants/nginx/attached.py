@@ -16,7 +16,7 @@ from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
 from trimtab.plants.nginx.knobs import SETTINGS, knobs, value_of
-from trimtab.plants.nginx.places import NAME, chosen, places
+from trimtab.plants.nginx.locations import NAME, chosen, locations
 from trimtab.plants.nginx.process import Master, Worker, open_files, serving
 from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
@@ -69,7 +69,7 @@ class Attached:
         self.notes: list[str] = []
         self._workers: frozenset[Worker] = frozenset()
         self.read_running()
-        self.possible = places(config, edit)
+        self.possible = locations(config, edit)
         files = min((n for pid, _ in self._workers if (n := open_files(pid))), default=None)
         movable = chosen(self.possible)
         self.knobs = {n: k for n, k in knobs(self.in_force, len(self.listeners), files).items() if n in movable}

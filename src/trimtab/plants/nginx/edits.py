@@ -22,7 +22,7 @@ from trimtab.plants import _own_file
 from trimtab.plants._change import Texts
 from trimtab.plants.nginx.configuration import Configuration, text_of
 from trimtab.plants.nginx.knobs import SETTINGS
-from trimtab.plants.nginx.places import Place, is_ours
+from trimtab.plants.nginx.locations import Location, is_ours
 from trimtab.plants.nginx.syntax import directives
 
 
@@ -76,13 +76,13 @@ def kept(path: Path) -> Kept | None:
 
 
 def written(
-    configuration: Configuration, places: Mapping[str, Place], values: Mapping[str, int], before: Texts
+    configuration: Configuration, locations: Mapping[str, Location], values: Mapping[str, int], before: Texts
 ) -> Texts:
     """The files with these values.
 
     Args:
         configuration: as it is on disk.
-        places: where each knob is set.
+        locations: where each knob is set.
         values: knob name to value, of all knobs that trimtab sets.
         before: texts from before the run of the files that it has touched.
 
@@ -91,9 +91,9 @@ def written(
     """
     states: Texts = {}
     files: Texts = {}
-    for path in dict.fromkeys(places[knob].path for knob in values):
-        here = {knob: value for knob, value in values.items() if places[knob].path == path}
-        if any(places[knob].directive is None for knob in here):
+    for path in dict.fromkeys(locations[knob].path for knob in values):
+        here = {knob: value for knob, value in values.items() if locations[knob].path == path}
+        if any(locations[knob].directive is None for knob in here):
             body = "".join(SETTINGS[knob].line(value) for knob, value in here.items())
             files[path] = _own_file.compose(body, before.get(path, configuration.texts.get(path)))
         else:

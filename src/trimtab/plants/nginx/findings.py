@@ -10,7 +10,7 @@ from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _findings
 from trimtab.plants.nginx import stub_status
 from trimtab.plants.nginx.attached import Attached
-from trimtab.plants.nginx.places import Nowhere
+from trimtab.plants.nginx.locations import Nowhere
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import Master
 from trimtab.sensors import accept_queue, resources, shim
@@ -44,14 +44,14 @@ def _said(nginx: Attached) -> Iterable[Finding]:
 
 def _knob(nginx: Attached, name: str) -> Finding:
     """Whether a knob can be moved, where, and if not how to make it so."""
-    place, now = nginx.possible[name], f"{nginx.in_force[name]} now"
-    if isinstance(place, Nowhere):
-        return Finding(name, False, f"{now}; {place.why}", place.enable)
+    location, now = nginx.possible[name], f"{nginx.in_force[name]} now"
+    if isinstance(location, Nowhere):
+        return Finding(name, False, f"{now}; {location.why}", location.enable)
     if name not in nginx.knobs:
         return Finding(name, False, f"{now}: connections are not kept", "set a time above 0")
     try:
-        nginx.permitted([place.path])
+        nginx.permitted([location.path])
     except (UsageError, PlantGone) as error:
         return Finding(name, False, f"{now}; cannot be changed from here", str(error))
     span = nginx.knobs[name].domain
-    return Finding(name, True, f"{now}, {span.minimum}..{span.maximum} possible; set in {place.path}")
+    return Finding(name, True, f"{now}, {span.minimum}..{span.maximum} possible; set in {location.path}")

@@ -12,7 +12,7 @@ from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.configuration import Configuration
 from trimtab.plants.nginx.edits import is_kept
 from trimtab.plants.nginx.knobs import set_by, value_of
-from trimtab.plants.nginx.places import Place
+from trimtab.plants.nginx.locations import Location
 
 
 @dataclass
@@ -20,28 +20,28 @@ class Ledger:
     """The books of one run.
 
     Args:
-        places: where each knob is set.
+        locations: where each knob is set.
         start: where each knob was set when the run began, and with which words.
         values: knob name to the value that we have set.
         written: texts that we have written last, in the order in which files are written.
         before: texts of these files before the run.
     """
 
-    places: Mapping[str, Place]
+    locations: Mapping[str, Location]
     start: Mapping[str, tuple[Path | None, tuple[str, ...]]]
     values: dict[str, int] = field(default_factory=dict)
     written: Texts = field(default_factory=dict)
     before: Texts = field(default_factory=dict)
 
     @staticmethod
-    def of(config: Configuration, places: Mapping[str, Place]) -> Ledger:
+    def of(config: Configuration, locations: Mapping[str, Location]) -> Ledger:
         """An empty ledger.
 
         Args:
             config: as it is at the start of the run.
-            places: where each knob is set.
+            locations: where each knob is set.
         """
-        return Ledger(places, {knob: _words(config, knob) for knob in places})
+        return Ledger(locations, {knob: _words(config, knob) for knob in locations})
 
     def edited(self, config: Configuration, knobs: Iterable[str]) -> dict[str, str]:
         """The knobs that somebody else has set, each with a message.
@@ -54,11 +54,11 @@ class Ledger:
         for knob in {*knobs, *self.values}:
             path, words = _words(config, knob)
             if knob in self.values:
-                edited = value_of(config, knob) != self.values[knob] or path != self.places[knob].path
+                edited = value_of(config, knob) != self.values[knob] or path != self.locations[knob].path
             else:
                 edited = (path, words) != self.start[knob]
             if edited:
-                where = path or self.start[knob][0] or self.places[knob].path
+                where = path or self.start[knob][0] or self.locations[knob].path
                 found[knob] = f"{knob} was edited in {where}; trimtab leaves it alone now"
         return found
 

@@ -1,7 +1,7 @@
 """nginx as a plant: the user's own or a private one.
 
 It is steered by files of trimtab's own where nginx includes a directory, by one value in the operator's file where
-he allows it (`places`), and by reloads, in which new processes take over and the old ones finish their requests. A
+he allows it (`locations`), and by reloads, in which new processes take over and the old ones finish their requests. A
 change is read back: the configuration test names the files, the master has started as many new processes as it was
 told to, and a short keep-alive time is seen on a connection.
 """
@@ -18,7 +18,7 @@ from trimtab.plants.nginx import edits, process
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.ledger import Ledger
-from trimtab.plants.nginx.places import Nowhere, chosen
+from trimtab.plants.nginx.locations import Nowhere, chosen
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
@@ -55,8 +55,8 @@ class Nginx(ReloadedPlant):
         super().__init__(attached, attached.knobs.values())
         self._nginx = attached
         self._patience = patience or Patience()
-        places = chosen(attached.possible)
-        self._ledger = Ledger.of(attached.config, {knob: places[knob] for knob in attached.knobs})
+        locations = chosen(attached.possible)
+        self._ledger = Ledger.of(attached.config, {knob: locations[knob] for knob in attached.knobs})
         page, shared = attached.page, attached.shared
         self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
         self._sensors = (
@@ -88,8 +88,8 @@ class Nginx(ReloadedPlant):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this nginx for the user, one line each."""
-        fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
-        return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
+        fixed = (location for location in self._nginx.possible.values() if isinstance(location, Nowhere))
+        return (*self._nginx.notes, *(f"{location.why}: {location.enable}" for location in fixed))
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
@@ -126,7 +126,7 @@ class Nginx(ReloadedPlant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        self._nginx.permitted(place.path for place in self._ledger.places.values())
+        self._nginx.permitted(location.path for location in self._ledger.locations.values())
 
     def change(self, texts: Texts) -> Change:
         """The change that brings texts for files into force."""
@@ -149,7 +149,7 @@ class Nginx(ReloadedPlant):
         try:
             ledger.rebase()
             config = self._nginx.config
-            texts = edits.written(config, ledger.places, values, ledger.before)
+            texts = edits.written(config, ledger.locations, values, ledger.before)
             edits.require_unchanged(config, texts)
             first = ledger.first(texts)
         except UsageError as error:
@@ -214,4 +214,4 @@ class Nginx(ReloadedPlant):
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, for a user without trimtab."""
-        return script(self._nginx, self._ledger.places)
+        return script(self._nginx, self._ledger.locations)

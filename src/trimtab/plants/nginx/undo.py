@@ -9,7 +9,7 @@ from pathlib import Path
 from trimtab.plants import _own_file
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.edits import beside, kept
-from trimtab.plants.nginx.places import Place
+from trimtab.plants.nginx.locations import Location
 
 _PUT_BACK = """\
 kept={kept} file={file}
@@ -28,7 +28,7 @@ if [ -e "$kept" ]; then
 fi"""
 
 
-def script(nginx: Attached, places: Mapping[str, Place]) -> str:
+def script(nginx: Attached, locations: Mapping[str, Location]) -> str:
     """A POSIX shell script: puts the files back, checks the configuration, reloads.
 
     It goes back to what was there before the first run that has left something; an operator's file that was edited
@@ -36,20 +36,20 @@ def script(nginx: Attached, places: Mapping[str, Place]) -> str:
 
     Args:
         nginx: the running nginx.
-        places: where each knob is set.
+        locations: where each knob is set.
     """
     texts = nginx.config.texts
-    own = sorted({place.path for place in places.values() if place.directive is None})
-    theirs = sorted({place.path for place in places.values() if place.directive is not None})
+    own = sorted({location.path for location in locations.values() if location.directive is None})
+    theirs = sorted({location.path for location in locations.values() if location.directive is not None})
     lines = [_own_file.put_back(path, _own_file.before_all(texts.get(path))) for path in own]
-    lines += [_operators(path, texts[path], places) for path in theirs]
+    lines += [_operators(path, texts[path], locations) for path in theirs]
     return nginx.master.undo_script(lines, ["env", "-i", *nginx.program.argv, "-t", "-q"], "HUP")
 
 
-def _operators(path: Path, text: str, places: Mapping[str, Place]) -> str:
+def _operators(path: Path, text: str, locations: Mapping[str, Location]) -> str:
     """Puts back an operator's file."""
     earlier = kept(path)
-    words = [one.directive for one in places.values() if one.path == path and one.directive is not None]
+    words = [one.directive for one in locations.values() if one.path == path and one.directive is not None]
     return _PUT_BACK.format(
         kept=shlex.quote(str(beside(path))),
         file=shlex.quote(str(path)),

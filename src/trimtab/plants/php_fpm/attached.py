@@ -35,7 +35,7 @@ class Attached(IncludedServer[Configuration]):
         loaded: the configuration as FPM has loaded it.
         in_force: knob to value.
         pending: a file that was changed after FPM loaded it, so that it is not known what is in force; else None.
-        place: where the pool's status page is.
+        status_page: where the pool's status page is.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
@@ -53,7 +53,7 @@ class Attached(IncludedServer[Configuration]):
         vet(master)
         self.loaded = self.read()
         self.pool = self.section = _chosen(self.loaded, pool)
-        self.place = status.place(self.loaded, self.pool)
+        self.status_page = status.status_page(self.loaded, self.pool)
         self.in_force = self.values(self.loaded)
         self.pending = self._changed_since_load()
         self._generation = master.generation()
@@ -91,7 +91,7 @@ class Attached(IncludedServer[Configuration]):
         """Called once FPM has loaded the configuration on disk."""
         self.loaded = self.read()
         self.in_force = self.values(self.loaded)
-        self.place = status.place(self.loaded, self.pool)
+        self.status_page = status.status_page(self.loaded, self.pool)
         self.pending = None
         self._generation = self.master.generation()
 
@@ -102,9 +102,9 @@ class Attached(IncludedServer[Configuration]):
             UsageError: the status page does not say when that was.
         """
         try:
-            page = status.ask(self.place, self.clock, _PAGE_PATIENCE_S)
+            page = status.ask(self.status_page, self.clock, _PAGE_PATIENCE_S)
         except NotMeasured as error:
-            raise UsageError(f"the status page of pool {self.pool} at {self.place.address}: {error}") from None
+            raise UsageError(f"the status page of pool {self.pool} at {self.status_page.address}: {error}") from None
         if page is None:
             raise UsageError(
                 f"the status page of pool {self.pool} did not answer within {_PAGE_PATIENCE_S:g} s: all workers are "
@@ -156,7 +156,7 @@ class Attached(IncludedServer[Configuration]):
             found.append(
                 f"{self.pending} was changed after PHP-FPM loaded it: what is in force may not be what it says"
             )
-        if not self.place.apart:
+        if not self.status_page.apart:
             found.append(
                 f"the status page waits in the queue of pool {self.pool}; 'pm.status_listen = 127.0.0.1:9001' in "
                 f"[{self.pool}] (PHP 8.0 and newer) gives it a process of its own"

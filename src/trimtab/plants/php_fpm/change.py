@@ -46,7 +46,7 @@ class Change(IncludedChange[Attached]):
             ApplyFailed: otherwise than was meant.
         """
         try:
-            page = status.ask(self.server.place, self.clock, self.patience.page_s)
+            page = status.ask(self.server.status_page, self.clock, self.patience.page_s)
         except NotMeasured as error:
             raise ApplyFailed(f"the status page after the reload: {error}") from None
         if page is None:

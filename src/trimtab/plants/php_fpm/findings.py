@@ -43,7 +43,7 @@ def _attached(master: FpmMaster, pool: str) -> PhpFpm:
 
 def _pool(plant: PhpFpm) -> Iterable[Finding]:
     """Findings on one pool."""
-    place = plant.status_page
-    yield Finding("", True, f"listens at {plant.listen}, status page {place.path} at {place.address}")
+    page = plant.status_page
+    yield Finding("", True, f"listens at {plant.listen}, status page {page.path} at {page.address}")
     yield from _findings.knobs(plant)
     yield from _findings.notes(plant.notes)

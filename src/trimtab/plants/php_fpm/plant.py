@@ -30,7 +30,7 @@ class PhpFpm(IncludedPlant):
     Args:
         clock: for the waits of a reload.
         attached: the running FPM and the pool.
-        snippet_directory: where our file shall go; None to look for a place.
+        snippet_directory: where our file shall go; None to look for one.
         patience: how long a reload may take.
         accept_lost: whether requests may be lost in a reload for want of process_control_timeout.
 
@@ -60,12 +60,12 @@ class PhpFpm(IncludedPlant):
         self.pid: int = attached.master.pid
         self.pool = attached.pool
         self.listen = attached.listen
-        self.status_page = attached.place
+        self.status_page = attached.status_page
         self._fpm = attached
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
-        status = PoolStatus(attached.place, clock, lambda: queue.length())
+        status = PoolStatus(attached.status_page, clock, lambda: queue.length())
         queue = _queue_of(attached, clock, status)
         self._sensors = (queue, Resources(self.pid, clock), status)
 
@@ -108,14 +108,14 @@ class PhpFpm(IncludedPlant):
         """Why FPM would refuse this configuration; empty when it would not."""
         return knobs.objection(configuration)
 
-    def find_place(self, directory: Path | None) -> Path:
+    def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
         fpm = self._fpm
-        return snippet.place(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
+        return snippet.location(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made and that no request is lost by it.
@@ -135,7 +135,7 @@ class PhpFpm(IncludedPlant):
             UsageError: it may not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        self._fpm.permitted(self._accept_lost, self.place())
+        self._fpm.permitted(self._accept_lost, self.location())
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""

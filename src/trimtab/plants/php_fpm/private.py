@@ -129,13 +129,13 @@ class FpmTestbed(SwappedServer[FpmSpec]):
         if not self.spec.status:
             return self.spec.tcp or Path(self.listen).exists()
         try:
-            return status.ask(self._place(), SystemClock(), 5.0) is not None
+            return status.ask(self._status_page(), SystemClock(), 5.0) is not None
         except NotMeasured:
             return False
 
-    def _place(self) -> status.Place:
+    def _status_page(self) -> status.StatusPage:
         apart = self.spec.status_apart
-        return status.Place(f"127.0.0.1:{self._ports[1]}" if apart else self.listen, "/status", apart)
+        return status.StatusPage(f"127.0.0.1:{self._ports[1]}" if apart else self.listen, "/status", apart)
 
     def _listen(self, pool: str, ports: Sequence[int]) -> str:
         if self.spec.tcp and pool == self.spec.pools[0]:
@@ -170,9 +170,9 @@ def program() -> str:
     Raises:
         UsageError: it is not installed.
     """
-    for place in own.search_path().split(os.pathsep):
-        for name in sorted((n for n in _listed(place) if _NAME.fullmatch(n)), reverse=True):
-            if found := own.program(os.path.join(place, name)):
+    for directory in own.search_path().split(os.pathsep):
+        for name in sorted((n for n in _listed(directory) if _NAME.fullmatch(n)), reverse=True):
+            if found := own.program(os.path.join(directory, name)):
                 return found
     raise UsageError("php-fpm is not installed; install the package php-fpm")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from trimtab.errors import UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._included_files import Setting, directories
-from trimtab.plants._own_file_plant import first_place
+from trimtab.plants._own_file_plant import first_location
 from trimtab.plants.php_fpm import knobs
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.program import Program
@@ -47,7 +47,7 @@ def compose(pool: str, values: Mapping[str, int], before: str | None) -> str:
     return _own_file.compose("".join(f"{line}\n" for line in lines), before, ";")
 
 
-def place(
+def location(
     program: Program, configuration: Configuration, pool: str, values: Mapping[str, int], chosen: Path | None
 ) -> Path:
     """The path for our file.
@@ -70,7 +70,7 @@ def place(
 
     include = f"include={chosen or main.parent / 'pool.d'}/*.conf"
     mend = f"make sure that '{include}' is the last line of {main} and reload PHP-FPM"
-    return first_place(directories(configuration.patterns, name(pool)), chosen, name(pool), hindrance, mend)
+    return first_location(directories(configuration.patterns, name(pool)), chosen, name(pool), hindrance, mend)
 
 
 def _hindrance(imagined: Configuration, real: Configuration, path: Path, pool: str, values: Mapping[str, int]) -> str:

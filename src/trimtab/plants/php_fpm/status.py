@@ -57,7 +57,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Place:
+class StatusPage:
     """Address and path of a pool's status page.
 
     Args:
@@ -91,7 +91,7 @@ def endpoint(address: str) -> Endpoint:
     return socket.AF_INET6 if ":" in local else socket.AF_INET, (local, int(port))
 
 
-def place(configuration: Configuration, pool: str) -> Place:
+def status_page(configuration: Configuration, pool: str) -> StatusPage:
     """The status page of a pool.
 
     Raises:
@@ -103,20 +103,20 @@ def place(configuration: Configuration, pool: str) -> Place:
             f"pool {pool} has no status page: add 'pm.status_path = /status' to [{pool}] and reload PHP-FPM"
         )
     apart = configuration.text(pool, "pm.status_listen")
-    return Place(apart or configuration.text(pool, "listen"), path, bool(apart))
+    return StatusPage(apart or configuration.text(pool, "listen"), path, bool(apart))
 
 
 class PoolStatus(Polled[Page]):
     """The status page of one pool.
 
     Args:
-        place: where it is.
+        status_page: where it is.
         clock: the loop's clock.
         waiting: how many connections wait at the pool's socket at this moment.
         patience_s: longest time that one call may wait for a reply, in seconds.
 
     Attributes:
-        place: as given.
+        status_page: as given.
         port: of the pool, where its connections are ours too; 0 where they are not over TCP, or elsewhere.
     """
 
@@ -132,12 +132,12 @@ class PoolStatus(Polled[Page]):
     period_s = 0.1
 
     def __init__(
-        self, place: Place, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
+        self, status_page: StatusPage, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
     ) -> None:
-        family, address = place.endpoint
-        self.port = 0 if isinstance(address, str) or place.apart else address[1]
-        super().__init__([(family, address)], fastcgi.page(place.path, "json"), clock, patience_s)
-        self.place = place
+        family, address = status_page.endpoint
+        self.port = 0 if isinstance(address, str) or status_page.apart else address[1]
+        super().__init__([(family, address)], fastcgi.page(status_page.path, "json"), clock, patience_s)
+        self.status_page = status_page
         self._waiting = waiting
         self._seen: list[tuple[float, float]] = []
 
@@ -151,7 +151,7 @@ class PoolStatus(Polled[Page]):
 
     def ours(self) -> int:
         """Our requests that wait at the pool's socket now."""
-        if self.place.apart:
+        if self.status_page.apart:
             return 0
         with contextlib.suppress(NotMeasured):  # said at the next call of this sensor itself
             self._collect()
@@ -169,7 +169,7 @@ class PoolStatus(Polled[Page]):
     def came(self, page: Page) -> None:
         """Adds one reply to the means of the window."""
         busy, idle = page.numbers["active processes"], page.numbers["idle processes"]
-        if not self.place.apart and busy and not self._somebody_waits():
+        if not self.status_page.apart and busy and not self._somebody_waits():
             busy, idle = busy - 1, idle + 1
         self._seen.append((float(busy), float(idle)))
 
@@ -183,7 +183,7 @@ class PoolStatus(Polled[Page]):
         if _reloaded(first, last):
             self.forget_all_but(last)
             raise NotMeasured("PHP-FPM was reloaded within the window, which resets its counters")
-        elapsed_s, ours = last.at_s - first.at_s, 0 if self.place.apart else last.number - first.number
+        elapsed_s, ours = last.at_s - first.at_s, 0 if self.status_page.apart else last.number - first.number
 
         def rate_hz(name: str) -> float:
             return (last.page.numbers[name] - first.page.numbers[name]) / elapsed_s
@@ -229,13 +229,13 @@ def parse(reply: bytes) -> Page | None:
     return Page(str(fields.get("process manager")), {name: int(value or 0) for name, value in numbers.items()})
 
 
-def ask(place: Place, clock: Clock, patience_s: float) -> Page | None:
+def ask(status_page: StatusPage, clock: Clock, patience_s: float) -> Page | None:
     """The page as it is now; None when it does not come in time.
 
     Raises:
         NotMeasured: it is off, or nothing listens there.
     """
-    return _polled_page.ask(PoolStatus(place, clock, patience_s=patience_s))
+    return _polled_page.ask(PoolStatus(status_page, clock, patience_s=patience_s))
 
 
 def _reloaded(first: Reply[Page], last: Reply[Page]) -> bool:

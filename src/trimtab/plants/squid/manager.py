@@ -340,17 +340,17 @@ def find(listeners: Sequence[Listener], clock: Clock, url: str | None = None) ->
     Raises:
         UsageError: none answers; the message says what is needed.
     """
-    places = [url.rstrip("/") + "/"] if url else [_local(address, port) for address, port in listeners]
+    urls = [url.rstrip("/") + "/"] if url else [_local(address, port) for address, port in listeners]
     reasons = []
-    for place in places:
+    for one in urls:
         try:
-            memory = ask(CacheMemory(place, clock, patience_s=_PATIENCE_S))
+            memory = ask(CacheMemory(one, clock, patience_s=_PATIENCE_S))
         except (NotMeasured, UsageError) as error:  # a port outside the loopback too
             reasons.append(str(error))
             continue
         if memory is not None:
-            return place, memory
-        reasons.append(f"{place}info did not answer within {_PATIENCE_S:g} s")
+            return one, memory
+        reasons.append(f"{one}info did not answer within {_PATIENCE_S:g} s")
     raise UsageError(
         f"Squid's manager cannot be read ({'; '.join(reasons) or 'it listens nowhere'}): allow it: {ALLOW}, "
         "or name its pages with --manager-url"

@@ -34,7 +34,7 @@ class Squid(IncludedPlant):
     Args:
         clock: for the waits of a reload.
         attached: the running Squid.
-        snippet_directory: where our file shall go; None to look for a place.
+        snippet_directory: where our file shall go; None to look for one.
         patience: how long a reload may take.
         accept_lost: whether connections may be lost in a reload.
         may_restart: whether the worker may be replaced, and its open connections ended.
@@ -137,14 +137,14 @@ class Squid(IncludedPlant):
         size_bytes = {**self._squid.in_force, **configuration}["cache_mem"] << 20
         return (Need("the memory cache", size_bytes, *self._memory),)
 
-    def find_place(self, directory: Path | None) -> Path:
+    def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 
         Raises:
             UsageError: there is no place where it would take effect.
         """
         squid = self._squid
-        return snippet.place(squid.program, squid.read(), squid.in_force, directory)
+        return snippet.location(squid.program, squid.read(), squid.in_force, directory)
 
     def permitted(self) -> None:
         """Makes sure that Squid may be reloaded, and that no connection is lost by it.

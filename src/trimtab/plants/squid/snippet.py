@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trimtab.plants import _own_file
 from trimtab.plants._included_files import directories
-from trimtab.plants._own_file_plant import first_place
+from trimtab.plants._own_file_plant import first_location
 from trimtab.plants.squid import knobs
 from trimtab.plants.squid.configuration import Configuration, read
 from trimtab.plants.squid.program import Program
@@ -27,7 +27,7 @@ def compose(values: Mapping[str, int], before: str | None) -> str:
     return _own_file.compose("".join(f"{line}\n" for line in lines), before)
 
 
-def place(program: Program, configuration: Configuration, values: Mapping[str, int], chosen: Path | None) -> Path:
+def location(program: Program, configuration: Configuration, values: Mapping[str, int], chosen: Path | None) -> Path:
     """The path for our file.
 
     Args:
@@ -46,4 +46,4 @@ def place(program: Program, configuration: Configuration, values: Mapping[str, i
 
     include = f"include {chosen or main.parent / 'conf.d'}/*.conf"
     mend = f"make sure that '{include}' comes after all of them in {main}, and that the directory holds a file"
-    return first_place(directories(configuration.patterns, NAME), chosen, NAME, hindrance, mend)
+    return first_location(directories(configuration.patterns, NAME), chosen, NAME, hindrance, mend)

@@ -69,7 +69,7 @@ class Attached:
         for dial in self.dials:
             value = found[dial.bean, dial.attribute]
             if value is None:
-                raise PlantGone(f"{self.process}: {dial.place} has gone, or was stopped")
+                raise PlantGone(f"{self.process}: {dial.location} has gone, or was stopped")
             most = self._most_active(dial, found)
             # The value set counts while the pool's limit of all connections caps its idle ones.
             values[dial.knob.name] = max(value, self._meant.get(dial.knob.name, 0)) if value == most else value

@@ -88,7 +88,7 @@ class Change:
             value = changes[spot][1]
             if dial is None:
                 continue
-            lasting.append(f'until Tomcat restarts; to keep it: {dial.knob.native_name}="{value}" in {dial.place}')
+            lasting.append(f'until Tomcat restarts; to keep it: {dial.knob.native_name}="{value}" in {dial.location}')
             if dial.kind == knobs.MAX_THREADS:
                 notes += self._threads(dial, value)
             elif spot[1] == ACTIVE:

@@ -68,7 +68,7 @@ class Dial:
         knob: the knob.
         bean: the MBean.
         attribute: its attribute.
-        place: where the operator would set it for good, such as "the Connector of port 8080".
+        location: where the operator would set it for good, such as "the Connector of port 8080".
         part: MBean of the connector's endpoint, executor or pool that has it.
         kind: the name of its kind.
     """
@@ -76,7 +76,7 @@ class Dial:
     knob: Knob
     bean: str
     attribute: str
-    place: str
+    location: str
     part: str
     kind: str
 
@@ -156,18 +156,18 @@ _DBCP = tuple(
 
 
 def wanted(layout: Layout) -> Iterator[tuple[Kind, str, str, str, str, str]]:
-    """Each knob that there may be: its kind, prefix, label, MBean, place and part."""
+    """Each knob that there may be: its kind, prefix, label, MBean, location and part."""
     own = any(not one.executor and not one.ajp for one in layout.connectors)
     for one in layout.executors:
         label = _suffix(one.name, len(layout.executors) + own)
         for kind in _THREADS:
             yield kind, "", label, one.bean, f"the Executor {one.name}", one.bean
     for connector in layout.connectors:
-        prefix, place = "ajp_" if connector.ajp else "", f"the Connector of port {connector.port}"
+        prefix, location = "ajp_" if connector.ajp else "", f"the Connector of port {connector.port}"
         alike = [other for other in layout.connectors if other.ajp == connector.ajp]
         label = _suffix(str(connector.port), len(alike))
         for kind, bean in _of_connector(connector):
-            yield kind, prefix, label, bean, place, connector.endpoint
+            yield kind, prefix, label, bean, location, connector.endpoint
     names = [pool.name for pool in layout.pools]
     for pool in layout.pools:
         unique = pool.name if names.count(pool.name) == 1 else f"{_context(pool)}:{pool.name}"
@@ -188,19 +188,19 @@ def dials(
     """
     found, missing, most_threads = [], [], _most_threads(layout, values)
     reusing = {connector.endpoint for connector in layout.connectors if connector.reuses}
-    for kind, prefix, label, bean, place, part in wanted(layout):
+    for kind, prefix, label, bean, location, part in wanted(layout):
         name = of_class(f"{prefix}{kind.name}", label) if label else f"{prefix}{kind.name}"
         value = values.get((bean, kind.attribute))
         if value is None:
             continue
         if value < kind.least:
-            missing.append(f"{name} has no limit ({kind.written}={value}): set one in {place} to have it moved")
+            missing.append(f"{name} has no limit ({kind.written}={value}): set one in {location} to have it moved")
             continue
         if kind.how is How.CONNECTIONS and part in reusing:
             # Not only would it act on few: the buffers made meanwhile would outlive the undo.
             missing.append(
                 f"{name} is {value}; connections get the buffers of ended ones here: add "
-                f'socket.bufferPool="0" to {place} and restart Tomcat to have it moved'
+                f'socket.bufferPool="0" to {location} and restart Tomcat to have it moved'
             )
             continue
         if kind.how is How.RESTART and not restart:
@@ -212,7 +212,7 @@ def dials(
             *(name, kind.written, kind.unit, domain, kind.default),
             *(kind.how, kind.cost, kind.description, kind.role, label),
         )
-        found.append(Dial(knob, bean, kind.attribute, place, part, kind.name))
+        found.append(Dial(knob, bean, kind.attribute, location, part, kind.name))
     return tuple(found), tuple(missing)
 
 

@@ -166,18 +166,18 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
     def _install(self, webapp: Path) -> None:
         """Puts the application and its descriptor in place."""
         name = self.spec.context.strip("/").replace("/", "#") or "ROOT"
-        place = self.directory / ("app" if webapp.is_dir() else "app.war")
+        target = self.directory / ("app" if webapp.is_dir() else "app.war")
         if webapp.is_dir():
-            shutil.copytree(webapp, place)
+            shutil.copytree(webapp, target)
         else:
-            shutil.copy(webapp, place)
-        for path in (place, *place.rglob("*")):
+            shutil.copy(webapp, target)
+        for path in (target, *target.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         description = self.base / "conf" / "Catalina" / "localhost" / f"{name}.xml"
         jdbc = self.spec.jdbc
         resource = "" if jdbc is None else _element("Resource", _resource(jdbc))
         # It holds the database's password.
-        write_whole(description, f"<Context docBase={quoteattr(os.fspath(place))}>{resource}</Context>\n", 0o640)
+        write_whole(description, f"<Context docBase={quoteattr(os.fspath(target))}>{resource}</Context>\n", 0o640)
         if worker := worker_user():
             shutil.chown(description, group=worker[1])
 

@@ -48,5 +48,5 @@ def drawn(tracks: Sequence[Track]) -> list[Plot]:
     if not tracks:
         return []
     found: list[Picture] = [discovery.load(__name__, name).PICTURE for name in discovery.names(__name__)]
-    able = sorted((one for one in found if one.drawable(tracks)), key=lambda one: one.place)
+    able = sorted((one for one in found if one.drawable(tracks)), key=lambda one: one.position)
     return [Plot(one.title, one.caption, one.draw(tracks)) for one in able]

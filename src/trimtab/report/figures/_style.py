@@ -48,7 +48,7 @@ class Picture:
         title: its heading.
         caption: text that explains it.
         draw: draws it, a column for each run.
-        place: its place on the page, from 0.
+        position: on the page, from 0.
         readings: metrics, or histograms, each of which some window of some run must have.
         any_of: metrics of which some window must have one at least; none when empty.
         role: role of a knob that every run must have; None for any.
@@ -60,7 +60,7 @@ class Picture:
     title: str
     caption: str
     draw: Callable[[Sequence[Track]], str]
-    place: int
+    position: int
     readings: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     role: Role | None = None

@@ -1,17 +1,17 @@
-//! A number of places; who finds none free waits in order.
+//! A number of permits; who finds none free waits in order.
 
 use std::collections::VecDeque;
 
 /// Threads, pooled connections, or statements that may run at once.
 #[derive(Debug)]
-pub struct Places {
+pub struct Permits {
     limit: u32,
     held: u32,
     queue: VecDeque<u32>,
 }
 
-impl Places {
-    /// So many free places.
+impl Permits {
+    /// So many free permits.
     pub fn new(limit: u32) -> Self {
         Self {
             limit,
@@ -20,7 +20,7 @@ impl Places {
         }
     }
 
-    /// True when the slot has a place now; else it waits.
+    /// True when the slot has a permit now; else it waits.
     pub fn take(&mut self, slot: u32) -> bool {
         if self.held < self.limit {
             self.held += 1;
@@ -30,7 +30,7 @@ impl Places {
         false
     }
 
-    /// Gives a place back; who has waited longest has it now.
+    /// Gives a permit back; who has waited longest has it now.
     pub fn give_back(&mut self) -> Option<u32> {
         let next = self.queue.pop_front();
         if next.is_none() {
@@ -39,7 +39,7 @@ impl Places {
         next
     }
 
-    /// Places that are held.
+    /// Permits that are held.
     pub fn held(&self) -> u32 {
         self.held
     }

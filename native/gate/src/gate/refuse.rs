@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::event::epoll::EventFlags;
 use rustix::net::Shutdown;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::{add, Kind};
 use crate::sockets;
 
@@ -27,7 +27,7 @@ impl Gate<'_> {
     ///
     /// # Arguments
     /// * `watched` - the connection is waited on.
-    pub(crate) fn refuse(&mut self, number: u32, class: usize, watched: bool) {
+    pub(super) fn refuse(&mut self, number: u32, class: usize, watched: bool) {
         add(&self.ledger.cell(class).refused, 1);
         let entry = self.ledger.entry(number);
         let waited_ns = self
@@ -64,7 +64,7 @@ impl Gate<'_> {
     }
 
     /// A refused client sends, or has read its reply and ends.
-    pub(crate) fn on_refused(&mut self, number: u32) {
+    pub(super) fn on_refused(&mut self, number: u32) {
         let entry = self.ledger.entry(number);
         let reads = entry.class.load(Relaxed) + READS;
         entry.class.store(reads, Relaxed);
@@ -76,7 +76,7 @@ impl Gate<'_> {
     }
 
     /// Closes the connections of refused clients that have had their time.
-    pub(crate) fn end_refused(&mut self) {
+    pub(super) fn end_refused(&mut self) {
         while let Some(number) = self.refused.first() {
             let since_ns = self.ledger.entry(number).since_ns.load(Relaxed);
             if self.now_ns.saturating_sub(since_ns) < LINGER_NS {

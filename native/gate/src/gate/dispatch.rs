@@ -9,7 +9,7 @@ use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{now_ns, Slot, CLOSED, DISPATCHED, FREE, NO_SLOT};
 use trimtab_wire::wake;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::Kind;
 use crate::slots::NO_CLASS;
 use crate::{sockets, tally};
@@ -34,11 +34,11 @@ impl Gate<'_> {
     /// # Returns
     /// True when there were any of a class.
     pub(crate) fn collect(&mut self) -> bool {
-        let place = self.place;
+        let shared = self.shared;
         let mut any = false;
         let is_closed = |slot: &&Slot| slot.state.load(Acquire) == CLOSED;
-        for index in place.shared.take_released() {
-            let Some(slot) = place.shared.slot(index).filter(is_closed) else {
+        for index in shared.take_released() {
+            let Some(slot) = shared.slot(index).filter(is_closed) else {
                 continue;
             };
             let sent_ns = slot.dispatched_ns.load(Relaxed);
@@ -59,9 +59,9 @@ impl Gate<'_> {
     ///
     /// # Returns
     /// The class that it counted in.
-    pub(crate) fn free(&mut self, slot: u32) -> Option<usize> {
+    pub(super) fn free(&mut self, slot: u32) -> Option<usize> {
         self.end_loan(slot);
-        let class = self.slots.give_back(&self.place.shared, slot)? as usize;
+        let class = self.slots.give_back(self.shared, slot)? as usize;
         if class >= self.queues.len() {
             return None;
         }
@@ -72,7 +72,7 @@ impl Gate<'_> {
 
     /// A connection that the server makes to itself goes to a worker whatever the budgets say: ended, because it is there to wake one, and
     /// whoever else takes the same source address shall get no more by it.
-    pub(crate) fn give_outside(&mut self, number: u32) {
+    pub(super) fn give_outside(&mut self, number: u32) {
         wake::end(self.ledger.borrow(number));
         // When the workers take no more they are awake.
         if self.send(number, NO_SLOT, 0, NO_CLASS) != Gift::Gone {
@@ -81,7 +81,7 @@ impl Gate<'_> {
     }
 
     /// Brings the integrals of a class up to now.
-    pub(crate) fn pass(&self, class: usize) {
+    pub(super) fn pass(&self, class: usize) {
         let share = self.budgets.shares()[class];
         tally::pass(
             self.ledger.cell(class),
@@ -92,7 +92,7 @@ impl Gate<'_> {
     }
 
     /// The workers have taken something, or want a slot to be fetched.
-    pub(crate) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
+    pub(super) fn on_gate_end(&mut self, number: u32, flags: EventFlags) {
         let mut scratch = [0; 64];
         // One wake byte comes for each sleep; should there be more, the next wait tells.
         sockets::discard(self.ledger.borrow(number), 1, &mut scratch);
@@ -106,20 +106,19 @@ impl Gate<'_> {
     }
 
     /// Frees the slots that have gone astray.
-    pub(crate) fn free_astray(&mut self) {
-        for slot in self.slots.astray(&self.place.shared) {
+    pub(super) fn free_astray(&mut self) {
+        for slot in self.slots.astray(self.shared) {
             self.free(slot);
         }
     }
 
     /// Frees the slots of connections that were sent and that nobody can receive any more.
-    pub(crate) fn recover_lost_dispatches(&mut self) {
-        let drained =
-            |one: &crate::gate::Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
+    pub(super) fn recover_lost_dispatches(&mut self) {
+        let drained = |one: &super::Listener| sockets::is_drained(self.ledger.borrow(one.gate_end));
         if !self.listeners.iter().all(drained) {
             return;
         }
-        let shared = &self.place.shared;
+        let shared = self.shared;
         let sent: Vec<u32> = self
             .slots
             .used(shared, |state, _| state == DISPATCHED)
@@ -135,14 +134,14 @@ impl Gate<'_> {
     }
 
     /// Gives a connection to the workers of its listener.
-    pub(crate) fn give(&mut self, number: u32, class: usize, watched: bool) -> Gift {
+    pub(super) fn give(&mut self, number: u32, class: usize, watched: bool) -> Gift {
         let entry = self.ledger.entry(number);
         let since_ns = entry.since_ns.load(Relaxed);
         if watched {
             self.now_ns = now_ns();
         }
         let now_ns = self.now_ns;
-        let (shared, lent) = (&self.place.shared, self.lanes_are_open());
+        let (shared, lent) = (self.shared, self.lanes_are_open());
         let taken = match lent {
             true => self.slots.take_lent(shared, class as u32, since_ns, now_ns),
             false => self.slots.take(shared, class as u32, since_ns, now_ns),
@@ -155,7 +154,7 @@ impl Gate<'_> {
             if lent {
                 self.free(slot);
             } else {
-                self.slots.give_back(&self.place.shared, slot);
+                self.slots.give_back(self.shared, slot);
             }
             return gift;
         }
@@ -199,7 +198,7 @@ impl Gate<'_> {
         match handoff::send(socket, &message.encode(), passed, SendFlags::DONTWAIT) {
             Ok(()) => {
                 let port = self.listeners[index].local.port();
-                self.place.shared.lanes.note_sent(port.into());
+                self.shared.lanes.note_sent(port.into());
                 Gift::Sent
             }
             Err(error) => {

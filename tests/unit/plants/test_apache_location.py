@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.snippet import edits, place, settings
+from trimtab.plants.apache.snippet import edits, location, settings
 
 IN_FORCE = {"max_request_workers": 150, "keep_alive_timeout_ms": 5000}
 
@@ -23,7 +23,7 @@ def origin(tmp_path: Path, main: str, **files: str) -> Origin:
 
 
 def where(start: Origin, chosen: Path | None = None) -> Path:
-    return place(start, evaluate(start), chosen, IN_FORCE)
+    return location(start, evaluate(start), chosen, IN_FORCE)
 
 
 DEBIAN = (
@@ -69,7 +69,7 @@ def test_a_directory_that_the_user_names_must_be_included(tmp_path: Path) -> Non
     assert where(start, tmp_path / "mods").parent == tmp_path / "mods"
 
 
-def test_an_include_within_a_virtual_host_is_no_place(tmp_path: Path) -> None:
+def test_an_include_within_a_virtual_host_is_no_location(tmp_path: Path) -> None:
     start = origin(tmp_path, "<VirtualHost *>\nInclude conf/*.conf\n</VirtualHost>", conf__a_conf="")
     with pytest.raises(UsageError, match="no directory is included"):
         where(start)

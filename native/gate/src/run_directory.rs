@@ -21,7 +21,7 @@ const BACKLOG: i32 = 1024;
 const PAIRS: usize = 8;
 
 /// The mapped file and the sockets that are waited on.
-pub struct Place {
+pub struct RunDirectory {
     /// Counters and slots that the server's processes share.
     pub shared: Shared,
     /// Where they come.
@@ -35,7 +35,7 @@ pub struct Place {
     _held: Vec<OwnedFd>,
 }
 
-impl Place {
+impl RunDirectory {
     /// Makes what is missing in the directory.
     ///
     /// # Errors

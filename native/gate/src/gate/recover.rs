@@ -8,7 +8,7 @@ use rustix::net::{getpeername, getsockname};
 use trimtab_wire::gate::Policy;
 use trimtab_wire::shared::{DISPATCHED, FREE};
 
-use crate::gate::{Gate, Listener};
+use super::{Gate, Listener};
 use crate::ledger::{open_descriptors, Kind};
 use crate::slots::NO_CLASS;
 use crate::{sockets, tally};
@@ -58,11 +58,11 @@ impl Gate<'_> {
     }
 
     /// Decides about connections that a killed gate was about to send: sent, once a worker has them.
-    pub(crate) fn resolve_unsure(&mut self) {
+    pub(super) fn resolve_unsure(&mut self) {
         for number in std::mem::take(&mut self.unsure) {
             let entry = self.ledger.entry(number);
             let index = entry.slot.load(Relaxed);
-            let slot = self.place.shared.slot(index);
+            let slot = self.shared.slot(index);
             let age_ns = slot.map_or(0, |slot| slot.since_dispatch_ns(self.now_ns));
             let pending = slot.is_some_and(|slot| slot.state.load(Relaxed) == DISPATCHED);
             if !pending {

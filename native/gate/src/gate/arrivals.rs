@@ -10,7 +10,7 @@ use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 use trimtab_wire::shared::now_ns;
 use trimtab_wire::wake;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::{add, Kind};
 use crate::rules::{Bytes, Ends};
 use crate::sockets;
@@ -45,7 +45,7 @@ enum Look {
 
 impl Gate<'_> {
     /// Accepts what a listener has.
-    pub(crate) fn accept_all(&mut self, number: u32) {
+    pub(super) fn accept_all(&mut self, number: u32) {
         let Some(index) = self.listener(number) else {
             return;
         };
@@ -69,7 +69,7 @@ impl Gate<'_> {
     }
 
     /// A connection has come.
-    pub(crate) fn arrived(&mut self, index: usize, fd: OwnedFd, client: SocketAddr) {
+    pub(super) fn arrived(&mut self, index: usize, fd: OwnedFd, client: SocketAddr) {
         let Some(listener) = self.listeners.get(index) else {
             return;
         };
@@ -79,7 +79,7 @@ impl Gate<'_> {
         self.now_ns = now_ns();
         entry.since_ns.store(self.now_ns, Relaxed);
         entry.set_peer(&sockets::peer(client));
-        if wake::is_wake(&self.place.shared, client.ip()) {
+        if wake::is_wake(self.shared, client.ip()) {
             self.give_outside(number);
             return;
         }
@@ -91,7 +91,7 @@ impl Gate<'_> {
     }
 
     /// More of a request has come, or its client has given up.
-    pub(crate) fn look_again(&mut self, number: u32, flags: EventFlags) {
+    pub(super) fn look_again(&mut self, number: u32, flags: EventFlags) {
         let over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         let look = match flags.intersects(over) {
             true => Look::Over,
@@ -101,7 +101,7 @@ impl Gate<'_> {
     }
 
     /// Classifies the connections whose time to say more is over.
-    pub(crate) fn end_peeks(&mut self) {
+    pub(super) fn end_peeks(&mut self) {
         while let Some(number) = self.peeking.first() {
             if self
                 .peek_deadline_ns()
@@ -114,14 +114,14 @@ impl Gate<'_> {
     }
 
     /// When the first of the connections that are looked at must be classified.
-    pub(crate) fn peek_deadline_ns(&self) -> Option<u64> {
+    pub(super) fn peek_deadline_ns(&self) -> Option<u64> {
         let first = self.peeking.first()?;
         let timeout_ns = (self.start.peek_timeout_s * 1e9) as u64;
         Some(self.ledger.entry(first).since_ns.load(Relaxed) + timeout_ns)
     }
 
     /// The connection waits for its request from now on, as the last of those that do.
-    pub(crate) fn await_request(&mut self, number: u32) {
+    pub(super) fn await_request(&mut self, number: u32) {
         self.ledger.entry(number).set_kind(Kind::Peeking);
         if self.watch(number, PEEKING).is_ok() {
             self.peeking.push(&self.ledger, number);
@@ -135,7 +135,7 @@ impl Gate<'_> {
     }
 
     /// The connection waits for its request no more.
-    pub(crate) fn end_peek(&mut self, number: u32) {
+    pub(super) fn end_peek(&mut self, number: u32) {
         self.peeking.remove(&self.ledger, number);
         if let Some((client, since_ns)) = self.origin(number) {
             self.sources.remove(client, since_ns, number);
@@ -243,7 +243,7 @@ impl Gate<'_> {
     }
 
     /// Accepts and dispatches again where it was stopped.
-    pub(crate) fn resume_listeners(&mut self) {
+    pub(super) fn resume_listeners(&mut self) {
         for index in 0..self.listeners.len() {
             self.listeners[index].full = false;
             if self.listeners[index].paused {

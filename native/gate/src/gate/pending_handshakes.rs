@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{accept_with, recv, sockopt, RecvFlags, SendFlags, SocketFlags};
 use trimtab_wire::handoff::{self, Hello, Role, Welcome};
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::Kind;
 use crate::{ancestors, sockets};
 
@@ -32,12 +32,12 @@ pub struct PendingHandshake {
 
 impl Gate<'_> {
     /// Processes connect.
-    pub(crate) fn accept_handshakes(&mut self) {
+    pub(super) fn accept_handshakes(&mut self) {
         for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let fd = match accept_with(self.ledger.borrow(self.place.handoff), flags) {
+            let fd = match accept_with(self.ledger.borrow(self.run_directory.handoff), flags) {
                 Ok(fd) => fd,
-                Err(error) => return self.pause_door(self.place.handoff, error),
+                Err(error) => return self.pause_door(self.run_directory.handoff, error),
             };
             let number = self.ledger.keep(fd, Kind::Passing, 0);
             if self.watch(number, EventFlags::IN).is_err() {
@@ -57,7 +57,7 @@ impl Gate<'_> {
     }
 
     /// A process says who it is, or passes its listener.
-    pub(crate) fn on_handshake(&mut self, number: u32) {
+    pub(super) fn on_handshake(&mut self, number: u32) {
         let at = self
             .pending_handshakes
             .iter()
@@ -75,7 +75,7 @@ impl Gate<'_> {
     }
 
     /// Closes those that did not end in time.
-    pub(crate) fn end_late_handshakes(&mut self) {
+    pub(super) fn end_late_handshakes(&mut self) {
         while let Some(&PendingHandshake {
             number,
             deadline_ns,
@@ -96,7 +96,7 @@ impl Gate<'_> {
         let mut bytes = [0; handoff::LONGEST];
         // Without room for a descriptor: one that comes all the same is dropped by the kernel.
         let length = recv(socket, &mut bytes, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length);
-        let token = self.place.shared.token();
+        let token = self.shared.token();
         let hello = Hello::decode(&bytes[..length]).filter(|hello| hello.token == token);
         let (Some(hello), Ok(peer)) = (hello, sockopt::socket_peercred(socket)) else {
             return self.close(number);
@@ -135,7 +135,7 @@ impl Gate<'_> {
             return;
         }
         if let Some(index) = self.listener_of(socket, owner) {
-            let generation = self.place.shared.header.generation.load(Relaxed);
+            let generation = self.shared.header.generation.load(Relaxed);
             let worker_end = self.ledger.borrow(self.listeners[index].worker_end);
             let (socket, welcome) = (self.ledger.borrow(number), Welcome { generation }.encode());
             // A process that has gone meanwhile needs no answer.
@@ -144,7 +144,7 @@ impl Gate<'_> {
     }
 
     /// Waits at a door no more, until the next regular work, when no descriptor is left for who comes there.
-    pub(crate) fn pause_door(&mut self, door: u32, error: Errno) {
+    pub(super) fn pause_door(&mut self, door: u32, error: Errno) {
         if matches!(
             error,
             Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
@@ -155,7 +155,7 @@ impl Gate<'_> {
     }
 
     /// Waits at the doors again.
-    pub(crate) fn resume_doors(&mut self) {
+    pub(super) fn resume_doors(&mut self) {
         for door in std::mem::take(&mut self.paused_doors) {
             if self.watch(door, EventFlags::IN).is_err() {
                 self.paused_doors.push(door);

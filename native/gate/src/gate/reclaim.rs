@@ -1,5 +1,6 @@
 //! The preemptive policy: idle connections of classes over their budget are asked back while others, under theirs, wait.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::net::SendFlags;
@@ -7,7 +8,7 @@ use trimtab_wire::gate::Policy;
 use trimtab_wire::handoff::{self, Reclaim};
 use trimtab_wire::shared::{Slot, FLAG_PREEMPTIVE};
 
-use crate::gate::Gate;
+use super::Gate;
 
 /// A connection that was asked back and is still there after this time was busy again.
 const ASKED_NS: u64 = 1_000_000_000;
@@ -16,16 +17,25 @@ pub const DISTANCE_NS: u64 = 10_000_000;
 
 /// A connection that its worker was asked to end.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+struct Asked {
     class: usize,
     sequence: u64,
     until_ns: u64,
 }
 
+/// What was asked back.
+#[derive(Debug, Default)]
+pub(super) struct Reclaims {
+    /// By slot.
+    asked: HashMap<u32, Asked>,
+    /// When idle connections were last looked at.
+    looked_ns: u64,
+}
+
 impl Gate<'_> {
     /// Says in the mapped file which policy holds.
-    pub(crate) fn set_preemptive_flag(&self) {
-        let flags = &self.place.shared.header.flags;
+    pub(super) fn set_preemptive_flag(&self) {
+        let flags = &self.shared.header.flags;
         if self.is_preemptive() {
             flags.fetch_or(FLAG_PREEMPTIVE, Relaxed);
         } else {
@@ -34,11 +44,11 @@ impl Gate<'_> {
     }
 
     /// Classes wait for workers that the preemptive policy may take from others.
-    pub(crate) fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.is_preemptive() && self.budgets.waiting() > 0 && self.budgets.short_of() > 0
     }
 
-    pub(crate) fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> Policy {
         match self.is_preemptive() {
             true => Policy::Preemptive,
             false => Policy::NonPreemptive,
@@ -50,24 +60,24 @@ impl Gate<'_> {
     }
 
     /// Asks for idle connections of classes over their budget while others, under theirs, wait (preemptive policy).
-    pub(crate) fn reclaim(&mut self) {
-        if !self.is_short() || self.now_ns.saturating_sub(self.reclaimed_ns) < DISTANCE_NS {
+    pub(super) fn reclaim(&mut self) {
+        if !self.is_short() || self.now_ns.saturating_sub(self.reclaims.looked_ns) < DISTANCE_NS {
             return;
         }
-        self.reclaimed_ns = self.now_ns;
-        let (shared, now_ns) = (&self.place.shared, self.now_ns);
-        self.asked.retain(|&slot, asked| {
+        self.reclaims.looked_ns = self.now_ns;
+        let (shared, now_ns) = (self.shared, self.now_ns);
+        self.reclaims.asked.retain(|&slot, asked| {
             let same = |slot: &Slot| slot.sequence.load(Relaxed) == asked.sequence;
             now_ns < asked.until_ns && shared.slot(slot).is_some_and(same)
         });
         let mut left = self
             .budgets
             .short_of()
-            .saturating_sub(self.asked.len() as u32);
+            .saturating_sub(self.reclaims.asked.len() as u32);
         let mut over: Vec<u32> = (0..self.queues.len())
             .map(|class| self.budgets.over(class))
             .collect();
-        for asked in self.asked.values() {
+        for asked in self.reclaims.asked.values() {
             over[asked.class] = over[asked.class].saturating_sub(1);
         }
         let idle = self.slots.idle(shared, |class| {
@@ -79,7 +89,7 @@ impl Gate<'_> {
                 break;
             }
             if over[class] > 0
-                && !self.asked.contains_key(&idle.slot)
+                && !self.reclaims.asked.contains_key(&idle.slot)
                 && self.ask_back(idle.slot, class)
             {
                 over[class] -= 1;
@@ -89,7 +99,7 @@ impl Gate<'_> {
     }
 
     fn ask_back(&mut self, index: u32, class: usize) -> bool {
-        let Some(slot) = self.place.shared.slot(index) else {
+        let Some(slot) = self.shared.slot(index) else {
             return false;
         };
         let sequence = slot.sequence.load(Relaxed);
@@ -102,7 +112,7 @@ impl Gate<'_> {
         }
         .encode();
         let until_ns = self.now_ns + ASKED_NS;
-        self.asked.insert(
+        self.reclaims.asked.insert(
             index,
             Asked {
                 class,

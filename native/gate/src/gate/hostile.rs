@@ -12,9 +12,9 @@ use trimtab_wire::gate::{Class, Full, Policy, Rule, Start};
 use trimtab_wire::handoff::{self, Dispatch};
 use trimtab_wire::shared::{Layout, DISPATCHED, HELD};
 
-use crate::gate::{Gate, Listener};
+use super::{Gate, Listener};
 use crate::ledger::{Kind, Ledger};
-use crate::place::Place;
+use crate::run_directory::RunDirectory;
 use crate::slots::NO_CLASS;
 use crate::sockets;
 
@@ -28,7 +28,7 @@ const DESCRIPTORS: usize = 1024;
 /// The directory, the mapped file and the ledger, which outlive gates.
 pub struct Ground {
     start: Start,
-    place: Place,
+    run_directory: RunDirectory,
     ledger: Ledger,
 }
 
@@ -53,18 +53,18 @@ impl Ground {
         let name = format!("trimtab-hostile-{}-{name}", std::process::id());
         let start = start(std::env::temp_dir().join(name));
         std::fs::create_dir_all(&start.directory)?;
-        let place = Place::make(&start)?;
+        let run_directory = RunDirectory::make(&start)?;
         let ledger = Ledger::new(DESCRIPTORS)?;
         Ok(Self {
             start,
-            place,
+            run_directory,
             ledger,
         })
     }
 
     /// The mapped file.
     pub fn layout(&self) -> &Layout {
-        &self.place.shared
+        &self.run_directory.shared
     }
 }
 
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// The kernel gives no descriptors.
     pub fn new(ground: &'a Ground) -> anyhow::Result<Self> {
-        let mut gate = Gate::new(&ground.start, &ground.place, ground.ledger)?;
+        let mut gate = Gate::new(&ground.start, &ground.run_directory, ground.ledger)?;
         let given: Vec<u32> = gate.slots.given().collect();
         for class in given {
             if (class as usize) < CLASSES {
@@ -133,7 +133,7 @@ impl<'a> Bench<'a> {
         let (length, _) =
             handoff::receive(self.workers.as_fd(), &mut bytes, RecvFlags::DONTWAIT).ok()?;
         let dispatch = Dispatch::decode(bytes.get(..length)?)?;
-        let slot = self.gate.place.shared.slot(dispatch.slot)?;
+        let slot = self.gate.shared.slot(dispatch.slot)?;
         slot.pid.store(pid, Relaxed);
         if slot.sequence.load(Relaxed) != dispatch.sequence || !slot.advance(DISPATCHED, HELD) {
             return None;
@@ -144,7 +144,7 @@ impl<'a> Bench<'a> {
 
     /// An honest worker accepts for itself; the slot when it may.
     pub fn takes(&mut self, class: u32, pid: u32) -> Option<u32> {
-        let shared = &self.gate.place.shared;
+        let shared = self.gate.shared;
         let slot = shared.take_for_itself(class, pid, 3, self.gate.now_ns)?;
         self.held.push(slot);
         Some(slot)
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
     /// An honest worker closes the connection in a slot.
     pub fn closes(&mut self, index: u32) {
         self.held.retain(|&held| held != index);
-        let shared = &self.gate.place.shared;
+        let shared = self.gate.shared;
         if shared.slot(index).is_some_and(|slot| slot.close(|| false))
             && !shared.give_to_lane(index)
         {

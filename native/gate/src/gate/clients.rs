@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{accept_with, recv, RecvFlags, SocketFlags};
 use trimtab_wire::gate::Answer;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::Kind;
 use crate::line::{Input, TooLong};
 use crate::{metrics, sockets};
@@ -33,7 +33,7 @@ pub struct Client {
 
 impl Gate<'_> {
     /// Somebody connects.
-    pub(crate) fn accept_clients(&mut self, listener: u32, metrics: bool) {
+    pub(super) fn accept_clients(&mut self, listener: u32, metrics: bool) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         loop {
             let fd = match accept_with(self.ledger.borrow(listener), flags) {
@@ -70,7 +70,7 @@ impl Gate<'_> {
     }
 
     /// A peer has sent something, reads again, or has gone.
-    pub(crate) fn on_client(&mut self, number: u32, flags: EventFlags) {
+    pub(super) fn on_client(&mut self, number: u32, flags: EventFlags) {
         let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
@@ -86,7 +86,7 @@ impl Gate<'_> {
     }
 
     /// Closes the connections of Prometheus that take too long.
-    pub(crate) fn end_late_clients(&mut self) {
+    pub(super) fn end_late_clients(&mut self) {
         let late = |client: &Client| {
             client.metrics && self.now_ns.saturating_sub(client.since_ns) > METRICS_NS
         };

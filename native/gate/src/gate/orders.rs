@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
+use trimtab_wire::BadInput;
 
+use super::clients::refused;
+use super::{End, Gate};
 use crate::check;
-use crate::clients::refused;
-use crate::gate::{End, Gate};
 use crate::metrics::Figures;
 use crate::tally;
-use crate::wrong::Wrong;
 
 /// Largest value of a knob: there are no more slots.
 const MOST: i64 = trimtab_wire::shared::SLOTS as i64;
@@ -26,7 +26,7 @@ impl Gate<'_> {
             Order::Read {} => self.readings(),
             Order::Apply { changes } => match self.apply(&changes) {
                 Ok(()) => self.done(),
-                Err(wrong) => refused(wrong.to_string()),
+                Err(BadInput(why)) => refused(why),
             },
             Order::Policy { policy, borrow } => {
                 self.set_policy(policy, borrow);
@@ -34,8 +34,8 @@ impl Gate<'_> {
             }
             Order::Lease { timeout_s } => {
                 let timeout_s = timeout_s.unwrap_or(self.start.controller_timeout_s);
-                if let Err(wrong) = check::positive("timeout_s", timeout_s) {
-                    return refused(wrong.to_string());
+                if let Err(BadInput(why)) = check::positive("timeout_s", timeout_s) {
+                    return refused(why);
                 }
                 *lease_ns = Some((timeout_s * 1e9) as u64);
                 self.renew(*lease_ns);
@@ -56,7 +56,7 @@ impl Gate<'_> {
     }
 
     /// Opens the gate when the controller's lease has run out.
-    pub(crate) fn end_lease(&mut self) {
+    pub(super) fn end_lease(&mut self) {
         let settings = self.ledger.settings();
         let ends_ns = settings.lease_ends_ns.load(Relaxed);
         if ends_ns == 0 || ends_ns > self.now_ns || self.budgets.open {
@@ -99,7 +99,7 @@ impl Gate<'_> {
     }
 
     /// Checks all changes, then makes them at one instant.
-    fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), Wrong> {
+    fn apply(&mut self, changes: &BTreeMap<String, i64>) -> Result<(), BadInput> {
         let mut limit = self.budgets.limit;
         let mut budgets: Vec<u32> = self
             .budgets
@@ -108,14 +108,14 @@ impl Gate<'_> {
             .map(|share| share.budget)
             .collect();
         if let Some(&wanted) = changes.get(LIMIT) {
-            limit = Wrong::within(LIMIT, wanted, 1, MOST)? as u32;
+            limit = check::within(LIMIT, wanted, 1, MOST)? as u32;
         }
         for (name, &wanted) in changes.iter().filter(|(name, _)| *name != LIMIT) {
             let class = name
                 .strip_prefix(BUDGET)
                 .and_then(|class| self.start.classes.iter().position(|one| one.name == class))
-                .ok_or_else(|| Wrong::Knob(name.clone()))?;
-            budgets[class] = Wrong::within(name, wanted, 0, i64::from(limit))? as u32;
+                .ok_or_else(|| BadInput(format!("unknown knob {name:?}")))?;
+            budgets[class] = check::within(name, wanted, 0, i64::from(limit))? as u32;
         }
         self.close_lanes();
         self.collect();
@@ -155,7 +155,7 @@ impl Gate<'_> {
             configuration: budgets.chain([limit]).collect(),
             mode: self.mode(),
             policy: self.policy(),
-            generation: self.place.shared.header.generation.load(Relaxed),
+            generation: self.shared.header.generation.load(Relaxed),
         }
     }
 
@@ -179,7 +179,7 @@ impl Gate<'_> {
             tally::readings(
                 self.ledger.cell(class),
                 tally::OnLoan {
-                    lane: &self.place.shared.lanes.lanes[class],
+                    lane: &self.shared.lanes.lanes[class],
                     used_ns,
                 },
                 &self.start.classes[class].name,

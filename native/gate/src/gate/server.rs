@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{getsockname, sockopt, RecvFlags};
 use trimtab_wire::handoff;
 
-use crate::gate::{Gate, Listener};
+use super::{Gate, Listener};
 use crate::ledger::Kind;
 use crate::sockets;
 
@@ -18,7 +18,7 @@ const LISTENERS: usize = 512;
 
 impl Gate<'_> {
     /// A process of the server has died, or hands over a connection.
-    pub(crate) fn on_worker(&mut self, number: u32) {
+    pub(super) fn on_worker(&mut self, number: u32) {
         let mut bytes = [0; handoff::LONGEST];
         let how = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match handoff::receive(self.ledger.borrow(number), &mut bytes, how) {
@@ -49,14 +49,14 @@ impl Gate<'_> {
         self.collect();
         // Should one have died with a slot in its hands.
         self.close_lanes();
-        for slot in self.slots.of_dead(&self.place.shared, pids) {
+        for slot in self.slots.of_dead(self.shared, pids) {
             self.free(slot);
         }
     }
 
     /// Frees what processes held that died while no gate could see it.
-    pub(crate) fn check_processes(&mut self) {
-        let mut dead = self.slots.holders(&self.place.shared);
+    pub(super) fn check_processes(&mut self) {
+        let mut dead = self.slots.holders(self.shared);
         dead.retain(|pid| !self.workers.contains_key(pid) && !lives(*pid));
         if !dead.is_empty() {
             self.sweep(&dead);
@@ -64,17 +64,17 @@ impl Gate<'_> {
     }
 
     /// Lets the listeners go whose owners are dead.
-    pub(crate) fn forget_dead_owners(&mut self) {
+    pub(super) fn forget_dead_owners(&mut self) {
         while let Some(index) = self.listeners.iter().position(|one| !lives(one.owner)) {
             self.forget(index);
             // Should there be somebody after all, he accepts for himself now, and may come again.
-            let generation = &self.place.shared.header.generation;
+            let generation = &self.shared.header.generation;
             generation.fetch_add(1, SeqCst);
         }
     }
 
     /// Takes a listener as one of those that are waited on.
-    pub(crate) fn serve_listener(&mut self, listener: Listener) -> rustix::io::Result<()> {
+    pub(super) fn serve_listener(&mut self, listener: Listener) -> rustix::io::Result<()> {
         self.watch(listener.number, self.listening())?;
         self.watch(listener.gate_end, EventFlags::IN)?;
         self.listeners.push(listener);
@@ -82,7 +82,7 @@ impl Gate<'_> {
     }
 
     /// A process takes connections from now on.
-    pub(crate) fn worker_came(&mut self, number: u32, pid: u32) {
+    pub(super) fn worker_came(&mut self, number: u32, pid: u32) {
         self.ledger.describe(number, Kind::Worker, pid);
         self.rewatch(number, EventFlags::IN);
         if let Some(before) = self.workers.insert(pid, number) {
@@ -91,7 +91,7 @@ impl Gate<'_> {
     }
 
     /// The listener with this socket, new or known; None when it is not a listening socket of the internet, or one too many.
-    pub(crate) fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
+    pub(super) fn listener_of(&mut self, socket: OwnedFd, owner: u32) -> Option<usize> {
         let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
         let inode = rustix::fs::fstat(&socket).ok()?.st_ino;
         let local = getsockname(&socket).ok().and_then(sockets::internet)?;
@@ -125,7 +125,7 @@ impl Gate<'_> {
     /// A dispatch pair: one of those made in advance while there are any.
     fn pair(&self) -> rustix::io::Result<(u32, u32)> {
         let unused = |&&(gate, _): &&(u32, u32)| self.ledger.entry(gate).kind() == Kind::Lasting;
-        if let Some(&pair) = self.place.pairs.iter().find(unused) {
+        if let Some(&pair) = self.run_directory.pairs.iter().find(unused) {
             return Ok(pair);
         }
         let (gate, workers) = sockets::pair()?;

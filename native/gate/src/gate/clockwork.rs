@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::gate::{End, Gate};
-use crate::{reclaim, signals};
+use rustix::process::{getppid, Pid};
+
+use super::{reclaim, End, Gate};
+use crate::signals;
 
 const MS: u64 = 1_000_000;
 /// Distance of the regular work: released slots are fetched, deadlines kept, signals seen.
@@ -15,11 +17,38 @@ const SURVEY_NS: u64 = 1_000 * MS;
 /// How long a listener stays whose server is gone, and how long the gate stays without a server and without anybody on its standard input.
 const GRACE_NS: u64 = 5_000 * MS;
 
+/// When duties were last done, and whether anybody needs the gate.
+pub(super) struct Clockwork {
+    guardian: Option<Pid>,
+    ticked_ns: u64,
+    surveyed_ns: u64,
+    /// Since when no worker is there.
+    unattended_ns: Option<u64>,
+    /// Since when nobody needs the gate.
+    deserted_ns: Option<u64>,
+    /// Nobody is left on standard input.
+    pub(super) stdin_ended: bool,
+}
+
+impl Clockwork {
+    /// Nothing has been done yet; whoever started this process is the guardian.
+    pub(super) fn new() -> Self {
+        Self {
+            guardian: getppid(),
+            ticked_ns: 0,
+            surveyed_ns: 0,
+            unattended_ns: None,
+            deserted_ns: None,
+            stdin_ended: false,
+        }
+    }
+}
+
 impl Gate<'_> {
     /// How long to sleep; not at all when slots have come back that somebody waits for.
-    pub(crate) fn wait_ns(&mut self) -> u64 {
+    pub(super) fn wait_ns(&mut self) -> u64 {
         let waits = self.budgets.waiting() > 0;
-        if waits && !self.place.shared.announce_wait() {
+        if waits && !self.shared.announce_wait() {
             return 0;
         }
         let busy = waits
@@ -45,9 +74,10 @@ impl Gate<'_> {
     }
 
     /// The regular work, or somebody's deadline, is due.
-    pub(crate) fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         let due = |deadline_ns| deadline_ns <= self.now_ns;
-        self.now_ns - self.ticked_ns >= TICK_NS || self.next_deadline_ns().is_some_and(due)
+        self.now_ns - self.clockwork.ticked_ns >= TICK_NS
+            || self.next_deadline_ns().is_some_and(due)
     }
 
     fn next_deadline_ns(&self) -> Option<u64> {
@@ -60,8 +90,8 @@ impl Gate<'_> {
     }
 
     /// The regular work.
-    pub(crate) fn tick(&mut self) {
-        self.ticked_ns = self.now_ns;
+    pub(super) fn tick(&mut self) {
+        self.clockwork.ticked_ns = self.now_ns;
         self.collect();
         self.end_peeks();
         self.end_refused();
@@ -71,8 +101,8 @@ impl Gate<'_> {
         self.resume_listeners();
         self.resume_doors();
         self.look_after_lanes();
-        if self.now_ns - self.surveyed_ns >= SURVEY_NS {
-            self.surveyed_ns = self.now_ns;
+        if self.now_ns - self.clockwork.surveyed_ns >= SURVEY_NS {
+            self.clockwork.surveyed_ns = self.now_ns;
             self.recover_lost_dispatches();
             self.free_astray();
             self.check_processes();
@@ -82,7 +112,7 @@ impl Gate<'_> {
         if signals::asked_to_end() {
             self.end = Some(End::Done);
         }
-        if rustix::process::getppid() != self.guardian {
+        if getppid() != self.clockwork.guardian {
             self.end = Some(End::Orphaned);
         }
         self.end_when_deserted();
@@ -91,21 +121,21 @@ impl Gate<'_> {
     /// Lets listeners go whose server is gone. A server that is about to start its workers has time for it.
     fn end_unattended(&mut self) {
         if !self.workers.is_empty() {
-            self.unattended_ns = None;
+            self.clockwork.unattended_ns = None;
             return;
         }
-        let since_ns = *self.unattended_ns.get_or_insert(self.now_ns);
+        let since_ns = *self.clockwork.unattended_ns.get_or_insert(self.now_ns);
         if self.now_ns - since_ns >= GRACE_NS {
             self.forget_dead_owners();
         }
     }
 
     fn end_when_deserted(&mut self) {
-        if !self.stdin_ended || !self.listeners.is_empty() || !self.workers.is_empty() {
-            self.deserted_ns = None;
+        if !self.clockwork.stdin_ended || !self.listeners.is_empty() || !self.workers.is_empty() {
+            self.clockwork.deserted_ns = None;
             return;
         }
-        let since_ns = *self.deserted_ns.get_or_insert(self.now_ns);
+        let since_ns = *self.clockwork.deserted_ns.get_or_insert(self.now_ns);
         if self.now_ns - since_ns >= GRACE_NS {
             self.end = Some(End::Done);
         }

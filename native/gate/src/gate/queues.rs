@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::event::epoll::EventFlags;
 use trimtab_wire::gate::Full;
 
-use crate::dispatch::Gift;
-use crate::gate::Gate;
+use super::dispatch::Gift;
+use super::Gate;
 use crate::ledger::{add, Kind};
 
 /// A connection in a queue is waited on for its client giving up.
@@ -17,13 +17,13 @@ impl Gate<'_> {
     ///
     /// # Arguments
     /// * `watched` - the connection is waited on.
-    pub(crate) fn join(&mut self, number: u32, class: usize, watched: bool) {
+    pub(super) fn join(&mut self, number: u32, class: usize, watched: bool) {
         add(&self.ledger.cell(class).arrivals, 1);
         self.enter(number, class, watched);
     }
 
     /// As `join`, of a connection that was counted before.
-    pub(crate) fn enter(&mut self, number: u32, class: usize, watched: bool) {
+    pub(super) fn enter(&mut self, number: u32, class: usize, watched: bool) {
         if self.lanes_are_open() {
             let given = |gate: &mut Self| gate.give(number, class, watched) != Gift::Full;
             if given(self) || (self.collect() && self.lends_more(class) && given(self)) {
@@ -70,7 +70,7 @@ impl Gate<'_> {
     }
 
     /// The client of a queued connection has given up.
-    pub(crate) fn abandoned(&mut self, number: u32) {
+    pub(super) fn abandoned(&mut self, number: u32) {
         let class = self.ledger.entry(number).class.load(Relaxed) as usize;
         self.unqueue(number, class);
         add(&self.ledger.cell(class).aborted, 1);
@@ -78,7 +78,7 @@ impl Gate<'_> {
     }
 
     /// Gives everything that waits to the workers, before the gate ends: they receive it all before the end.
-    pub(crate) fn give_all(&mut self) {
+    pub(super) fn give_all(&mut self) {
         let rest = self.classifier.rest();
         while let Some(number) = self.peeking.first() {
             self.peeking.remove(&self.ledger, number);
@@ -122,7 +122,7 @@ impl Gate<'_> {
         self.budgets.joined(class);
     }
 
-    pub(crate) fn unqueue(&mut self, number: u32, class: usize) {
+    pub(super) fn unqueue(&mut self, number: u32, class: usize) {
         self.pass(class);
         self.queues[class].remove(&self.ledger, number);
         self.budgets.left(class);

@@ -17,7 +17,7 @@ use rustix::net::{getpeername, getsockname};
 use trimtab_wire::lanes::{ERAS, RULES};
 use trimtab_wire::shared::{now_ns, Layout, Slot, FREE};
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::add;
 use crate::sockets;
 
@@ -60,32 +60,32 @@ fn is_free(slot: &Slot) -> bool {
 
 impl Gate<'_> {
     /// Shows the workers how to tell the classes apart, where they can.
-    pub(crate) fn show_lanes(&mut self) {
+    pub(super) fn show_lanes(&mut self) {
         self.lanes.lent = vec![0; self.queues.len()];
         let rules = self.classifier.of_ends();
         if let Some(rules) = rules.filter(|rules| rules.len() <= RULES) {
             let rest = self.classifier.rest() as u32;
-            self.place.shared.lanes.show(&rules, rest);
+            self.shared.lanes.show(&rules, rest);
             self.lanes.possible = true;
         }
     }
 
-    pub(crate) fn lanes_are_open(&self) -> bool {
+    pub(super) fn lanes_are_open(&self) -> bool {
         self.lanes.open
     }
 
     /// Slots of a class that lie with the workers or are in use by them.
-    pub(crate) fn lent(&self, class: usize) -> u32 {
+    pub(super) fn lent(&self, class: usize) -> u32 {
         self.lanes.lent.get(class).copied().unwrap_or(0)
     }
 
     /// As `lent`, of all classes.
-    pub(crate) fn all_lent(&self) -> u32 {
+    pub(super) fn all_lent(&self) -> u32 {
         self.lanes.lent.iter().sum()
     }
 
     /// The regular work: lends when nothing has bound for a while, or what has come back since.
-    pub(crate) fn look_after_lanes(&mut self) {
+    pub(super) fn look_after_lanes(&mut self) {
         if !self.lanes.open {
             self.open_lanes();
             return;
@@ -97,7 +97,7 @@ impl Gate<'_> {
     }
 
     /// Waits behind workers that have begun to wait since the gate did, or not at all while it leaves the listeners to them.
-    pub(crate) fn step_behind(&mut self) {
+    pub(super) fn step_behind(&mut self) {
         if !self.lanes.open {
             return;
         }
@@ -122,8 +122,7 @@ impl Gate<'_> {
         if self.lanes.open || !self.lanes.possible || !quiet || !room {
             return;
         }
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         let era = shared.lanes.era.load(Relaxed) as u16 % ERAS + 1;
         shared.lanes.era.store(era.into(), Relaxed);
         self.lanes.era = era;
@@ -139,7 +138,7 @@ impl Gate<'_> {
     }
 
     /// Lends what has come back since; false when nothing has.
-    pub(crate) fn lends_more(&mut self, class: usize) -> bool {
+    pub(super) fn lends_more(&mut self, class: usize) -> bool {
         let before = self.lent(class);
         self.lend(class);
         self.lent(class) > before
@@ -147,8 +146,7 @@ impl Gate<'_> {
 
     /// Lends what a class may still put into service.
     fn lend(&mut self, class: usize) {
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         let era = self.lanes.era;
         self.pass(class);
         for index in self.slots.lend(class as u32, self.room(class)) {
@@ -159,12 +157,11 @@ impl Gate<'_> {
     }
 
     /// Takes everything back; what is in use comes back as other slots do.
-    pub(crate) fn close_lanes(&mut self) {
+    pub(super) fn close_lanes(&mut self) {
         if !self.lanes.open {
             return;
         }
-        let place = self.place;
-        let shared = &place.shared;
+        let shared = self.shared;
         shared.lanes.open.store(0, Release);
         for class in 0..self.queues.len() {
             self.pass(class);
@@ -198,8 +195,8 @@ impl Gate<'_> {
     }
 
     /// A lent slot in use is the gate's again: what its connection has had so far counts now.
-    pub(crate) fn end_loan(&mut self, index: u32) {
-        let (class, slot) = (self.slots.class(index), self.place.shared.slot(index));
+    pub(super) fn end_loan(&mut self, index: u32) {
+        let (class, slot) = (self.slots.class(index), self.shared.slot(index));
         let (true, Some(class), Some(slot)) = (self.slots.is_lent(index), class, slot) else {
             return;
         };
@@ -215,8 +212,8 @@ impl Gate<'_> {
     }
 
     /// Of a class: connections in service in lent slots, and the sum of their times until now.
-    pub(crate) fn on_loan(&self, class: usize) -> (u32, u64) {
-        let used = self.slots.on_loan(&self.place.shared);
+    pub(super) fn on_loan(&self, class: usize) -> (u32, u64) {
+        let used = self.slots.on_loan(self.shared);
         let used = used.filter(|&(_, of, slot)| of == class && !is_free(slot));
         used.fold((0, 0), |(count, sum_ns), (_, _, slot)| {
             let since_ns = slot.dispatched_ns.load(Relaxed);
@@ -229,8 +226,8 @@ impl Gate<'_> {
     ///
     /// Where workers who accept for themselves get connections they are about to come for this one too: then it is one, for
     /// a worker that waits for the gate alone, and nobody looks for a while.
-    pub(crate) fn turn(&mut self, index: usize) -> usize {
-        let lanes = &self.place.shared.lanes;
+    pub(super) fn turn(&mut self, index: usize) -> usize {
+        let lanes = &self.shared.lanes;
         let port = self.listeners[index].local.port();
         if !self.lanes.open || !lanes.are_armed(port.into()) {
             return BATCH;
@@ -244,20 +241,20 @@ impl Gate<'_> {
     }
 
     /// How long the listeners are still left to the workers.
-    pub(crate) fn rest_ns(&self) -> Option<u64> {
+    pub(super) fn rest_ns(&self) -> Option<u64> {
         let until_ns = self.lanes.rests_until_ns?;
         Some(until_ns.saturating_sub(self.now_ns))
     }
 
     /// Looks at the listeners again.
-    pub(crate) fn end_rest(&mut self) {
+    pub(super) fn end_rest(&mut self) {
         if self.rest_ns() == Some(0) {
             self.watch_listeners();
         }
     }
 
     /// How a listener is waited on.
-    pub(crate) fn listening(&self) -> EventFlags {
+    pub(super) fn listening(&self) -> EventFlags {
         match self.lanes.open {
             true => EventFlags::IN | EventFlags::EXCLUSIVE,
             false => EventFlags::IN,
@@ -265,7 +262,7 @@ impl Gate<'_> {
     }
 
     /// A worker has accepted a connection that its class's budget has no room for.
-    pub(crate) fn handed_over(&mut self, fd: OwnedFd) {
+    pub(super) fn handed_over(&mut self, fd: OwnedFd) {
         let client = getpeername(&fd).ok().flatten().and_then(sockets::internet);
         let local = getsockname(&fd).ok().and_then(sockets::internet);
         // A client that has gone needs no more than that the descriptor is closed.
@@ -275,7 +272,7 @@ impl Gate<'_> {
     }
 
     /// Index of the listener that a connection to this address came from.
-    pub(crate) fn serving(&self, local: std::net::SocketAddr) -> Option<usize> {
+    pub(super) fn serving(&self, local: std::net::SocketAddr) -> Option<usize> {
         self.listeners
             .iter()
             .position(|one| one.local.port() == local.port())

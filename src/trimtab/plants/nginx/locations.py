@@ -1,4 +1,4 @@
-"""Places where each knob can be set in an installation, or reasons why it cannot.
+"""Locations where each knob can be set in an installation, or reasons why it cannot.
 
 nginx takes each of these directives once in its context and calls a second one a duplicate. So there are two ways:
 
@@ -28,8 +28,8 @@ _MIGRATE = Path("/proc/sys/net/ipv4/tcp_migrate_req")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Place where a knob can be set.
+class Location:
+    """Location where a knob can be set.
 
     Args:
         path: our own file, or the operator's.
@@ -58,22 +58,22 @@ def is_ours(configuration: Configuration, path: Path) -> bool:
     return path.name == NAME and _own_file.leftover(configuration.texts.get(path, "")) is not None
 
 
-def places(configuration: Configuration, edit: bool) -> dict[str, Place | Nowhere]:
-    """The place of each knob.
+def locations(configuration: Configuration, edit: bool) -> dict[str, Location | Nowhere]:
+    """The location of each knob.
 
     Args:
         configuration: as it is on disk.
         edit: whether the operator's own lines may be changed.
     """
-    return {knob: _place(configuration, knob, edit) for knob in SETTINGS}
+    return {knob: _location(configuration, knob, edit) for knob in SETTINGS}
 
 
-def chosen(found: Mapping[str, Place | Nowhere]) -> dict[str, Place]:
+def chosen(found: Mapping[str, Location | Nowhere]) -> dict[str, Location]:
     """The knobs that can be set, and where."""
-    return {knob: place for knob, place in found.items() if isinstance(place, Place)}
+    return {knob: location for knob, location in found.items() if isinstance(location, Location)}
 
 
-def _place(configuration: Configuration, knob: str, edit: bool) -> Place | Nowhere:
+def _location(configuration: Configuration, knob: str, edit: bool) -> Location | Nowhere:
     setting = SETTINGS[knob]
     if knob == "worker_processes" and (reuse := _reuseport(configuration)):
         return reuse
@@ -86,7 +86,7 @@ def _place(configuration: Configuration, knob: str, edit: bool) -> Place | Nowhe
         return _line(theirs[-1], edit)
     directory = _directory(configuration, setting.context)
     if directory is not None:
-        return Place(directory / NAME, None)
+        return Location(directory / NAME, None)
     block = f"in its {setting.context[0]} {{}}" if setting.context else "outside of all blocks"
     main = next(iter(configuration.texts))
     return Nowhere(
@@ -96,7 +96,7 @@ def _place(configuration: Configuration, knob: str, edit: bool) -> Place | Nowhe
     )
 
 
-def _line(one: Directive, edit: bool) -> Place | Nowhere:
+def _line(one: Directive, edit: bool) -> Location | Nowhere:
     """The operator's own line, if it may be changed."""
     if one.file == COMMAND_LINE:
         return Nowhere(
@@ -113,7 +113,7 @@ def _line(one: Directive, edit: bool) -> Place | Nowhere:
             f"{one.name} is set in {one.where}, and nginx takes it only once",
             "--edit-in-place lets trimtab change this one value there, and put it back",
         )
-    return Place(one.file, one)
+    return Location(one.file, one)
 
 
 def _directory(configuration: Configuration, context: tuple[str, ...]) -> Path | None:
