@@ -162,8 +162,6 @@ class Cell:
                 context.heed_stop()
                 yield World(whole, {"confinement": confinement, "machine": self.machine.name})
             finally:
-                for sensor in linux.sensors():
-                    sensor.close()
                 linux.restore()
                 linux.close()
 

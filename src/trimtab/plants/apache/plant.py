@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Readings
+from trimtab.core import Clock, Readings, Sensor
 from trimtab.gate.server import shared_of
 from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
@@ -62,16 +62,6 @@ class Apache(OwnFilePlant):
         self._apache = attached
         self._patience = patience or Patience()
         super().__init__(attached, knobs.knobs(attached.limits), snippet_directory)
-        status = ServerStatus(attached.status_url, clock)
-        shared = shared_of(self.pid)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, status),
-            Resources(self.pid, clock, attached.limits.threads_per_child),
-            Connections(attached.listeners, clock, self.pid, Worker.of(attached.limits.mpm), shared),
-            status,
-            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
-        )
         self._settings = snippet.settings(attached.config)
 
     @staticmethod
@@ -111,6 +101,19 @@ class Apache(OwnFilePlant):
     def notes(self) -> tuple[str, ...]:
         """Notes on this Apache for the user, one line each."""
         return tuple(self._apache.notes)
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the status page, and of the shim where it is loaded."""
+        clock, pid, limits = self.clock, self.pid, self._apache.limits
+        status, shared = ServerStatus(self.status_url, clock), shared_of(pid)
+        return (
+            AcceptQueue(self.listeners, clock, pid, status),
+            Resources(pid, clock, limits.threads_per_child),
+            Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
+            status,
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+        )
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""

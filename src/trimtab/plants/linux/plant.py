@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab import processes
-from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
+from trimtab.core import Applied, Clock, Configuration, Metric, Plant, Prepared, Readings, Sensor, Subject
 from trimtab.errors import ApplyRefused, OperatorEdit, TrimtabError, UsageError
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
@@ -96,7 +96,6 @@ class Linux(Plant):
         own = plant_of(self.pid, clock, self.name) if self.pid is not None and self._allowed.sensors else None
         self._server = own
         self.metrics = (*Linux.metrics, *(own.metrics if own is not None else ()))
-        self._sensors: tuple[Sensor, ...] = (RunQueue(self._threads, clock), *self._others())
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -115,13 +114,12 @@ class Linux(Plant):
             lines.append(f"response times are those of pid {self.pid}, the first server named")
         return tuple(lines)
 
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs of the threads, then those that are files."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
+    def new_sensors(self) -> tuple[Sensor, ...]:
         """The run queue, and the sensors of the first server's own plant, or else its resources."""
-        return self._sensors
+        queue = RunQueue(self._threads, self.clock)
+        if self._server is not None:
+            return queue, *self._server.sensors()
+        return (queue,) if self.pid is None else (queue, Resources(self.pid, self.clock))
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """As the first server's own plant decides."""
@@ -242,8 +240,7 @@ class Linux(Plant):
 
     def close(self) -> None:
         """Closes the sensors; SCHED_RR is taken back, other values stay in force; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+        super().close()
         if self._server is not None:
             self._server.close()
         try:
@@ -318,9 +315,3 @@ class Linux(Plant):
         if there and self.clock.now_s() - at_s <= _RECENT_S and self._target.alive:
             return there
         return self._target.threads()
-
-    def _others(self) -> tuple[Sensor, ...]:
-        """The sensors beside the run queue."""
-        if self._server is not None:
-            return self._server.sensors()
-        return (Resources(self.pid, self.clock),) if self.pid is not None else ()

@@ -64,8 +64,6 @@ class Mariadb(Plant):
         self._unsettled: set[str] = set()
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
-        self._status = MariadbStatus(attached.server, attached.link.credentials, clock)
-        self._resources = Resources(self.pid, clock)
         self._restarts: Restarts | None = None
         if snippet_directory is not None:
             service = Service.of(attached.server)
@@ -114,9 +112,10 @@ class Mariadb(Plant):
             found.append(self._grant(lacking))
         return tuple(found)
 
-    def sensors(self) -> tuple[Sensor, ...]:
-        """Sensors of MariaDB's counters, and of its CPU and memory."""
-        return self._status, self._resources
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of MariaDB's counters, and of its CPU and memory."""
+        status = MariadbStatus(self._mariadb.server, self._mariadb.link.credentials, self.clock)
+        return status, Resources(self.pid, self.clock)
 
     def derive(self, readings: Readings) -> Readings:
         """Response time."""
@@ -332,8 +331,11 @@ class Mariadb(Plant):
         """A restart has put another server in the place: sensors and journal go on with that."""
         entries, server = self._journal(self._server).entries, self._mariadb.server
         self.pid = server.pid
-        self._status.follow(server)
-        self._resources.follow(server.pid)
+        for sensor in self.sensors():
+            if isinstance(sensor, MariadbStatus):
+                sensor.follow(server)
+            elif isinstance(sensor, Resources):
+                sensor.follow(server.pid)
         if entries:
             replace(self._journal(), entries=entries).write()
         self._server = server

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.core import Clock, Configuration, Prepared, Readings
+from trimtab.core import Clock, Configuration, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
@@ -50,23 +50,13 @@ class Nginx(ReloadedPlant):
 
     def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
         self.clock = clock
-        self.pid = attached.master.pid
+        self.pid: int = attached.master.pid
         self.listeners = attached.listeners
         super().__init__(attached, attached.knobs.values())
         self._nginx = attached
         self._patience = patience or Patience()
         places = chosen(attached.possible)
         self._ledger = Ledger.of(attached.config, {knob: places[knob] for knob in attached.knobs})
-        page, shared = attached.page, attached.shared
-        self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, stub),
-            Resources(self.pid, clock),
-            Connections(attached.listeners, clock, self.pid, None, shared),
-            *(() if stub is None else (stub,)),
-            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
-        )
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
@@ -91,6 +81,19 @@ class Nginx(ReloadedPlant):
         fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
         return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
 
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel, of the status page where there is one, and of the shim where it is loaded."""
+        clock, pid, page, shared = self.clock, self.pid, self._nginx.page, self._nginx.shared
+        stub = None if page is None else StubStatus(page.url, clock, page.host)
+        return (
+            AcceptQueue(self.listeners, clock, pid, stub),
+            Resources(pid, clock),
+            Connections(self.listeners, clock, pid, None, shared),
+            *(() if stub is None else (stub,)),
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+        )
+
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
         return _eq1.eq1(readings)
@@ -113,7 +116,7 @@ class Nginx(ReloadedPlant):
 
         Any process may have to hold them all, since nginx does not spread them, and each may need one to an upstream.
         """
-        most = 0 if self._stub is None else self._stub.most_open
+        most = max((one.most_open for one in self.sensors() if isinstance(one, StubStatus)), default=0)
         room = configuration.get("worker_connections", 2 * most)
         if room >= 2 * most:
             return ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Configuration, Readings
+from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
 from trimtab.plants.php_fpm import knobs, process, response, snippet
@@ -65,9 +65,6 @@ class PhpFpm(IncludedPlant):
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
-        status = PoolStatus(attached.place, clock, lambda: queue.length())
-        queue = _queue_of(attached, clock, status)
-        self._sensors = (queue, Resources(self.pid, clock), status)
 
     @staticmethod
     def attach(
@@ -99,6 +96,12 @@ class PhpFpm(IncludedPlant):
     def notes(self) -> tuple[str, ...]:
         """Notes on this FPM for the user, one line each."""
         return self._fpm.notes()
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the pool's status page."""
+        status = PoolStatus(self.status_page, self.clock, lambda: queue.length())
+        queue = _queue_of(self._fpm, self.clock, status)
+        return queue, Resources(self.pid, self.clock), status
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Configuration, Readings
+from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.core.memory import Need
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
@@ -83,12 +83,6 @@ class Squid(IncludedPlant):
             snippet_directory,
         )
         memory.close()
-        pages = manager.sensors(attached.manager_url, clock)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, manager.Visitor(pages)),
-            Resources(self.pid, clock),
-            *pages,
-        )
 
     @staticmethod
     def attach(
@@ -123,6 +117,12 @@ class Squid(IncludedPlant):
             return self._squid.notes()
         left = " and ".join(sorted(knobs.AT_START))
         return (*self._squid.notes(), f"{left} are read at the start alone: --allow-restart makes them knobs")
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the manager's pages."""
+        pages = manager.sensors(self.manager_url, self.clock)
+        queue = AcceptQueue(self.listeners, self.clock, self.pid, manager.Visitor(pages))
+        return queue, Resources(self.pid, self.clock), *pages
 
     def derive(self, readings: Readings) -> Readings:
         """Response time with the wait in the accept queue, Eq. (1) of liu2003."""

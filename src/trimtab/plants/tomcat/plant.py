@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, process, response, undo
 from trimtab.plants.tomcat.attached import Attached
@@ -42,7 +42,7 @@ class Tomcat(Plant):
 
     def __init__(self, clock: Clock, attached: Attached, journal: Journal | None = None) -> None:
         self.clock = clock
-        self.pid = attached.process.pid
+        self.pid: int = attached.process.pid
         self.listeners = attached.listeners
         self._tomcat = attached
         self._journal = journal or Journal(attached.process)
@@ -50,12 +50,6 @@ class Tomcat(Plant):
         self._start: dict[str, int] = {}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
-        self._sensors = (
-            AcceptQueue(self.listeners, clock, self.pid),
-            Resources(self.pid, clock),
-            Connections(self.listeners, clock, self.pid, None, None),
-            TomcatStatus(attached.jmx, attached.layout, clock),
-        )
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, restart: bool = False) -> Tomcat:
@@ -85,6 +79,15 @@ class Tomcat(Plant):
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
         return tuple(dial.knob for dial in self._tomcat.dials)
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of Tomcat's own beans."""
+        return (
+            AcceptQueue(self.listeners, self.clock, self.pid),
+            Resources(self.pid, self.clock),
+            Connections(self.listeners, self.clock, self.pid),
+            TomcatStatus(self._tomcat.jmx, self._tomcat.layout, self.clock),
+        )
 
     def derive(self, readings: Readings) -> Readings:
         """Response time and wait for a thread, by Little's law."""
