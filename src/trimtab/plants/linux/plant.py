@@ -18,6 +18,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.core import Applied, Clock, Configuration, Metric, Plant, Prepared, Readings, Sensor, Subject
 from trimtab.errors import ApplyRefused, OperatorEdit, TrimtabError, UsageError
+from trimtab.plants._journal import require_place
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
 from trimtab.plants.linux.journal import Journal
@@ -162,7 +163,7 @@ class Linux(Plant):
             UsageError: one may not be set.
             PlantGone: a server has ended.
         """
-        journal.place()
+        require_place(journal.directory())
         for one in journal.left(kept=False):
             one.undo()
         if why := self._taken():

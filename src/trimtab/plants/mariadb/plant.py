@@ -14,6 +14,7 @@ from pathlib import Path
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
 from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.plants._journal import require_place
 from trimtab.plants.mariadb import knobs, process, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
@@ -167,7 +168,7 @@ class Mariadb(Plant):
         lacking = knobs.unprivileged(self._knobs, self._mariadb.privileges)
         if len(lacking) == len(self._knobs):
             raise UsageError(self._grant(lacking))
-        self._journal()
+        require_place(self._journal().path.parent)
         if self._restarts is not None:
             self._restarts.permitted()
 
