@@ -45,7 +45,7 @@ class Seen:
 def watched(bed: Bed) -> Iterator[Seen]:
     """A window around a piece of work."""
     clock, seen = SystemClock(), Seen()
-    sensor = MariadbStatus(process.find(bed.testbed.pid), Credentials("root"), clock)
+    sensor = MariadbStatus(process.MariadbServer.find(bed.testbed.pid), Credentials("root"), clock)
     try:
         until(lambda: _quiet(sensor), "somebody else is at work")
         sensor.begin()

@@ -90,7 +90,7 @@ def sampled(sensor: Sensor, length_s: float) -> None:
 def serving(pid: int) -> int:
     """Workers of the pool that do not wait in accept, by the kernel."""
     busy = 0
-    for worker in process.find(pid).workers("www"):
+    for worker in process.FpmMaster.find(pid).workers("www"):
         try:
             busy += Path(f"/proc/{worker}/syscall").read_text().split()[0] not in ACCEPT
         except OSError:

@@ -180,7 +180,9 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], World
     monkeypatch.setattr(attached, "Link", Link)
     monkeypatch.setattr("trimtab.plants.mariadb.variables.read", lambda link, names: variables())
     monkeypatch.setattr(restart, "ask", defaults)
-    monkeypatch.setattr("trimtab.plants.mariadb.process.find", lambda pid: Server(now[-1], now[-1].started))
+    monkeypatch.setattr(
+        "trimtab.plants.mariadb.process.MariadbServer.find", lambda pid: Server(now[-1], now[-1].started)
+    )
     monkeypatch.setattr(restart.Service, "of", lambda server: Service(now[-1]))
     monkeypatch.setattr(_journal, "start_of", lambda pid: now[-1].started)
     for module in (restart, _own_file, _journal):

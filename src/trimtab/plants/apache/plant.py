@@ -19,6 +19,7 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.reload import Patience
 from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -85,7 +86,7 @@ class Apache(OwnFilePlant):
         if status_url is not None:
             ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
         chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
-        return Apache(clock, Attached(process.find(pid), status_url), chosen)
+        return Apache(clock, Attached(Parent.find(pid), status_url), chosen)
 
     @property
     def server(self) -> str:

@@ -15,7 +15,7 @@ from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepar
 from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._journal import require_place
-from trimtab.plants.mariadb import knobs, process, response, undo
+from trimtab.plants.mariadb import knobs, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
@@ -95,7 +95,7 @@ class Mariadb(Plant):
         """
         rows = {**knobs.TABLE, **(knobs.LESS_DURABLE if less_durable else {})}
         rows |= {} if snippet_directory is None else knobs.AT_RESTART
-        attached = Attached(process.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
+        attached = Attached(MariadbServer.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
         try:
             return Mariadb(clock, attached, journals, snippet_directory)
         except BaseException:

@@ -14,11 +14,12 @@ from trimtab.core import Clock, Configuration, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
-from trimtab.plants.nginx import edits, process
+from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.places import Nowhere, chosen
+from trimtab.plants.nginx.process import Master
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
@@ -73,7 +74,7 @@ class Nginx(ReloadedPlant):
         """
         if status_url is not None:
             StubStatus(status_url, clock)  # refuses a page outside this machine before it is asked
-        return Nginx(clock, Attached(process.find(pid), status_url, edit))
+        return Nginx(clock, Attached(Master.find(pid), status_url, edit))
 
     @property
     def notes(self) -> tuple[str, ...]:

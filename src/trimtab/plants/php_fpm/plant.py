@@ -14,9 +14,10 @@ from pathlib import Path
 from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
-from trimtab.plants.php_fpm import knobs, process, response, snippet
+from trimtab.plants.php_fpm import knobs, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
+from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -89,7 +90,7 @@ class PhpFpm(IncludedPlant):
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
-        attached = Attached(process.find(pid), clock, pool, tuple(options))
+        attached = Attached(FpmMaster.find(pid), clock, pool, tuple(options))
         return PhpFpm(clock, attached, snippet_directory, None, accept_lost)
 
     @property

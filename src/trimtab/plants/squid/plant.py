@@ -17,9 +17,10 @@ from trimtab.core.memory import Need
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
-from trimtab.plants.squid import knobs, manager, process, snippet
+from trimtab.plants.squid import knobs, manager, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.change import Change
+from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.reload import Patience
 from trimtab.sensors import _eq1
 from trimtab.sensors._cgroup import groups
@@ -107,7 +108,7 @@ class Squid(IncludedPlant):
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
-        attached = Attached(process.find(pid), clock, manager_url)
+        attached = Attached(SquidMaster.find(pid), clock, manager_url)
         return Squid(clock, attached, snippet_directory, None, accept_lost, may_restart)
 
     @property

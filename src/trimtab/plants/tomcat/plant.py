@@ -12,10 +12,11 @@ from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants.tomcat import knobs, process, response, undo
+from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.journal import Journal
+from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -64,7 +65,7 @@ class Tomcat(Plant):
             UsageError: none or several run, or it cannot be attached to; the message says what is needed.
             PlantGone: it has ended.
         """
-        attached = Attached(process.find(pid), clock, restart)
+        attached = Attached(TomcatProcess.find(pid), clock, restart)
         try:
             return Tomcat(clock, attached)
         except BaseException:
