@@ -14,7 +14,7 @@ from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.files import write_whole
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
@@ -48,7 +48,7 @@ class Jdbc:
 
 
 @dataclass(frozen=True)
-class TomcatSpec:
+class TomcatSpec(Confined):
     """A private Tomcat and its limits. Its connector is the one that Debian ships.
 
     Args:
@@ -61,11 +61,6 @@ class TomcatSpec:
         ajp: whether there is an AJP connector too.
         java_options: further words for Java.
         service: whether it has a /tmp of its own and may bind low ports, as by Debian's unit; needs root.
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
     webapp: Path | None = None
@@ -77,11 +72,6 @@ class TomcatSpec:
     ajp: bool = False
     java_options: tuple[str, ...] = ()
     service: bool = False
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
 
 class TomcatTestbed(SwappedServer[TomcatSpec]):
