@@ -45,5 +45,5 @@ def _pool(plant: PhpFpm) -> Iterable[Finding]:
     """Findings on one pool."""
     place = plant.status_page
     yield Finding("", True, f"listens at {plant.listen}, status page {place.path} at {place.address}")
-    yield from _findings.knobs(plant)
+    yield from _findings.knobs(plant, lambda _: f"to be set in {plant.place()}")
     yield from _findings.notes(plant.notes)
