@@ -10,25 +10,36 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, give_up
+from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, give_up
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
+from trimtab.sensors import _eq1
 
 
 class ReloadedPlant(Plant):
-    """The base of such plants.
+    """The base of such plants, whose response time is that of Eq. (1) unless they say otherwise.
 
     Args:
+        clock: for the waits of a reload.
         server: the running server.
         knobs: its knobs.
     """
 
-    def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
+    metrics: tuple[Metric, ...] = _eq1.METRICS
+    _server: Server
+
+    def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob]) -> None:
+        self.clock = clock
+        self.pid: int = server.master.pid
         self._server = server
         self._knobs = {knob.name: knob for knob in knobs}
         self._down: dict[str, str] = {}
         self._told: set[str] = set()
         self._debt: Debt | None = None
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return _eq1.eq1(readings)
 
     @property
     @abstractmethod

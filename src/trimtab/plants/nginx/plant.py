@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.core import Clock, Configuration, Prepared, Readings, Sensor
+from trimtab.core import Clock, Configuration, Prepared, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
@@ -23,7 +23,6 @@ from trimtab.plants.nginx.process import Master
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
-from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
 from trimtab.sensors.pages import Pages
@@ -40,21 +39,16 @@ class Nginx(ReloadedPlant):
         patience: how long a reload may take.
 
     Attributes:
-        clock: as given.
-        pid: process id of the master.
         listeners: addresses and ports on which it listens.
     """
 
     name = "nginx"
-    metrics = _eq1.METRICS
+    _server: Attached
     own_sensors = (StubStatus,)
 
     def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
-        self.clock = clock
-        self.pid: int = attached.master.pid
         self.listeners = attached.listeners
-        super().__init__(attached, attached.knobs.values())
-        self._nginx = attached
+        super().__init__(clock, attached, attached.knobs.values())
         self._patience = patience or Patience()
         places = chosen(attached.possible)
         self._ledger = Ledger.of(attached.config, {knob: places[knob] for knob in attached.knobs})
@@ -79,12 +73,12 @@ class Nginx(ReloadedPlant):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this nginx for the user, one line each."""
-        fixed = (place for place in self._nginx.possible.values() if isinstance(place, Nowhere))
-        return (*self._nginx.notes, *(f"{place.why}: {place.enable}" for place in fixed))
+        fixed = (place for place in self._server.possible.values() if isinstance(place, Nowhere))
+        return (*self._server.notes, *(f"{place.why}: {place.enable}" for place in fixed))
 
     def new_sensors(self) -> tuple[Sensor, ...]:
         """Those of the kernel, of the status page where there is one, and of the shim where it is loaded."""
-        clock, pid, page, shared = self.clock, self.pid, self._nginx.page, self._nginx.shared
+        clock, pid, page, shared = self.clock, self.pid, self._server.page, self._server.shared
         stub = None if page is None else StubStatus(page.url, clock, page.host)
         return (
             AcceptQueue(self.listeners, clock, pid, stub),
@@ -94,10 +88,6 @@ class Nginx(ReloadedPlant):
             # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
             *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
-
-    def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
-        return _eq1.eq1(readings)
 
     @property
     def set_to(self) -> Mapping[str, int]:
@@ -110,7 +100,7 @@ class Nginx(ReloadedPlant):
         Raises:
             UsageError: the configuration cannot be read.
         """
-        return self._ledger.edited(self._nginx.config, knobs)
+        return self._ledger.edited(self._server.config, knobs)
 
     def objection(self, configuration: Configuration) -> str:
         """Why this leaves no room for the connections there are; empty when it does.
@@ -130,11 +120,11 @@ class Nginx(ReloadedPlant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        self._nginx.permitted(place.path for place in self._ledger.places.values())
+        self._server.permitted(place.path for place in self._ledger.places.values())
 
     def change(self, texts: Texts) -> Change:
         """The change that brings texts for files into force."""
-        return Change(self._nginx, self.clock, texts, self._patience)
+        return Change(self._server, self.clock, texts, self._patience)
 
     def composed(self, values: Mapping[str, int]) -> tuple[Mapping[str, int], Mapping[str, int], Texts]:
         """Values to set, values set so far, and present texts of the files that we have written.
@@ -142,7 +132,7 @@ class Nginx(ReloadedPlant):
         Raises:
             UsageError: nginx refuses its present configuration, or a file cannot be read.
         """
-        verdict = self._nginx.test()
+        verdict = self._server.test()
         if not verdict.valid:
             raise UsageError(f"nginx refuses its configuration as it is: {verdict.message}")
         return values, dict(self._ledger.values), edits.present(self._ledger.written)
@@ -152,7 +142,7 @@ class Nginx(ReloadedPlant):
         ledger, values = self._ledger, prepared.detail[0]
         try:
             ledger.rebase()
-            config = self._nginx.config
+            config = self._server.config
             texts = edits.written(config, ledger.places, values, ledger.before)
             edits.require_unchanged(config, texts)
             first = ledger.first(texts)
@@ -200,7 +190,7 @@ class Nginx(ReloadedPlant):
     def leftover(self) -> str:
         """Files left by an earlier run, in one line; empty for none."""
         try:
-            left = edits.leftovers(self._nginx.config)
+            left = edits.leftovers(self._server.config)
         except UsageError:
             return ""
         names = ", ".join(str(path) for path in left if not edits.is_kept(path))
@@ -212,10 +202,10 @@ class Nginx(ReloadedPlant):
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        left = edits.leftovers(self._nginx.config)
+        left = edits.leftovers(self._server.config)
         if left and not self._ledger.written:
             self.change(left).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, for a user without trimtab."""
-        return script(self._nginx, self._ledger.places)
+        return script(self._server, self._ledger.places)
