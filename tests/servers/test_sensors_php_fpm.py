@@ -113,7 +113,7 @@ def test_every_request_is_counted_and_none_of_ours(bed: Bed, monkeypatch: pytest
     for _ in range(7):
         assert bed.ask(1) == "done"
         sampled(status, 0.12)
-    first, last = ends = status.ends()
+    first, last = ends = status._ends()
     monkeypatch.setattr(status, "ends", lambda: ends)  # or it may ask once more
     readings = status.read()
     counted = readings["request_rate_hz"] * (last.at_s - first.at_s)
