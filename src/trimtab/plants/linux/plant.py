@@ -17,7 +17,8 @@ from pathlib import Path
 
 from trimtab import processes
 from trimtab.core import Applied, Clock, Configuration, Metric, Plant, Prepared, Readings, Sensor, Subject
-from trimtab.errors import ApplyRefused, OperatorEdit, TrimtabError, UsageError
+from trimtab.errors import ApplyRefused, TrimtabError, UsageError
+from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import require_place
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
@@ -88,8 +89,7 @@ class Linux(Plant):
         files = [*([group] if group is not None else []), *(knobs.of_machine() if self._allowed.machine_wide else ())]
         self._shared = Shared(files, self._journal)
         self._knobs = {knob.name: knob for knob in (*of_threads, *(one.knob for one in files))}
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._down = StoodDown()
         self._watchdog = watchdog.Watchdog(self._journal)
         self._first: dict[str, int] = {}
         self._walked: tuple[float, Mapping[int, putback.Thread]] = (0.0, {})
@@ -144,13 +144,11 @@ class Linux(Plant):
             PlantGone: a server has ended.
         """
         there = self._recent()
-        self._down |= {**self._scheduled.edited(there), **self._shared.edited()}
+        edited = {**self._scheduled.edited(there), **self._shared.edited()}
+        self._down |= {name: f"{said}; trimtab leaves it alone now" for name, said in edited.items()}
         for part in (self._scheduled, self._shared):
             part.forget([name for name in part.given if name in self._down])
-        for name, said in self._down.items():
-            if name not in self._told:
-                self._told.add(name)
-                raise OperatorEdit(name, f"{said}; trimtab leaves it alone now")
+        self._down.tell(self._knobs)
         self._scheduled.follow(there)
         of_threads = self._scheduled.values((name for name in self._knobs if name in FIELD_OF), there)
         values = {**of_threads, **self._shared.values()}
@@ -182,9 +180,7 @@ class Linux(Plant):
         if self._journal.empty and (why := self._taken()):
             raise ApplyRefused(why)
         prepared = super().prepare(changes)
-        for name in changes:
-            if name in self._down:
-                raise OperatorEdit(name, self._down[name])
+        self._down.refuse(changes)
         return prepared
 
     def commit(self, prepared: Prepared) -> Applied:

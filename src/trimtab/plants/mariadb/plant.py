@@ -13,7 +13,8 @@ from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
 from trimtab.core.memory import Need, overfull
-from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.errors import ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.plants._edits import StoodDown
 from trimtab.plants._journal import require_place
 from trimtab.plants.mariadb import knobs, response, undo
 from trimtab.plants.mariadb.attached import Attached
@@ -63,8 +64,7 @@ class Mariadb(Plant):
         self._known = dict(self._start)
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._down = StoodDown()
         self._restarts: Restarts | None = None
         if snippet_directory is not None:
             service = Service.of(attached.server)
@@ -130,10 +130,7 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         now = self._looked_at()
-        for name, said in self._down.items():
-            if name in self._set and name not in self._told:
-                self._told.add(name)
-                raise OperatorEdit(name, said)
+        self._down.tell(self._set)
         return {name: now[name] for name in self._knobs}
 
     def objection(self, configuration: Configuration) -> str:
@@ -181,10 +178,7 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         wanted, now = self.validated(changes), self._looked_at()
-        for name in wanted:
-            if name in self._down:
-                self._told.add(name)
-                raise OperatorEdit(name, self._down[name])
+        self._down.refuse(wanted)
         moved = {name: value for name, value in wanted.items() if now[name] != value}
         if not moved:
             return Prepared(wanted, {name: now[name] for name in wanted})
