@@ -10,7 +10,6 @@ import os
 import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from trimtab import own
@@ -124,14 +123,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         Raises:
             OSError: nothing listens yet.
         """
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/squid-internal-mgr/menu")
-            return connection.getresponse().status == 200
-        except HTTPException:
-            return False
-        finally:
-            connection.close()
+        return self.status("/squid-internal-mgr/menu") == 200
 
     def _lines(self, port: int) -> list[str]:
         """The lines of its configuration."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ UNIX_SOCKETS = (Path("/usr/share/java/jna.jar"), Path("/usr/share/java/jna-platf
 """Libraries with which this driver connects to a Unix socket (libjna-java, libjna-platform-java)."""
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
-_WAITS_S = 5.0
 _OWN_TMP = ("/usr/bin/unshare", "--mount", "/bin/sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh")
 
 
@@ -138,14 +136,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         Raises:
             OSError: nothing listens yet.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_WAITS_S)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status > 0
-        except http.client.HTTPException:
-            return False
-        finally:
-            connection.close()
+        return self.status("/") > 0
 
     def _owned(self, path: Path) -> None:
         """A directory for its own files."""
