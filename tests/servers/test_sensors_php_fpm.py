@@ -114,7 +114,7 @@ def test_every_request_is_counted_and_none_of_ours(bed: Bed, monkeypatch: pytest
         assert bed.ask(1) == "done"
         sampled(status, 0.12)
     first, last = ends = status._ends()
-    monkeypatch.setattr(status, "ends", lambda: ends)  # or it may ask once more
+    monkeypatch.setattr(status, "_ends", lambda: ends)  # or it may ask once more
     readings = status.read()
     counted = readings["request_rate_hz"] * (last.at_s - first.at_s)
     # The page that this test has asked for itself, at a socket of the pool, counts as anybody's.
