@@ -124,9 +124,6 @@ class MemoryPlant(Plant):
     def knobs(self) -> tuple[Knob, ...]:
         return (WORKERS, TIMEOUT)
 
-    def sensors(self) -> tuple[Sensor, ...]:
-        return self._sensors
-
     def configuration(self) -> Configuration:
         if self.configuration_error is not None:
             raise self.configuration_error

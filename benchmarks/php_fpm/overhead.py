@@ -22,7 +22,7 @@ SECONDS = 20
 
 def pool_s(pid: int) -> float:
     """CPU time of the master and its workers so far."""
-    pids = (pid, *process.find(pid).workers("www"))
+    pids = (pid, *process.FpmMaster.find(pid).workers("www"))
     return sum(int(Path(f"/proc/{one}/schedstat").read_text().split()[0]) for one in pids) / 1e9
 
 

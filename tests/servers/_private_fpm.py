@@ -65,7 +65,7 @@ class Bed:
 
     def workers(self) -> int:
         """Workers of the pool that run, by their titles."""
-        return len(process.find(self.testbed.pid).workers(self.pool))
+        return len(process.FpmMaster.find(self.testbed.pid).workers(self.pool))
 
     def says(self) -> status.Page:
         """What the status page says now."""
@@ -97,7 +97,7 @@ class Bed:
 
     def restart_pool(self) -> None:
         """Reloads it as an operator does, and waits until it serves."""
-        master = process.find(self.testbed.pid)
+        master = process.FpmMaster.find(self.testbed.pid)
         before = master.generation()
         os.kill(master.pid, 12)
         until(lambda: bool(now := master.generation()) and not now & before, "it did not reload")

@@ -15,7 +15,7 @@ from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.nginx.plant import Nginx
-from trimtab.plants.nginx.process import Master, find, masters, serving, workers
+from trimtab.plants.nginx.process import Master, serving, workers
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
 
 CPUS = os.sysconf("SC_NPROCESSORS_ONLN")
@@ -61,7 +61,7 @@ class DebianNginx(NginxTestbed):
 
     def answers(self) -> bool:
         """Whether its processes serve; it listens a moment before it has any, a title and a file with its number."""
-        return any(one.pid == self.pid and len(serving(one)) == CPUS for one in masters())
+        return any(one.pid == self.pid and len(serving(one)) == CPUS for one in Master.running())
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Bed:
     @property
     def master(self) -> Master:
         """Its master process."""
-        return find(self.pid)
+        return Master.find(self.pid)
 
     def attach(self, clock: Clock | None = None, edit: bool = True) -> Nginx:
         """trimtab attached to it."""

@@ -114,7 +114,7 @@ class Bed:
 
     def worker(self) -> int:
         """The process that serves."""
-        return process.find(self.testbed.pid).worker()
+        return process.SquidMaster.find(self.testbed.pid).worker()
 
     def serves(self) -> bool:
         """Whether it answers."""
@@ -127,7 +127,7 @@ class Bed:
         """Reloads it as an operator does, once it serves, and waits until it listens again."""
         # In the middle of another reload it listens nowhere, and the end of that one would be taken for this one.
         until(self.serves, "it does not serve")
-        master = process.find(self.testbed.pid)
+        master = process.SquidMaster.find(self.testbed.pid)
         before = set(master.ports())
         os.kill(master.pid, signal.SIGHUP)
         until(lambda: (now := set(master.ports())) and not now & before, "it did not reload")

@@ -51,7 +51,7 @@ class Bed:
     def attach(self, clock: Clock | None = None, restart: bool = False) -> Tomcat:
         """trimtab attached to it; to be closed."""
         clock = clock or SystemClock()
-        return Tomcat(clock, Attached(process.find(self.testbed.pid), clock, restart))
+        return Tomcat(clock, Attached(process.TomcatProcess.find(self.testbed.pid), clock, restart))
 
     def ask(self, milliseconds: int, more: str = "") -> int:
         """One page that takes so long; its status, or 0 where there was none."""

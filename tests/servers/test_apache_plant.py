@@ -62,7 +62,7 @@ def busy(bed: Bed) -> int:
     rows = Path(f"/proc/{bed.testbed.pid}/net/tcp").read_text().splitlines()[1:]
     port = f"0100007F:{bed.testbed.port:04X}"
     held = {f"socket:[{row.split()[9]}]" for row in rows if row.split()[1] == port and row.split()[3] == "01"}
-    workers = process.generations(process.find(bed.testbed.pid), frozenset()).workers
+    workers = process.generations(process.Parent.find(bed.testbed.pid), frozenset()).workers
     return sum(len(held & processes.descriptors(worker, "socket")) for worker in workers)
 
 
@@ -149,7 +149,7 @@ def test_restore_does_not_reload_into_a_configuration_that_apache_refuses(bed: B
     with pytest.raises(ApplyFailed, match="NoSuchDirective"):
         apache.restore()
     assert not bed.snippet.exists()
-    process.find(apache.pid).check()
+    process.Parent.find(apache.pid).check()
     bed.write("b.conf", None)
     apache.restore()
     assert running_limit(bed, 8 * bed.threads)
@@ -176,7 +176,7 @@ def test_an_edit_that_was_not_reloaded_is_told_in_every_verb_and_a_loaded_one_is
 
 def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
     # The macro is not expanded by trimtab, so it cannot foresee that this line has the last word.
-    modules = process.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
+    modules = process.Parent.find(bed.testbed.pid).exe.parent.parent / "lib/apache2/modules"
     bed.write(
         "a.conf",
         f"LoadModule macro_module {modules}/mod_macro.so\n"
@@ -192,7 +192,7 @@ def test_a_change_that_does_not_take_is_put_back(bed: Bed) -> None:
 
 
 def test_a_server_that_does_not_reload_in_time_is_said_and_its_file_is_put_back(bed: Bed) -> None:
-    parent = process.find(bed.testbed.pid)
+    parent = process.Parent.find(bed.testbed.pid)
     attached = Attached(parent, bed.testbed.status_url)
     patience = Patience(reload_s=0.3, serve_s=0.3, drain_s=0.1, shrink_s=0.1)
     apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
@@ -360,7 +360,7 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
 
 def test_the_doctor_names_every_knob_and_the_status_page(bed: Bed) -> None:
     subject = f"apache pid {bed.testbed.pid}"
-    found = findings(process.find(bed.testbed.pid))  # and not of servers that other tests are just ending
+    found = findings(process.Parent.find(bed.testbed.pid))  # and not of servers that other tests are just ending
     for what in ("", " status page", " max_request_workers", " keep_alive_timeout_ms"):
         about = [f for f in found if f.subject.startswith(subject + what)]
         assert about, f"nothing is said of{what}"

@@ -71,12 +71,12 @@ def script(marker: Path) -> str:
 @contextmanager
 def running(*command: str | Path) -> Iterator[int]:
     """A process that is named as Apache's are; ended with its children when the block ends."""
-    before = {parent.pid for parent in apache_process.parents()}
+    before = {parent.pid for parent in apache_process.Parent.running()}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def started() -> bool:
         assert process.poll() is None, f"{command} has ended"
-        return process.pid in {parent.pid for parent in apache_process.parents()} - before
+        return process.pid in {parent.pid for parent in apache_process.Parent.running()} - before
 
     try:
         until(started, f"{command} did not start")
@@ -106,7 +106,7 @@ def real_apache(
 
 def doctor(pid: int) -> tuple[Finding, ...]:
     """What the doctor says of one process."""
-    return next(findings(parent) for parent in apache_process.parents() if parent.pid == pid)
+    return next(findings(parent) for parent in apache_process.Parent.running() if parent.pid == pid)
 
 
 def refusal(pid: int, marker: Path) -> str:
@@ -174,18 +174,18 @@ def test_a_file_that_a_stranger_made_into_a_fifo_does_not_hang_the_doctor(his: P
 def test_the_command_line_of_a_stranger_is_not_read_because_its_pages_may_never_come(his: Path) -> None:
     shutil.copy("/bin/dash", his / "apache2")
     with running(*AS_STRANGER, his / "apache2", "-c", "read wait \x1b[2J") as pid:
-        found = next(parent for parent in apache_process.parents() if parent.pid == pid)
+        found = next(parent for parent in apache_process.Parent.running() if parent.pid == pid)
         assert found.argv == ()
 
 
 def test_a_stranger_cannot_keep_root_from_finding_its_own_apache(his: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy("/bin/dash", his / "apache2")
     with private("event") as bed, running(*AS_STRANGER, his / "apache2", "-c", "read wait") as pid:
-        real = apache_process.parents
+        real = apache_process.Parent.running
         monkeypatch.setattr(
-            apache_process, "parents", lambda: [one for one in real() if one.pid in (bed.testbed.pid, pid)]
+            apache_process.Parent, "running", lambda: [one for one in real() if one.pid in (bed.testbed.pid, pid)]
         )
-        assert apache_process.find(None).pid == bed.testbed.pid
+        assert apache_process.Parent.find(None).pid == bed.testbed.pid
 
 
 def test_what_runs_in_another_mount_namespace_is_compared_before_it_is_run(tmp_path: Path, marker: Path) -> None:
@@ -213,8 +213,8 @@ def test_what_runs_in_another_process_namespace_is_not_run(tmp_path: Path, marke
     process = subprocess.Popen(inside, stdin=subprocess.PIPE, start_new_session=True)
     try:
         there = tmp_path / "apache2"
-        until(lambda: any(p.exe == there for p in apache_process.parents()), "it did not start")
-        (child,) = (p.pid for p in apache_process.parents() if p.exe == there)
+        until(lambda: any(p.exe == there for p in apache_process.Parent.running()), "it did not start")
+        (child,) = (p.pid for p in apache_process.Parent.running() if p.exe == there)
         assert re.search("pid namespace.*run trimtab in there", refusal(child, marker))
     finally:
         os.killpg(process.pid, signal.SIGKILL)

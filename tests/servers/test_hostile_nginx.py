@@ -17,7 +17,7 @@ from trimtab.clock import SystemClock
 from trimtab.errors import UsageError
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
-from trimtab.plants.nginx.process import masters
+from trimtab.plants.nginx.process import Master
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
@@ -60,7 +60,7 @@ def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may
         until(lambda: processes.program_of(process.pid) == program, "it did not start")
         with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):
             Nginx.attach(SystemClock(), process.pid)
-        (his_own,) = (one for one in masters() if one.pid == process.pid)
+        (his_own,) = (one for one in Master.running() if one.pid == process.pid)
         said = findings(his_own)
         assert [(f.usable, f.detail.partition(": ")[2]) for f in said] == [(False, "run trimtab as that user")]
         assert not marker.exists()
@@ -78,7 +78,7 @@ def test_an_nginx_whose_program_somebody_else_can_change_is_not_run(tmp_path: Pa
     config.write_text(f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n")
     process = subprocess.Popen([program, "-e", f"{tmp_path}/log", "-c", str(config)])
     try:
-        until(lambda: process.pid in {one.pid for one in masters()}, "it did not start")
+        until(lambda: process.pid in {one.pid for one in Master.running()}, "it did not start")
         with pytest.raises(UsageError, match="belongs to uid 65534"):
             Nginx.attach(SystemClock(), process.pid)
     finally:

@@ -49,7 +49,7 @@ def titled(program: Path, config: Path, marker: Path, *prefix: str) -> Iterator[
 
     def started() -> bool:
         assert process_.poll() is None, "it has ended"
-        return process_.pid in {one.pid for one in process.running()}
+        return process_.pid in {one.pid for one in process.FpmMaster.running()}
 
     try:
         until(started, "it did not start")
@@ -73,7 +73,7 @@ def test_what_another_user_runs_is_left_to_him(open_path: Path) -> None:
     his.mkdir()
     marker = open_path / "marker"
     with titled(his / "php-fpm8.2", his / "fpm.conf", marker, *AS_STRANGER) as pid:
-        (found,) = findings(next(one for one in process.running() if one.pid == pid))
+        (found,) = findings(next(one for one in process.FpmMaster.running() if one.pid == pid))
         assert not found.usable
         for said in (refusal(pid, marker), found.detail):
             assert f"uid {STRANGER}" in said and "run trimtab as that user" in said, said

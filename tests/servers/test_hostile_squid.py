@@ -47,7 +47,7 @@ def named(program: Path, *prefix: str, mode: int = 0o755) -> Iterator[int]:
     process_ = subprocess.Popen([*prefix, program, "600"], start_new_session=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while process_.pid not in {one.pid for one in process.running()}:
+        while process_.pid not in {one.pid for one in process.SquidMaster.running()}:
             assert process_.poll() is None and time.monotonic() < deadline, "it did not start"
             time.sleep(0.02)
         program.chmod(mode)
@@ -95,7 +95,7 @@ def test_a_configuration_that_is_the_output_of_a_command_is_refused(open_path: P
     process_ = subprocess.Popen(["/bin/bash", "-c", code], stdin=subprocess.PIPE, start_new_session=True)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while process_.pid not in {one.pid for one in process.running()}:
+        while process_.pid not in {one.pid for one in process.SquidMaster.running()}:
             assert time.monotonic() < deadline, "it did not start"
             time.sleep(0.02)
         assert "takes its configuration from a command" in refusal(process_.pid)
@@ -124,14 +124,14 @@ def _open_directory(bed: Bed) -> Path:
 @pytest.mark.parametrize("spoil", [_give_file, _open_included, _open_directory])
 def test_a_configuration_that_others_can_change_is_refused_with_what_mends_it(spoil: Callable[[Bed], Path]) -> None:
     with private() as bed:
-        squid, ports = bed.attach(), process.find(bed.testbed.pid).ports()
+        squid, ports = bed.attach(), process.SquidMaster.find(bed.testbed.pid).ports()
         path = spoil(bed)
         with pytest.raises(UsageError, match=str(path)):
             bed.attach()
         with pytest.raises((UsageError, ApplyRefused), match=str(path)):
             squid.apply({"cache_mem": 16})
         assert not bed.snippet.exists()
-        assert process.find(bed.testbed.pid).ports() == ports
+        assert process.SquidMaster.find(bed.testbed.pid).ports() == ports
 
 
 def test_an_ordinary_user_is_told_in_one_line_what_is_needed() -> None:

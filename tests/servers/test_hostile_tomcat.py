@@ -56,7 +56,7 @@ def pretending(place: Path) -> Iterator[int]:
     )
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while started.pid not in {one.pid for one in process.running()}:
+        while started.pid not in {one.pid for one in process.TomcatProcess.running()}:
             assert started.poll() is None and time.monotonic() < deadline, "it did not start"
             time.sleep(0.02)
         yield started.pid
@@ -73,7 +73,7 @@ def test_a_process_that_only_looks_like_tomcat_is_neither_signalled_nor_waited_f
             Tomcat.attach(SystemClock(), pid)
         (found,) = [one for one in probe() if one.subject == f"tomcat pid {pid}"]
         assert not found.usable
-        assert pid in {one.pid for one in process.running()}, "it was ended"
+        assert pid in {one.pid for one in process.TomcatProcess.running()}, "it was ended"
 
 
 def test_the_program_that_asks_has_the_rights_of_the_server_and_no_more() -> None:

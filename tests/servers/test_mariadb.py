@@ -332,7 +332,7 @@ def test_an_account_that_mariadb_does_not_know_is_one_line_that_says_how_to_make
 
 
 def test_the_doctor_names_every_knob_and_those_that_need_leave(bed: Bed) -> None:
-    said = {one.subject.rpartition(" ")[2]: one for one in findings(process.find(bed.testbed.pid))}
+    said = {one.subject.rpartition(" ")[2]: one for one in findings(process.MariadbServer.find(bed.testbed.pid))}
     assert all(said[knob].usable for knob in DEBIAN)
     for knob, option in (
         ("innodb_flush_log_at_trx_commit", "--allow-less-durable"),
@@ -375,7 +375,7 @@ def test_a_server_that_has_ended_is_said_and_the_next_one_has_nothing_to_undo(tm
         for asked in (mariadb.configuration, mariadb.restore, lambda: mariadb.apply({"max_connections": 201})):
             with pytest.raises(PlantGone):
                 asked()
-        assert bed.testbed.pid not in {one.pid for one in process.running()}
+        assert bed.testbed.pid not in {one.pid for one in process.MariadbServer.running()}
         ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
         assert ended.returncode == 0 and "has ended, and what was set live with it" in ended.stdout
         mariadb.close()
@@ -384,7 +384,9 @@ def test_a_server_that_has_ended_is_said_and_the_next_one_has_nothing_to_undo(tm
         mariadb = bed.attach()
         assert mariadb.leftover() == ""
         mariadb.apply({"max_connections": 101})
-        assert [one.name for one in tmp_path.iterdir()] == [Journal.of(process.find(bed.testbed.pid), ALL).path.name]
+        assert [one.name for one in tmp_path.iterdir()] == [
+            Journal.of(process.MariadbServer.find(bed.testbed.pid), ALL).path.name
+        ]
         mariadb.restore()
         mariadb.close()
 

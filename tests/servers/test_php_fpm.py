@@ -122,7 +122,7 @@ def test_restore_does_not_reload_into_a_configuration_that_fpm_refuses(bed: Bed)
     with pytest.raises(ApplyFailed, match=r"no\.such\.thing"):
         fpm.restore()
     assert not bed.snippet.exists()
-    process.find(fpm.pid).check()
+    process.FpmMaster.find(fpm.pid).check()
     bed.write("b.conf", None)
     fpm.restore()
     assert fpm.configuration() == DEBIAN
@@ -130,7 +130,7 @@ def test_restore_does_not_reload_into_a_configuration_that_fpm_refuses(bed: Bed)
 
 def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back() -> None:
     with private(timeout_s=1) as bed:
-        attached = Attached(process.find(bed.testbed.pid), SystemClock())
+        attached = Attached(process.FpmMaster.find(bed.testbed.pid), SystemClock())
         fpm = PhpFpm(SystemClock(), attached, None, Patience(reload_s=0.3, serve_s=0.3, page_s=0.3))
         os.kill(fpm.pid, signal.SIGSTOP)
         try:
@@ -257,7 +257,7 @@ def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
 
 def test_the_doctor_names_every_knob_of_every_pool() -> None:
     with private(pools=("one", "two")) as bed:
-        said = {f.subject: f for f in findings(process.find(bed.testbed.pid))}
+        said = {f.subject: f for f in findings(process.FpmMaster.find(bed.testbed.pid))}
         for pool in ("one", "two"):
             for knob in DEBIAN:
                 assert said[f"php-fpm pid {bed.testbed.pid} pool {pool} {knob}"].usable
@@ -267,7 +267,7 @@ def test_a_status_page_that_is_off_is_said_with_what_turns_it_on() -> None:
     with private(status=False) as bed:
         with pytest.raises(UsageError, match=r"no status page: add 'pm\.status_path = /status' to \[www\]"):
             bed.attach()
-        (found,) = [f for f in findings(process.find(bed.testbed.pid)) if f.subject.endswith(" pool www")]
+        (found,) = [f for f in findings(process.FpmMaster.find(bed.testbed.pid)) if f.subject.endswith(" pool www")]
         assert not found.usable and "pm.status_path" in found.detail
 
 

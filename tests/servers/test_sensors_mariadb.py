@@ -45,24 +45,24 @@ class Seen:
 def watched(bed: Bed) -> Iterator[Seen]:
     """A window around a piece of work."""
     clock, seen = SystemClock(), Seen()
-    sensor = MariadbStatus(process.find(bed.testbed.pid), Credentials("root"), clock)
+    sensor = MariadbStatus(process.MariadbServer.find(bed.testbed.pid), Credentials("root"), clock)
     try:
         until(lambda: _quiet(sensor), "somebody else is at work")
         sensor.begin()
-        assert sensor._began is not None
+        assert sensor._mark is not None
         yield seen
         seen.readings = sensor.read()
         assert sensor._last is not None
-        seen.took_s = sensor._last.at_s - sensor._began.at_s
+        seen.took_s = sensor._last[0] - sensor._mark[0]
     finally:
         sensor.close()
 
 
 def _quiet(sensor: MariadbStatus) -> bool:
     """Whether nothing comes by itself: what an ended connection has done is missing for a moment."""
-    before = sensor._counted().totals["QUESTIONS"]
+    before = sensor.state()["QUESTIONS"]
     time.sleep(0.05)
-    return sensor._counted().totals["QUESTIONS"] == before
+    return sensor.state()["QUESTIONS"] == before
 
 
 def counted(connection: Any, variable: str) -> int:

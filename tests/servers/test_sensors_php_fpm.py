@@ -90,7 +90,7 @@ def sampled(sensor: Sensor, length_s: float) -> None:
 def serving(pid: int) -> int:
     """Workers of the pool that do not wait in accept, by the kernel."""
     busy = 0
-    for worker in process.find(pid).workers("www"):
+    for worker in process.FpmMaster.find(pid).workers("www"):
         try:
             busy += Path(f"/proc/{worker}/syscall").read_text().split()[0] not in ACCEPT
         except OSError:
@@ -113,8 +113,8 @@ def test_every_request_is_counted_and_none_of_ours(bed: Bed, monkeypatch: pytest
     for _ in range(7):
         assert bed.ask(1) == "done"
         sampled(status, 0.12)
-    first, last = ends = status.ends()
-    monkeypatch.setattr(status, "ends", lambda: ends)  # or it may ask once more
+    first, last = ends = status._ends()
+    monkeypatch.setattr(status, "_ends", lambda: ends)  # or it may ask once more
     readings = status.read()
     counted = readings["request_rate_hz"] * (last.at_s - first.at_s)
     # The page that this test has asked for itself, at a socket of the pool, counts as anybody's.

@@ -162,7 +162,7 @@ def test_a_worker_that_was_replaced_is_said_and_not_a_negative_rate() -> None:
         os.kill(worker, signal.SIGSEGV)
 
         def back() -> bool:
-            master = process.find(squid.pid)
+            master = process.SquidMaster.find(squid.pid)
             try:
                 return master.worker() != worker and bool(master.ports())
             except UsageError:

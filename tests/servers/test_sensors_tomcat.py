@@ -57,8 +57,8 @@ def test_requests_pages_errors_and_bytes_are_those_that_were_asked_for(bed: Bed,
     errors = sum(get(bed, "/shop/work?ms=1&fail=1") > 0 for _ in range(3))
     until(lambda: requests(sensor) == before + 16, "they are not in the books")
     readings = sensor.read()
-    assert sensor._first is not None and sensor._last is not None
-    elapsed_s = sensor._last.at_s - sensor._first.at_s
+    assert sensor._mark is not None and sensor._last is not None
+    elapsed_s = sensor._last[0] - sensor._mark[0]
     rates = ("request_rate_hz", "servlet_rate_hz", "error_rate_hz")
     assert [readings[name] * elapsed_s for name in rates] == pytest.approx([15, 8, errors])
     assert readings["byte_rate_bytes_hz"] * elapsed_s >= sent
@@ -88,7 +88,7 @@ def test_threads_and_connections_of_the_pool_are_those_that_are_held(bed: Bed, s
 
 def requests(sensor: TomcatStatus) -> float:
     """How many are in the books."""
-    return sensor._look().totals["requestCount"]
+    return sensor.state().totals["requestCount"]
 
 
 def busy(sensor: TomcatStatus) -> float:

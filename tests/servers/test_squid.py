@@ -129,11 +129,11 @@ def test_what_is_in_memory_stays_through_a_change_and_less_memory_holds_less(bed
 def test_what_is_not_valid_or_against_a_rule_is_refused_and_changes_nothing(
     bed: Bed, changes: dict[str, int], why: str
 ) -> None:
-    squid, ports = bed.attach(), process.find(bed.testbed.pid).ports()
+    squid, ports = bed.attach(), process.SquidMaster.find(bed.testbed.pid).ports()
     with pytest.raises(ApplyRefused, match=why):
         squid.apply(changes)
     assert not bed.snippet.exists()
-    assert process.find(bed.testbed.pid).ports() == ports
+    assert process.SquidMaster.find(bed.testbed.pid).ports() == ports
 
 
 def test_a_configuration_that_squid_refuses_is_shown_in_its_words_and_not_loaded(bed: Bed) -> None:
@@ -161,7 +161,7 @@ def test_restore_does_not_reload_into_a_configuration_that_squid_refuses(bed: Be
 
 def test_a_master_that_does_not_reload_in_time_is_said_and_its_file_is_put_back() -> None:
     with private() as bed:
-        attached = Attached(process.find(bed.testbed.pid), SystemClock())
+        attached = Attached(process.SquidMaster.find(bed.testbed.pid), SystemClock())
         squid = Squid(SystemClock(), attached, None, Patience(reload_s=0.3, page_s=0.3), True)
         os.kill(squid.pid, signal.SIGSTOP)
         try:
@@ -264,11 +264,13 @@ def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(b
 def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
     squid = bed.attach()
     squid.apply({"cache_mem": 16})
-    before = set(process.find(squid.pid).ports())
+    before = set(process.SquidMaster.find(squid.pid).ports())
     ended = subprocess.run(["sh", "-c", squid.undo_script()], check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert not bed.snippet.exists()
-    until(lambda: (now := set(process.find(squid.pid).ports())) and not now & before, "it was not reloaded")
+    until(
+        lambda: (now := set(process.SquidMaster.find(squid.pid).ports())) and not now & before, "it was not reloaded"
+    )
 
 
 def test_a_file_of_the_operators_in_our_place_is_not_touched(bed: Bed) -> None:
@@ -288,7 +290,7 @@ def test_a_line_after_the_included_directory_has_the_last_word_and_that_is_said(
 
 
 def test_the_doctor_names_every_knob_and_what_only_a_restart_would_change(bed: Bed) -> None:
-    said = {f.subject: f for f in findings(process.find(bed.testbed.pid))}
+    said = {f.subject: f for f in findings(process.SquidMaster.find(bed.testbed.pid))}
     notes = " ".join(bed.attach().notes)
     for knob in DEBIAN:
         found = said[f"squid pid {bed.testbed.pid} {knob}"]
@@ -326,7 +328,7 @@ def test_a_server_that_ends_is_gone_and_its_file_is_put_back() -> None:
 
 def serves_again(pid: int, but: int) -> bool:
     """Whether another worker than this one listens."""
-    master = process.find(pid)
+    master = process.SquidMaster.find(pid)
     try:
         return master.worker() != but and bool(master.ports())
     except UsageError:
@@ -347,7 +349,7 @@ def test_a_request_under_way_is_served_through_a_change(bed: Bed) -> None:
     said: list[int] = []
     request = threading.Thread(target=lambda: said.append(bed.get("/held/a")[0]), daemon=True)
     request.start()
-    until(lambda: process.find(squid.pid).open_connections() == 1, "it did not come")
+    until(lambda: process.SquidMaster.find(squid.pid).open_connections() == 1, "it did not come")
     squid.apply({"cache_mem": 16})
     assert not said
     ANSWER.set()

@@ -47,7 +47,7 @@ def bed() -> Iterator[Bed]:
 @pytest.fixture(scope="module")
 def operator(bed: Bed) -> Iterator[Jmx]:
     """Somebody else who sets what he likes."""
-    with contextlib.closing(Jmx(process.find(bed.testbed.pid), SystemClock())) as jmx:
+    with contextlib.closing(Jmx(process.TomcatProcess.find(bed.testbed.pid), SystemClock())) as jmx:
         yield jmx
 
 
@@ -83,7 +83,7 @@ def says(jmx: Jmx, kind: str, attribute: str) -> int:
 
 
 def test_it_is_found_and_read(bed: Bed, tomcat: Tomcat) -> None:
-    assert bed.testbed.pid in [one.pid for one in process.running()]
+    assert bed.testbed.pid in [one.pid for one in process.TomcatProcess.running()]
     assert tomcat.configuration() == ALL
     assert [port for _, port in tomcat.listeners] == [bed.testbed.port]
     tomcat.check_permissions()

@@ -19,7 +19,7 @@ from trimtab.clock import SystemClock
 from trimtab.gate import run_directory
 from trimtab.gate.server import processes_of
 from trimtab.load import LoadRun
-from trimtab.plants.nginx.process import masters, serving
+from trimtab.plants.nginx.process import Master, serving
 from trimtab.testbed import nginx_config
 from trimtab.testbed._private import free_ports, worker_user
 from trimtab.testbed.nginx_config import NginxSpec
@@ -148,7 +148,7 @@ def test_under_trimtab_run_it_is_changed_alike_and_the_exact_terms_are_read(tmp_
             """Its master, once it has the title of one, and workers."""
             assert process.poll() is None, process.communicate()
             there = {one.pid for one in processes_of(run_dir)}
-            return [one.pid for one in masters() if one.pid in there and serving(one)]
+            return [one.pid for one in Master.running() if one.pid in there and serving(one)]
 
         until(lambda: bool(served()), "nginx does not serve")
         (pid,), before = served(), config.read_bytes()

@@ -148,7 +148,9 @@ def test_it_is_tuned_under_trimtab_run_too(tmp_path: Path) -> None:
 
         def running() -> list[int]:
             """It, and no FPM of another test."""
-            return [one.pid for one in process.running() if str(bed.testbed.config_file) in " ".join(one.argv)]
+            return [
+                one.pid for one in process.FpmMaster.running() if str(bed.testbed.config_file) in " ".join(one.argv)
+            ]
 
         under = trimtab_run("--name", a_name(), "--", *command_)
         try:

@@ -62,7 +62,7 @@ def changed_since(path: Path, before: int) -> bool:
 @pytest.fixture(scope="module")
 def server(bed: Bed) -> Iterator[Jmx]:
     """Somebody else who asks the server."""
-    with contextlib.closing(Jmx(process.find(bed.testbed.pid), SystemClock())) as jmx:
+    with contextlib.closing(Jmx(process.TomcatProcess.find(bed.testbed.pid), SystemClock())) as jmx:
         yield jmx
 
 

@@ -96,8 +96,6 @@ def attached(args: argparse.Namespace) -> Iterator[Plant]:
     try:
         yield plant
     finally:
-        for sensor in plant.sensors():
-            sensor.close()
         plant.close()
 
 

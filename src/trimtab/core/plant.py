@@ -185,7 +185,7 @@ class Plant(ABC):
         lasting: True when what it changes stays in force after this process.
         simulated: True where there is no real server.
         metrics: the metrics that `derive` may give.
-        own_sensors: classes of sensors that only this plant has, which stand beside it and not among the sensors.
+        own_sensors: classes of sensors that only this plant has, declared here and not in the room of the sensors.
         parts: the plants that it is made of; none where it is one by itself.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
@@ -204,7 +204,7 @@ class Plant(ABC):
     clock: Clock
     pid: int | None = None
     _knobs: Mapping[str, Knob] = MappingProxyType({})
-    _sensors: tuple[Sensor, ...] = ()
+    _sensors: tuple[Sensor, ...] | None = None
     node: str = ""
 
     @property
@@ -222,8 +222,14 @@ class Plant(ABC):
         return tuple(self._knobs.values())
 
     def sensors(self) -> tuple[Sensor, ...]:
-        """The sensors that work here."""
+        """The sensors that work here, made when they are first asked for: a plant by itself needs none."""
+        if self._sensors is None:
+            self._sensors = self.new_sensors()
         return self._sensors
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Makes the sensors that work here; `sensors` does so once."""
+        return ()
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """The sensor, of several of the same precedence, by which decisions go; None where the plant names none.
@@ -349,7 +355,7 @@ class Plant(ABC):
 
     def close(self) -> None:
         """Closes the sensors, without changing the server; may be called twice."""
-        for sensor in self.sensors():
+        for sensor in self._sensors or ():
             sensor.close()
 
     @abstractmethod

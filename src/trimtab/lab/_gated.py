@@ -138,8 +138,6 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
             try:
                 yield bed, gate
             finally:
-                for sensor in gate.sensors():
-                    sensor.close()
                 gate.close()
     finally:
         if pair is not None:

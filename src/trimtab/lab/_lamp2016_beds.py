@@ -23,7 +23,7 @@ from trimtab.plants.linux import target
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.sensors.benchmark import Benchmark, Result
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.content import File, body, dynamic_url
@@ -61,19 +61,10 @@ ONE = Machine("one core", (0,), 256 * MIB)
 TWO = Machine("two cores", (0, 1), 1024 * MIB)
 
 
-@dataclass(frozen=True)
-class PhpSpec:
-    """PHP's interpreter alone.
+@dataclass(frozen=True, kw_only=True)
+class PhpSpec(Confined):
+    """PHP's interpreter alone."""
 
-    Args:
-        cpus: the CPUs it may run on.
-        memory_limit_bytes: its memory.
-    """
-
-    cpus: tuple[int, ...] | None = None
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
     cpu_weight: int = 2
 
 
@@ -162,8 +153,6 @@ class Cell:
                 context.heed_stop()
                 yield World(whole, {"confinement": confinement, "machine": self.machine.name})
             finally:
-                for sensor in linux.sensors():
-                    sensor.close()
                 linux.restore()
                 linux.close()
 
@@ -187,7 +176,7 @@ class Cell:
     @contextlib.contextmanager
     def _php(self, arm: Arm) -> Iterator[Bed]:
         """PHP's interpreter."""
-        with PhpBench(PhpSpec(self.machine.cpus, self.machine.memory_bytes)) as bed:
+        with PhpBench(PhpSpec(cpus=self.machine.cpus, memory_limit_bytes=self.machine.memory_bytes)) as bed:
             yield bed.pid, bed.confinement, lambda: programs.php(bed.port, arm.window_s)
 
     @contextlib.contextmanager

@@ -88,8 +88,6 @@ class OnShop:
                 mixes = ", then ".join((self.mix, *self.then))
                 yield World(tiers, {**facts, "workload": f"tpcw, {mixes} mix, time divided by {TIME_SCALE}"})
             finally:
-                for sensor in tiers.sensors():
-                    sensor.close()
                 tiers.close()
 
     def _attached(self, running: Shop, seed: int) -> Tiers:

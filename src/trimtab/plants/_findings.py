@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
-from trimtab.core import Finding, Plant
+from trimtab.core import Finding, Knob, Plant
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants._own_file_plant import OwnFilePlant
 
 M = TypeVar("M")
 P = TypeVar("P", bound=Plant)
@@ -49,30 +48,28 @@ def of(subject: str, make: Callable[[], P], said: Callable[[P], Iterable[Finding
         return (Finding(subject, False, f"cannot be read: {error}", "try again; it may just have ended"),)
 
 
-def knobs(plant: OwnFilePlant) -> Iterable[Finding]:
-    """Each knob of a server that is steered by a file of ours: its value, its domain, and whether it can be moved."""
-    try:
-        plant.check_permissions()
-        where, reason = f"to be set in {plant.location()}", ""
-    except (UsageError, PlantGone) as error:
-        where, reason = "cannot be changed from here", str(error)
-    yield from each_knob(plant, where, reason)
-
-
-def each_knob(plant: Plant, where: str, reason: str) -> Iterable[Finding]:
-    """Each knob of a server: its value and its domain.
+def knobs(plant: Plant, where: Callable[[Knob], str]) -> Iterable[Finding]:
+    """Each knob of a server: its value, its domain, and whether it can be moved.
 
     Args:
         plant: the server.
-        where: how a knob of it is set, or that it is not.
-        reason: why it is not; empty when it is.
+        where: how a knob is set; asked where a change could be made.
     """
-    now = plant.configuration()
+    now, reason = plant.configuration(), ""
+    try:
+        plant.check_permissions()
+    except (UsageError, PlantGone) as error:
+        reason = str(error)
     for knob in plant.knobs():
-        domain = knob.domain
-        span = " or ".join(domain.choices) or f"{domain.minimum}..{domain.maximum} by {domain.step}"
-        value = domain.shown(now[knob.name]) if domain.choices else f"{now[knob.name]} {knob.unit}"
-        yield Finding(knob.name, not reason, f"{value} now, {span} possible; {where}", reason)
+        how = "cannot be changed from here" if reason else where(knob)
+        yield Finding(knob.name, not reason, f"{span(knob, now[knob.name])}; {how}", reason)
+
+
+def span(knob: Knob, value: int) -> str:
+    """A knob's value now and its domain."""
+    domain = knob.domain
+    possible = " or ".join(domain.choices) or f"{domain.minimum}..{domain.maximum} by {domain.step}"
+    return f"{domain.shown(value) if domain.choices else f'{value} {knob.unit}'} now, {possible} possible"
 
 
 def notes(lines: Iterable[str]) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trimtab.core import Knob
+from trimtab.core import Clock, Knob
 from trimtab.errors import ApplyRefused
 from trimtab.plants import _change
 from trimtab.plants._included_files import Files
@@ -118,14 +118,17 @@ class IncludedPlant(OwnFilePlant):
     reloaded_by: ClassVar[str]
     """The signal that makes the server reload, such as "HUP"."""
 
-    def __init__(self, server: IncludedServer[Any], knobs: Iterable[Knob], directory: Path | None) -> None:
-        super().__init__(server, knobs, directory)
-        self._included = server
+    _server: IncludedServer[Any]
+
+    def __init__(
+        self, clock: Clock, server: IncludedServer[Any], knobs: Iterable[Knob], directory: Path | None
+    ) -> None:
+        super().__init__(clock, server, knobs, directory)
         self._first: Files = server.loaded
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        server = self._included
+        server = self._server
         if server.loaded is self._first and not server.loaded.changed():
             return {}
         now = server.read()
@@ -138,5 +141,5 @@ class IncludedPlant(OwnFilePlant):
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        server = self._included
+        server = self._server
         return server.master.undo_script([put_back(path, before)], server.program.argv, self.reloaded_by)

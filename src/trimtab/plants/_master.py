@@ -7,11 +7,12 @@ looks at it.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from trimtab.core import Clock
 from trimtab.errors import PlantGone, UsageError
@@ -20,7 +21,6 @@ from trimtab.trust import printable
 
 _POLL_S = 0.02
 Seen = TypeVar("Seen")
-Kind = TypeVar("Kind", bound="Master")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Master:
     user: int | None
     title: ClassVar[str] = "the server"
     """Its name in messages."""
+    called: ClassVar[str] = ""
+    """What a process of it is called in messages, such as "apache2 or httpd"."""
+    program: ClassVar[re.Pattern[str]] = re.compile("")
+    """File names of its program."""
 
     def __str__(self) -> str:
         return f"{self.title} (pid {self.pid})"
@@ -56,6 +60,66 @@ class Master:
     def own(self) -> bool:
         """Whether this user runs it."""
         return self.user == os.geteuid()
+
+    @classmethod
+    def running(cls) -> list[Self]:
+        """Every running server of this kind."""
+        return cls.named(cls.program)
+
+    @classmethod
+    def named(cls, names: re.Pattern[str]) -> list[Self]:
+        """Every running server whose program has such a file name: processes whose parent is not itself one."""
+        there = ((pid, program_of(pid)) for pid in pids())
+        found = {pid: exe for pid, exe in there if exe is not None and names.fullmatch(exe.name)}
+        running = []
+        for pid, exe in sorted(found.items()):
+            started = start_of(pid)
+            if started is None or parent_of(pid) in found:
+                continue
+            user = cls.user_of(pid)
+            if user != os.geteuid():
+                # Its command line is not read: its user can make that wait for ever (a FUSE file in its memory).
+                running.append(cls(pid, started, exe, (), user))
+                continue
+            try:
+                raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                continue
+            argv = tuple(part.decode(errors="surrogateescape") for part in raw.split(b"\0") if part)
+            if cls.serves(argv):
+                running.append(cls(pid, started, exe, argv, user))
+        return running
+
+    @classmethod
+    def find(cls, pid: int | None) -> Self:
+        """The running server that is meant.
+
+        Args:
+            pid: the process id of its first process; None when there is only one, or this user runs only one.
+
+        Raises:
+            UsageError: there is none, or there are several and none was named.
+        """
+        running = cls.running()
+        listed = "; ".join(one.line for one in running)
+        if pid is not None:
+            for one in running:
+                if one.pid == pid:
+                    return one
+            there = f"; there is {listed}" if listed else ""
+            raise UsageError(f"pid {pid} is not the first process of {cls.title}{there}")
+        if not running:
+            raise UsageError(f"no running {cls.title} found (no process named {cls.called})")
+        choice = [one for one in running if one.own] or running
+        if len(choice) > 1:
+            several = "; ".join(one.line for one in choice)
+            raise UsageError(f"{cls.title} runs several times, choose one with --pid: {several}")
+        return choice[0]
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a server's, not a question's that ends with its answer."""
+        return True
 
     @staticmethod
     def user_of(pid: int) -> int | None:
@@ -167,59 +231,3 @@ class Master:
         found = identify(pid)
         if found is not None and parent_of(pid) == self.pid:
             found.send(number)
-
-
-def masters(kind: type[Kind], named: Callable[[str], bool], serves: Callable[[tuple[str, ...]], bool]) -> list[Kind]:
-    """Every running server of a kind: processes of its program whose parent is not itself one.
-
-    Args:
-        kind: class of each.
-        named: whether a program of this file name is its program.
-        serves: whether a command line is a server's, not a question's that ends with its answer.
-    """
-    there = ((pid, program_of(pid)) for pid in pids())
-    found = {pid: program for pid, program in there if program is not None and named(program.name)}
-    running = []
-    for pid, program in sorted(found.items()):
-        started = start_of(pid)
-        if started is None or parent_of(pid) in found:
-            continue
-        user = kind.user_of(pid)
-        if user != os.geteuid():
-            # Its command line is not read: its user can make that wait for ever (a FUSE file in its memory).
-            running.append(kind(pid, started, program, (), user))
-            continue
-        try:
-            raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        argv = tuple(part.decode(errors="surrogateescape") for part in raw.split(b"\0") if part)
-        if serves(argv):
-            running.append(kind(pid, started, program, argv, user))
-    return running
-
-
-def chosen(pid: int | None, running: Sequence[Kind], what: str, named: str) -> Kind:
-    """The running server that is meant.
-
-    Args:
-        pid: the process id of its first process; None when there is only one, or this user runs only one.
-        running: those that run.
-        what: name of one, such as "Apache".
-        named: names of its program, such as "apache2 or httpd".
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    listed = "; ".join(one.line for one in running)
-    if pid is not None:
-        for one in running:
-            if one.pid == pid:
-                return one
-        raise UsageError(f"pid {pid} is not the first process of {what}" + (f"; there is {listed}" if listed else ""))
-    if not running:
-        raise UsageError(f"no running {what} found (no process named {named})")
-    choice = [one for one in running if one.own] or list(running)
-    if len(choice) > 1:
-        raise UsageError(f"{what} runs several times, choose one with --pid: {'; '.join(o.line for o in choice)}")
-    return choice[0]

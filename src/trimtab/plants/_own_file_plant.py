@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.core import Knob, Prepared
+from trimtab.core import Clock, Knob, Prepared
 from trimtab.errors import OperatorEdit, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._change import Server
@@ -40,13 +40,14 @@ class OwnFilePlant(ReloadedPlant):
     """The base of such plants.
 
     Args:
+        clock: for the waits of a reload.
         server: the running server.
         knobs: its knobs.
         directory: where our file shall go; None to look for one.
     """
 
-    def __init__(self, server: Server, knobs: Iterable[Knob], directory: Path | None) -> None:
-        super().__init__(server, knobs)
+    def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob], directory: Path | None) -> None:
+        super().__init__(clock, server, knobs)
         self._directory = directory
         self._file: Path | None = None
         self._standing = _Standing()

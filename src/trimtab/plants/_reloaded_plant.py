@@ -10,25 +10,36 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, give_up
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
+from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, give_up
+from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
+from trimtab.plants._edits import StoodDown
+from trimtab.sensors import _eq1
 
 
 class ReloadedPlant(Plant):
-    """The base of such plants.
+    """The base of such plants, whose response time is that of Eq. (1) unless they say otherwise.
 
     Args:
+        clock: for the waits of a reload.
         server: the running server.
         knobs: its knobs.
     """
 
-    def __init__(self, server: Server, knobs: Iterable[Knob]) -> None:
+    metrics: tuple[Metric, ...] = _eq1.METRICS
+    _server: Server
+
+    def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob]) -> None:
+        self.clock = clock
+        self.pid: int = server.master.pid
         self._server = server
         self._knobs = {knob.name: knob for knob in knobs}
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._down = StoodDown()
         self._debt: Debt | None = None
+
+    def derive(self, readings: Readings) -> Readings:
+        """Burst length and response time, Eq. (1) of liu2003."""
+        return _eq1.eq1(readings)
 
     @property
     @abstractmethod
@@ -82,10 +93,7 @@ class ReloadedPlant(Plant):
                 UsageError
             ):  # in the middle of an edit it may make no sense, and is not in force
                 self._down |= self.look_for_edits(())
-        for knob, message in self._down.items():
-            if knob in self.set_to and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, message)
+        self._down.tell(self.set_to)
         return {knob: self._server.in_force[knob] for knob in self._knobs}
 
     def prepare(self, changes: Mapping[str, int]) -> Prepared:
@@ -101,10 +109,7 @@ class ReloadedPlant(Plant):
             self.settle()
             self._server.refresh()
             self._down |= self.look_for_edits(wanted)
-            for knob in wanted:
-                if knob in self._down:
-                    self._told.add(knob)
-                    raise OperatorEdit(knob, self._down[knob])
+            self._down.refuse(wanted)
             now = {knob: self._server.in_force[knob] for knob in wanted}
             if now == wanted:
                 return Prepared(wanted, now)

@@ -44,10 +44,7 @@ class Stack(Plant):
         self._of = {name: (part, own) for part, names in self._names.items() for own, name in names.items()}
         if len(self._of) < sum(map(len, self._names.values())):
             raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
-        for part in parts if len(parts) > 1 else ():
-            for sensor in part.sensors():
-                sensor.plant = sensor.plant or _called(part)
-        self._sensors = (*(one for part in parts for one in part.sensors()), *extra)
+        self._extra = tuple(extra)
         self._start: Configuration = {}
 
     @property
@@ -72,6 +69,13 @@ class Stack(Plant):
             for part in self.parts
             for knob in part.knobs()
         )
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the parts, each called by its part where there are several, then the others."""
+        for part in self.parts if len(self.parts) > 1 else ():
+            for sensor in part.sensors():
+                sensor.plant = sensor.plant or _called(part)
+        return (*(one for part in self.parts for one in part.sensors()), *self._extra)
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """The sensor of the first part that has one, as that part decides: clients meet the first."""
@@ -218,7 +222,9 @@ class Stack(Plant):
             part.undo_leftover()
 
     def close(self) -> None:
-        """Closes the parts."""
+        """Closes the sensors that are of no part, and the parts."""
+        for sensor in self._extra:
+            sensor.close()
         for part in self.parts:
             part.close()
 

@@ -87,11 +87,10 @@ class Simulated(Plant):
             self._link.close()
             raise
         self.clock = VirtualClock(self._link)
-        self._sensor = SimulatedSensor(self._link)
 
-    def sensors(self) -> tuple[Sensor, ...]:
+    def new_sensors(self) -> tuple[Sensor, ...]:
         """One sensor, which reads everything."""
-        return (self._sensor,)
+        return (SimulatedSensor(self._link),)
 
     def configuration(self) -> Configuration:
         """The configuration in force.

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._status_page import Endpoint, Fetch
 
@@ -59,6 +60,8 @@ class Polled(Sensor, ABC, Generic[P]):
     precedence = Precedence.STATUS_PAGE
     period_s = 0.35
     """Distance of the requests within a window, in seconds."""
+    reset_by = "the server was restarted"
+    """What resets its counters, in a message."""
 
     def __init__(self, addresses: list[Endpoint], request: bytes, clock: Clock, patience_s: float) -> None:
         self.connections = 0
@@ -110,7 +113,28 @@ class Polled(Sensor, ABC, Generic[P]):
         if now_s - self._asked_s >= max(self.period_s, latency_s / 4):
             self._send(now_s)
 
-    def ends(self) -> tuple[Reply[P], Reply[P]]:
+    def read(self) -> Readings:
+        """The readings between two replies near the edges of the window.
+
+        Raises:
+            NotMeasured: no new reply came, the counters were reset, or the page is off.
+        """
+        first, last = self._ends()
+        if self.reset(first.page, last.page):
+            self._before, self._within = None, [last]
+            raise NotMeasured(f"{self.reset_by} within the window, which resets its counters")
+        return self.between(first, last)
+
+    @staticmethod
+    def reset(first: P, last: P) -> bool:
+        """Whether the counters were reset between two pages."""
+        return False
+
+    def between(self, first: Reply[P], last: Reply[P]) -> Readings:
+        """The readings from two replies of the same server; none of a page that is only looked at."""
+        return {}
+
+    def _ends(self) -> tuple[Reply[P], Reply[P]]:
         """Two replies near the edges of the window, the first one first.
 
         Raises:
@@ -126,10 +150,6 @@ class Polled(Sensor, ABC, Generic[P]):
                 raise self._silent(now_s)
             first = self._before
         return first, last
-
-    def forget_all_but(self, last: Reply[P]) -> None:
-        """Begins anew with one reply, since the counters were reset before it."""
-        self._before, self._within = None, [last]
 
     def latest(self) -> P | None:
         """The newest page since `begin`; None when there is none."""

@@ -28,7 +28,6 @@ from dataclasses import astuple, replace
 
 from trimtab.core.metric import Metric, of_class
 from trimtab.core.window import Readings
-from trimtab.errors import NotMeasured
 from trimtab.sensors._mapped_window import MappedWindow
 from trimtab.sensors._metrics import IDLE_CONNECTIONS, IDLE_HELD_WORKERS
 from trimtab.sensors._shared_file import Counters, Histograms, Idle, SharedFile, must_grow
@@ -63,54 +62,43 @@ class KeepAlive(MappedWindow[State]):
         Metric("intervals_left", "intervals", "idle periods that the client ended, by the same bins", "", True),
     )
 
-    def state(self, file: SharedFile) -> State:
+    def counters(self, file: SharedFile) -> State:
         """The counters as they are now."""
         return file.idle(), file.counters(), file.histograms()
 
-    def differences(self, elapsed_s: float, first: State, last: State) -> Readings:
-        """The readings between two states; see `differences` below."""
-        return differences(elapsed_s, first, last)
+    @staticmethod
+    def differences(elapsed_s: float, first: State, last: State) -> Readings:
+        """The readings between two states.
 
-
-def differences(elapsed_s: float, first: State, last: State) -> dict[str, float]:
-    """The readings between two states.
-
-    Args:
-        elapsed_s: time between them.
-        first: counters and histograms at the start.
-        last: those at the end.
-
-    Raises:
-        NotMeasured: no time is between them, or a counter went backwards.
-    """
-    if elapsed_s <= 0:
-        raise NotMeasured("no time has passed since the window began")
-    (one, all_one, bins_one), (two, all_two, bins_two) = first, last
-    # The server's own time is no count.
-    must_grow(astuple(replace(one, server_ms=0)), astuple(replace(two, server_ms=0)))
-    must_grow(astuple(all_one), astuple(all_two))
-    for name in _READ_AS:
-        must_grow(getattr(bins_one, name), getattr(bins_two, name))
-    intervals = two.intervals - one.intervals
-    readings = {
-        "interval_rate_hz": intervals / elapsed_s,
-        "idle_connections": (two.idle_ns - one.idle_ns) / _NS / elapsed_s,
-        "idle_held_workers": (two.held_ns - one.held_ns) / _NS / elapsed_s,
-        "connections_cut_rate_hz": (two.cut - one.cut) / elapsed_s,
-        "connections_expired_rate_hz": (two.expired - one.expired) / elapsed_s,
-        "connections_left_rate_hz": (two.left - one.left) / elapsed_s,
-    }
-    if intervals > 0:
-        readings["request_interval_s"] = (two.interval_ns - one.interval_ns) / intervals / _NS
-    setup_s = _setup_s(first, last)
-    if setup_s is not None and setup_s > 0:
-        readings["connection_setup_s"] = setup_s
-    for kept, name in _READ_AS.items():
-        before, after = getattr(first[2], kept), getattr(last[2], kept)
-        readings |= {
-            of_class(name, str(i)): b - a for i, (a, b) in enumerate(zip(before, after, strict=True)) if b > a
+        Raises:
+            NotMeasured: or a counter went backwards.
+        """
+        (one, all_one, bins_one), (two, all_two, bins_two) = first, last
+        # The server's own time is no count.
+        must_grow(astuple(replace(one, server_ms=0)), astuple(replace(two, server_ms=0)))
+        must_grow(astuple(all_one), astuple(all_two))
+        for name in _READ_AS:
+            must_grow(getattr(bins_one, name), getattr(bins_two, name))
+        intervals = two.intervals - one.intervals
+        readings = {
+            "interval_rate_hz": intervals / elapsed_s,
+            "idle_connections": (two.idle_ns - one.idle_ns) / _NS / elapsed_s,
+            "idle_held_workers": (two.held_ns - one.held_ns) / _NS / elapsed_s,
+            "connections_cut_rate_hz": (two.cut - one.cut) / elapsed_s,
+            "connections_expired_rate_hz": (two.expired - one.expired) / elapsed_s,
+            "connections_left_rate_hz": (two.left - one.left) / elapsed_s,
         }
-    return readings
+        if intervals > 0:
+            readings["request_interval_s"] = (two.interval_ns - one.interval_ns) / intervals / _NS
+        setup_s = _setup_s(first, last)
+        if setup_s is not None and setup_s > 0:
+            readings["connection_setup_s"] = setup_s
+        for kept, name in _READ_AS.items():
+            before, after = getattr(first[2], kept), getattr(last[2], kept)
+            readings |= {
+                of_class(name, str(i)): b - a for i, (a, b) in enumerate(zip(before, after, strict=True)) if b > a
+            }
+        return readings
 
 
 def _setup_s(first: State, last: State) -> float | None:

@@ -52,13 +52,30 @@ class Pages(MappedWindow[State]):
         Metric("page_rate_hz", "Hz", "pages begun per second, told apart by the pauses between requests"),
     )
 
-    def state(self, file: SharedFile) -> State:
+    def counters(self, file: SharedFile) -> State:
         """The counters and the histogram as they are now."""
         return file.counters(), file.histograms().intervals
 
-    def differences(self, elapsed_s: float, first: State, last: State) -> Readings:
-        """The readings between two states; see `differences` below."""
-        return differences(elapsed_s, first, last)
+    @staticmethod
+    def differences(elapsed_s: float, first: State, last: State) -> Readings:
+        """The readings between two states.
+
+        Raises:
+            NotMeasured: pages cannot be told apart, or a counter went backwards.
+        """
+        (one, before), (two, after) = first, last
+        must_grow((*astuple(one), *before), (*astuple(two), *after))
+        theta = threshold(after)
+        if theta is None:
+            raise NotMeasured("the intervals between requests do not show where a page ends")
+        new = [b - a for a, b in zip(before, after, strict=True)]
+        pages = two.connections - one.connections + sum(new[theta:])  # (P2)
+        within_ns = sum(n * (floor_ns(i) + floor_ns(i + 1)) / 2 for i, n in enumerate(new[:theta]) if n)
+        readings = {"page_rate_hz": pages / elapsed_s}
+        if pages > 0:
+            busy_ns = two.delay_ns - one.delay_ns + two.service_ns - one.service_ns
+            readings["page_time_s"] = (busy_ns + within_ns) / pages / 1e9  # (P1)
+        return readings
 
 
 def threshold(counts: Sequence[int]) -> int | None:
@@ -87,34 +104,6 @@ def _middle(octaves: Sequence[int], last: int) -> int:
     while first > 0 and octaves[first - 1] == octaves[last]:
         first -= 1
     return (first + last + _OCTAVE) // 2
-
-
-def differences(elapsed_s: float, first: State, last: State) -> dict[str, float]:
-    """The readings between two states.
-
-    Args:
-        elapsed_s: time between them.
-        first: counters and intervals at the start.
-        last: those at the end.
-
-    Raises:
-        NotMeasured: no time is between them, pages cannot be told apart, or a counter went backwards.
-    """
-    if elapsed_s <= 0:
-        raise NotMeasured("no time has passed since the window began")
-    (one, before), (two, after) = first, last
-    must_grow((*astuple(one), *before), (*astuple(two), *after))
-    theta = threshold(after)
-    if theta is None:
-        raise NotMeasured("the intervals between requests do not show where a page ends")
-    new = [b - a for a, b in zip(before, after, strict=True)]
-    pages = two.connections - one.connections + sum(new[theta:])  # (P2)
-    within_ns = sum(n * (floor_ns(i) + floor_ns(i + 1)) / 2 for i, n in enumerate(new[:theta]) if n)
-    readings = {"page_rate_hz": pages / elapsed_s}
-    if pages > 0:
-        busy_ns = two.delay_ns - one.delay_ns + two.service_ns - one.service_ns
-        readings["page_time_s"] = (busy_ns + within_ns) / pages / 1e9  # (P1)
-    return readings
 
 
 SENSOR = Pages

@@ -25,7 +25,6 @@ from __future__ import annotations
 from trimtab.core.finding import Finding
 from trimtab.core.plant import Clock
 from trimtab.core.window import Readings
-from trimtab.errors import NotMeasured
 from trimtab.sensors._metrics import (
     BUSY_WORKERS,
     BYTE_RATE,
@@ -68,25 +67,15 @@ class ServerStatus(PolledPage[Page]):
         """
         return parse(reply, self.url)
 
-    def read(self) -> Readings:
-        """The readings between two replies near the edges of the window.
+    @staticmethod
+    def reset(first: Page, last: Page) -> bool:
+        """Whether the server was restarted between two pages."""
+        was, now = (page.number("Total Accesses") or 0 for page in (first, last))
+        return first.text.get("RestartTime") != last.text.get("RestartTime") or now < was
 
-        Raises:
-            NotMeasured: no new reply came, the server was restarted, or the page is off.
-        """
-        first, last = self.ends()
-        if _restarted(first, last):
-            self.forget_all_but(last)
-            raise NotMeasured("the server was restarted within the window, which resets its counters")
+    def between(self, first: Reply[Page], last: Reply[Page]) -> Readings:
+        """The readings from two replies of the same server."""
         return _difference(first, last)
-
-
-def _restarted(first: Reply[Page], last: Reply[Page]) -> bool:
-    """Whether the counters were reset between two replies."""
-    if first.page.text.get("RestartTime") != last.page.text.get("RestartTime"):
-        return True
-    was, now = (r.page.number("Total Accesses") or 0 for r in (first, last))
-    return now < was
 
 
 def _difference(first: Reply[Page], last: Reply[Page]) -> Readings:

@@ -48,44 +48,34 @@ class Shim(MappedWindow[Counters]):
     name = "shim"
     metrics = (ACCEPT_QUEUE_DELAY, SERVICE_TIME, BURST_LENGTH, CONNECTION_RATE, REQUEST_RATE, BYTE_RATE)
 
-    def state(self, file: SharedFile) -> Counters:
+    def counters(self, file: SharedFile) -> Counters:
         """The counters as they are now."""
         return file.counters()
 
-    def differences(self, elapsed_s: float, first: Counters, last: Counters) -> Readings:
-        """The readings between two states; see `differences` below."""
-        return differences(elapsed_s, first, last)
+    @staticmethod
+    def differences(elapsed_s: float, first: Counters, last: Counters) -> Readings:
+        """The readings between two states of the counters.
 
-
-def differences(elapsed_s: float, first: Counters, last: Counters) -> dict[str, float]:
-    """The readings between two states of the counters.
-
-    Args:
-        elapsed_s: time between them.
-        first: the counters at the start.
-        last: the counters at the end.
-
-    Raises:
-        NotMeasured: no time is between them, too many connections could not be followed, or a counter went backwards.
-    """
-    if elapsed_s <= 0:
-        raise NotMeasured("no time has passed since the window began")
-    must_grow(astuple(first), astuple(last))
-    connections, requests = last.connections - first.connections, last.requests - first.requests
-    clipped = last.clipped - first.clipped
-    if clipped > _MOST_CLIPPED_RATIO * connections:
-        raise NotMeasured(f"the shim could not follow {clipped} connections of {connections}: too many descriptors")
-    readings = {
-        "connection_rate_hz": connections / elapsed_s,
-        "request_rate_hz": requests / elapsed_s,
-        "byte_rate_bytes_hz": (last.sent_bytes - first.sent_bytes) / elapsed_s,
-    }
-    if connections > 0:
-        readings["accept_queue_delay_s"] = (last.delay_ns - first.delay_ns) / connections / 1e9
-        readings["burst_length"] = requests / connections
-    if requests > 0:
-        readings["service_time_s"] = (last.service_ns - first.service_ns) / requests / 1e9
-    return readings
+        Raises:
+            NotMeasured: too many connections could not be followed, or a counter went backwards.
+        """
+        must_grow(astuple(first), astuple(last))
+        connections, requests = last.connections - first.connections, last.requests - first.requests
+        clipped = last.clipped - first.clipped
+        if clipped > _MOST_CLIPPED_RATIO * connections:
+            many = f"{clipped} connections of {connections}"
+            raise NotMeasured(f"the shim could not follow {many}: too many descriptors")
+        readings = {
+            "connection_rate_hz": connections / elapsed_s,
+            "request_rate_hz": requests / elapsed_s,
+            "byte_rate_bytes_hz": (last.sent_bytes - first.sent_bytes) / elapsed_s,
+        }
+        if connections > 0:
+            readings["accept_queue_delay_s"] = (last.delay_ns - first.delay_ns) / connections / 1e9
+            readings["burst_length"] = requests / connections
+        if requests > 0:
+            readings["service_time_s"] = (last.service_ns - first.service_ns) / requests / 1e9
+        return readings
 
 
 def probe(path: Path) -> tuple[Finding, ...]:

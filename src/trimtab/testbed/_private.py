@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -27,6 +28,7 @@ from trimtab.testbed.registry import Record, Registry
 
 WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
 _ATTEMPTS = 5
+_ANSWER_S = 5.0
 _LEAST_PORT = 10_000
 Spec = TypeVar("Spec")
 
@@ -81,6 +83,21 @@ class PrivateServer(ABC, Generic[Spec]):
             TrimtabError: it is not started.
         """
         return Path(self._held().directory)
+
+    def status(self, path: str) -> int:
+        """Status with which it answers for one of its pages; 0 for what is no HTTP.
+
+        Raises:
+            OSError: nothing listens yet.
+        """
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except HTTPException:
+            return 0
+        finally:
+            connection.close()
 
     def url(self, path: str) -> str:
         """The URL of one of its pages."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from trimtab.errors import TrimtabError
 from trimtab.testbed import swap
@@ -13,33 +13,23 @@ from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.victims import Victims
 
 
-class Confined(Protocol):
-    """The limits in a server's specification."""
+@dataclass(frozen=True, kw_only=True)
+class Confined:
+    """The limits in a server's specification.
 
-    @property
-    def memory_limit_bytes(self) -> int | None:
-        """Memory of the whole server; None for no limit."""
-        ...
+    Args:
+        memory_limit_bytes: memory of the whole server; None for no limit.
+        swap: whether memory beyond the limit is swapped (to zram).
+        cores: CPU time per second; None for no limit.
+        cpus: the CPUs it may run on; None for all.
+        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
+    """
 
-    @property
-    def swap(self) -> bool:
-        """Whether memory beyond the limit is swapped (to zram)."""
-        ...
-
-    @property
-    def cores(self) -> float | None:
-        """CPU time per second; None for no limit."""
-        ...
-
-    @property
-    def cpus(self) -> tuple[int, ...] | None:
-        """The CPUs it may run on; None for all."""
-        ...
-
-    @property
-    def cpu_weight(self) -> int:
-        """Its share of a contended CPU, where one ordinary process has 1; up to 100."""
-        ...
+    memory_limit_bytes: int | None = None
+    swap: bool = False
+    cores: float | None = None
+    cpus: tuple[int, ...] | None = None
+    cpu_weight: int = 1
 
 
 Spec = TypeVar("Spec", bound=Confined)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from trimtab.errors import UsageError
+from trimtab.testbed._swapped import Confined
 
 Mpm = Literal["prefork", "worker", "event"]
 
@@ -15,7 +16,7 @@ MODULES = ("authz_core", "authz_host", "alias", "status")
 
 
 @dataclass(frozen=True)
-class ApacheSpec:
+class ApacheSpec(Confined):
     """A private Apache and its limits. The values are those that Debian ships, except where said.
 
     Args:
@@ -32,11 +33,6 @@ class ApacheSpec:
         fastcgi: where its pages of PHP are made, such as "unix:/run/fpm.sock|fcgi://localhost"; empty for nowhere.
         surge_files: files of SURGE's set that it serves under /surge/; 0 for none.
         specweb99_directories: directories of SPECweb99's set that it serves under /file_set/; 0 for none.
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
 
     Raises:
         UsageError: the combination cannot work.
@@ -54,11 +50,6 @@ class ApacheSpec:
     fastcgi: str = ""
     surge_files: int = 0
     specweb99_directories: int = 0
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
     def __post_init__(self) -> None:
         if self.php and self.mpm != "prefork":

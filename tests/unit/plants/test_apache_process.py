@@ -12,9 +12,9 @@ import pytest
 from trimtab import processes
 from trimtab.errors import PlantGone, UsageError
 from trimtab.own import SYSTEM_PATH
-from trimtab.plants.apache import process, status
+from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Origin, evaluate
-from trimtab.plants.apache.process import Parent, find
+from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.program import Program, _options
 
 ONE = Parent(812, 1, Path("/usr/sbin/apache2"), ("apache2", "-k", "start"), os.geteuid())
@@ -23,37 +23,37 @@ HIS = Parent(700, 1, Path("/home/eve/apache2"), (), 4242)
 
 
 def running(monkeypatch: pytest.MonkeyPatch, *parents: Parent) -> None:
-    monkeypatch.setattr(process, "parents", lambda: list(parents))
+    monkeypatch.setattr(Parent, "running", lambda: list(parents))
 
 
 def test_the_only_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     running(monkeypatch, ONE)
-    assert find(None) is ONE
+    assert Parent.find(None) is ONE
 
 
 def test_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     running(monkeypatch)
     with pytest.raises(UsageError, match="no running Apache"):
-        find(None)
+        Parent.find(None)
 
 
 def test_of_several_one_must_be_chosen_from_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     running(monkeypatch, ONE, TWO)
     with pytest.raises(UsageError, match=r"--pid: pid 812: apache2 -k start; pid 900: apache2 -f /x/own\.conf"):
-        find(None)
-    assert find(900) is TWO
+        Parent.find(None)
+    assert Parent.find(900) is TWO
     with pytest.raises(UsageError, match="pid 1 is not"):
-        find(1)
+        Parent.find(1)
 
 
 def test_one_of_our_own_is_taken_where_strangers_run_others(monkeypatch: pytest.MonkeyPatch) -> None:
     running(monkeypatch, HIS, ONE)
-    assert find(None) is ONE
+    assert Parent.find(None) is ONE
     with pytest.raises(UsageError, match=r"pid 812: apache2 -k start; pid 700: run by uid 4242"):
         running(monkeypatch, ONE, HIS)
-        find(1)
+        Parent.find(1)
     running(monkeypatch, HIS)
-    assert find(None) is HIS, "which is then refused with who runs it"
+    assert Parent.find(None) is HIS, "which is then refused with who runs it"
 
 
 def test_what_a_process_calls_itself_cannot_steer_a_terminal() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 import subprocess
@@ -147,6 +148,7 @@ def _as_stranger(tmp_path: Path, work: Callable[[], None]) -> str:
         os.chown(path, STRANGER, STRANGER)
     for above in tmp_path.parents[:-2]:
         above.chmod(0o755)
+    codecs.lookup("ascii")  # Python's own files may be in a home that the other user cannot read
     ready, says = os.pipe()
     child = os.fork()
     if child == 0:
@@ -167,6 +169,7 @@ def _as_stranger(tmp_path: Path, work: Callable[[], None]) -> str:
 
 def _rr(family: Family) -> int:
     """A process that holds a family in real time under a watchdog with a short lease, until it is killed."""
+    codecs.lookup("ascii")  # Python's own files may be in a home that the other user cannot read
     ready, says = os.pipe()
     child = os.fork()
     if child == 0:

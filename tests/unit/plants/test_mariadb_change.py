@@ -15,7 +15,7 @@ import pytest
 from tests._memory_plant import FakeClock
 from tests.unit.plants.test_mariadb import variables
 from trimtab.errors import ApplyFailed, NotMeasured, OperatorEdit, PlantError, PlantGone, UsageError
-from trimtab.plants import _own_file
+from trimtab.plants import _journal, _own_file
 from trimtab.plants.mariadb import attached, journal, knobs, restart
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
@@ -180,12 +180,14 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], World
     monkeypatch.setattr(attached, "Link", Link)
     monkeypatch.setattr("trimtab.plants.mariadb.variables.read", lambda link, names: variables())
     monkeypatch.setattr(restart, "ask", defaults)
-    monkeypatch.setattr("trimtab.plants.mariadb.process.find", lambda pid: Server(now[-1], now[-1].started))
+    monkeypatch.setattr(
+        "trimtab.plants.mariadb.process.MariadbServer.find", lambda pid: Server(now[-1], now[-1].started)
+    )
     monkeypatch.setattr(restart.Service, "of", lambda server: Service(now[-1]))
-    monkeypatch.setattr(journal, "start_of", lambda pid: now[-1].started)
-    for module in (restart, _own_file, journal):
+    monkeypatch.setattr(_journal, "start_of", lambda pid: now[-1].started)
+    for module in (restart, _own_file, _journal):
         monkeypatch.setattr(module, "require_trusted", lambda path: None)
-    for module in (_own_file, journal):
+    for module in (_own_file, _journal):
         stepping(module, "write_whole", full)
         stepping(module, "remove", full)
 

@@ -84,8 +84,7 @@ class Filed(OwnFilePlant):
     """A plant of that server."""
 
     def __init__(self, server: Server) -> None:
-        self.clock = FakeClock()
-        super().__init__(server, (WORKERS, TIMEOUT), None)
+        super().__init__(FakeClock(), server, (WORKERS, TIMEOUT), None)
         self._there = server
 
     def find_location(self, directory: Path | None) -> Path:

@@ -340,6 +340,18 @@ def test_more_sensors_stand_beside_those_of_the_parts() -> None:
     assert whole.name == "bare"
 
 
+def test_sensors_beside_the_parts_are_closed_though_nobody_asked_for_any() -> None:
+    closed = list[str]()
+
+    class Closing(FakeSensor):
+        def close(self) -> None:
+            closed.append(self.name)
+
+    whole = Stack(Part("bare"), extra=(Closing(dict, "clients", gives=""),))
+    whole.close()
+    assert closed == ["clients"]
+
+
 class Hungry(MemoryPlant):
     """A plant each of whose workers needs a byte, of 100 in all."""
 

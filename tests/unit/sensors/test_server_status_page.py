@@ -8,7 +8,7 @@ from tests._memory_plant import StillClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._polled_page import Reply
 from trimtab.sensors._status_page import Page, parse
-from trimtab.sensors.server_status import ServerStatus, _difference, _restarted
+from trimtab.sensors.server_status import ServerStatus, _difference
 
 URL = "http://127.0.0.1/server-status"
 PREFORK = b"""HTTP/1.1 200 OK\r
@@ -98,9 +98,9 @@ def test_with_extended_status_off_there_are_only_workers() -> None:
 def test_a_restart_shows_in_its_time_or_in_a_counter_that_fell() -> None:
     first = parse(PREFORK, URL)
     later = changed(first, RestartTime="Saturday, 21-Nov-2026 20:15:40 UTC", Total_Accesses="99")
-    assert _restarted(Reply(0, 1, first), Reply(1, 2, later))
-    assert _restarted(Reply(0, 1, first), Reply(1, 2, changed(first, Total_Accesses="2")))
-    assert not _restarted(Reply(0, 1, first), Reply(1, 2, changed(first, Total_Accesses="24")))
+    assert ServerStatus.reset(first, later)
+    assert ServerStatus.reset(first, changed(first, Total_Accesses="2"))
+    assert not ServerStatus.reset(first, changed(first, Total_Accesses="24"))
 
 
 @pytest.mark.parametrize(

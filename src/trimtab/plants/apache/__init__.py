@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from trimtab.core import Clock, Finding, PlantDefaults, Role
 from trimtab.plants import _findings
 from trimtab.plants._own_file_plant import add_directory
-from trimtab.plants.apache import process
 from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.plant import Apache
+from trimtab.plants.apache.process import Parent
 
 __all__ = ["DEFAULTS", "PLANT", "Apache", "add_arguments", "from_arguments", "probe", "testbed"]
 
@@ -38,7 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Apache:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each Apache that runs here."""
-    return _findings.each("apache", process.parents(), findings, "start Apache (apache2 or httpd)")
+    return _findings.each("apache", Parent.running(), findings, "start Apache (apache2 or httpd)")
 
 
 @contextlib.contextmanager

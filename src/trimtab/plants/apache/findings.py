@@ -27,5 +27,5 @@ def _said(plant: Apache) -> Iterable[Finding]:
     yield from server_status.probe(plant.status_url, plant.clock)
     if (shared := shared_of(plant.pid)) is not None:
         yield from shim.probe(shared)
-    yield from _findings.knobs(plant)
+    yield from _findings.knobs(plant, lambda _: f"to be set in {plant.location()}")
     yield from _findings.notes(plant.notes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Readings
+from trimtab.core import Clock, Sensor
 from trimtab.gate.server import shared_of
 from trimtab.plants._change import Texts
 from trimtab.plants._own_file import put_back
@@ -19,8 +19,8 @@ from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants.apache import knobs, process, snippet
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.change import Change
+from trimtab.plants.apache.process import Parent
 from trimtab.plants.apache.reload import Patience
-from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections, Worker
 from trimtab.sensors.pages import Pages
@@ -39,14 +39,12 @@ class Apache(OwnFilePlant):
         patience: how long a reload may take.
 
     Attributes:
-        clock: as given.
-        pid: process id of the parent.
         status_url: its status page.
         listeners: addresses and ports on which it listens.
     """
 
     name = "apache"
-    metrics = _eq1.METRICS
+    _server: Attached
 
     def __init__(
         self,
@@ -55,23 +53,10 @@ class Apache(OwnFilePlant):
         snippet_directory: Path | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self.clock = clock
-        self.pid: int = attached.master.pid
         self.status_url = attached.status_url
         self.listeners = attached.listeners
-        self._apache = attached
         self._patience = patience or Patience()
-        super().__init__(attached, knobs.knobs(attached.limits), snippet_directory)
-        status = ServerStatus(attached.status_url, clock)
-        shared = shared_of(self.pid)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, status),
-            Resources(self.pid, clock, attached.limits.threads_per_child),
-            Connections(attached.listeners, clock, self.pid, Worker.of(attached.limits.mpm), shared),
-            status,
-            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
-        )
+        super().__init__(clock, attached, knobs.knobs(attached.limits), snippet_directory)
         self._settings = snippet.settings(attached.config)
 
     @staticmethod
@@ -95,26 +80,35 @@ class Apache(OwnFilePlant):
         if status_url is not None:
             ServerStatus(status_url, clock)  # refuses a page outside this machine before it is asked
         chosen = None if snippet_directory is None else Path(snippet_directory).absolute()
-        return Apache(clock, Attached(process.find(pid), status_url), chosen)
+        return Apache(clock, Attached(Parent.find(pid), status_url), chosen)
 
     @property
     def server(self) -> str:
         """The server's name, such as "Apache 2.4.66 prefork"."""
-        return f"Apache {'.'.join(map(str, self._apache.origin.version))} {self._apache.limits.mpm}"
+        return f"Apache {'.'.join(map(str, self._server.origin.version))} {self._server.limits.mpm}"
 
     @property
     def config_file(self) -> Path:
         """Its main configuration file."""
-        return self._apache.origin.config_file
+        return self._server.origin.config_file
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this Apache for the user, one line each."""
-        return tuple(self._apache.notes)
+        return tuple(self._server.notes)
 
-    def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003."""
-        return _eq1.eq1(readings)
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the status page, and of the shim where it is loaded."""
+        clock, pid, limits = self.clock, self.pid, self._server.limits
+        status, shared = ServerStatus(self.status_url, clock), shared_of(pid)
+        return (
+            AcceptQueue(self.listeners, clock, pid, status),
+            Resources(pid, clock, limits.threads_per_child),
+            Connections(self.listeners, clock, pid, Worker.of(limits.mpm), shared),
+            status,
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+        )
 
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
@@ -122,8 +116,8 @@ class Apache(OwnFilePlant):
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        values = {knob: self._apache.in_force[knob] for knob in self._knobs}
-        return snippet.location(self._apache.origin, self._apache.config, directory, values)
+        values = {knob: self._server.in_force[knob] for knob in self._knobs}
+        return snippet.location(self._server.origin, self._server.config, directory, values)
 
     def permitted(self) -> None:
         """Makes sure that Apache may be signalled.
@@ -132,7 +126,7 @@ class Apache(OwnFilePlant):
             UsageError: not by us.
             PlantGone: it has ended.
         """
-        self._apache.master.signal(0)
+        self._server.master.signal(0)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
@@ -140,15 +134,15 @@ class Apache(OwnFilePlant):
 
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
-        return Change(self._apache, self.clock, texts, self._patience)
+        return Change(self._server, self.clock, texts, self._patience)
 
     def edits(self, knobs: Iterable[str]) -> Mapping[str, str]:
         """The knobs that somebody else has set outside of our file."""
-        return snippet.edits(self._apache.config, self._settings, knobs, self.set_to)
+        return snippet.edits(self._server.config, self._settings, knobs, self.set_to)
 
     def script(self, path: Path, before: str | None) -> str:
         """A shell script that puts a text back in our file's place."""
-        apache = self._apache
+        apache = self._server
         return apache.master.undo_script([put_back(path, before)], apache.program.shell_test, "USR1")
 
     def _start_servers(self, values: Mapping[str, int]) -> int:
@@ -158,8 +152,8 @@ class Apache(OwnFilePlant):
         (server/mpm/prefork/prefork.c, hold_off_on_exponential_spawning): a loaded server would be short of workers
         after every change.
         """
-        threads = self._apache.limits.threads_per_child
-        running = len(process.generations(self._apache.master, frozenset()).workers)
-        allowed = self._apache.in_force["max_request_workers"] // threads
+        threads = self._server.limits.threads_per_child
+        running = len(process.generations(self._server.master, frozenset()).workers)
+        allowed = self._server.in_force["max_request_workers"] // threads
         wanted = values.get("max_request_workers", allowed * threads) // threads
         return max(1, min(running, wanted))

@@ -8,13 +8,13 @@ parent's listening sockets; the helper process of mod_cgid does not.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trimtab.plants._master import Master, chosen, masters
+from trimtab.plants._master import Master
 from trimtab.processes import children, descriptors, program_of, start_of
 
-NAMES = frozenset({"apache2", "httpd", "httpd.prefork", "httpd.worker", "httpd.event"})
 _ONE_SHOT = frozenset({"-t", "-v", "-V", "-S", "-l", "-L", "-M", "-h"})
 """Options with which the program answers a question and ends."""
 
@@ -23,6 +23,14 @@ class Parent(Master):
     """The parent process of a running Apache."""
 
     title = "Apache"
+    called = "apache2 or httpd"
+    program = re.compile(r"apache2|httpd(\.(prefork|worker|event))?")
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a server's, and not a question's or an order's to another."""
+        commands = [after for word, after in pairwise(argv) if word == "-k"]
+        return _ONE_SHOT.isdisjoint(argv) and commands in ([], ["start"])
 
 
 @dataclass(frozen=True)
@@ -40,23 +48,6 @@ class Generations:
     def __bool__(self) -> bool:
         """Whether there is any child."""
         return bool(self.workers or self.old)
-
-
-def parents() -> list[Parent]:
-    """Every running Apache."""
-    return masters(Parent, NAMES.__contains__, _serves)
-
-
-def find(pid: int | None) -> Parent:
-    """The running Apache that is meant.
-
-    Args:
-        pid: the process id of its parent process; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    return chosen(pid, parents(), "Apache", "apache2 or httpd")
 
 
 def generations(parent: Parent, present: frozenset[str]) -> Generations:
@@ -77,9 +68,3 @@ def generations(parent: Parent, present: frozenset[str]) -> Generations:
         elif not sockets.isdisjoint(descriptors(child, "socket")):
             workers.append(child)
     return Generations(tuple(workers), tuple(old))
-
-
-def _serves(argv: tuple[str, ...]) -> bool:
-    """Whether a command line is a server's, and not a question's or an order's to another."""
-    commands = [after for word, after in pairwise(argv) if word == "-k"]
-    return _ONE_SHOT.isdisjoint(argv) and commands in ([], ["start"])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Plant, Prepared, Readings
+from trimtab.core import Applied, Clock, Configuration, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.answers import State
 from trimtab.gate.link import Link
@@ -68,9 +68,13 @@ class Gate(Plant):
         self._down: set[str] = set()
         state = self.link.apply({})
         self._original, self._generation = state.configuration, state.generation
-        self._server = server = server_of(run_dir)
-        resources = () if server is None else (Resources(server, clock, threads_of(run_dir)),)
-        self._sensors = (GateSensor(self.link), *resources, Shim(run_dir.shared, clock))
+        self._server = server_of(run_dir)
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the gate and of the shim, and of the server's CPU and memory where it is found."""
+        server, run_dir = self._server, self.run_dir
+        resources = () if server is None else (Resources(server, self.clock, threads_of(run_dir)),)
+        return GateSensor(self.link), *resources, Shim(run_dir.shared, self.clock)
 
     def derive(self, readings: Readings) -> Readings:
         """Burst length and response time, Eq. (1) of liu2003."""

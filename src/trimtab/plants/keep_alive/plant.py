@@ -14,7 +14,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Drawing, Knob, Plant, Prepared, Readings
+from trimtab.core import Applied, Clock, Configuration, Drawing, Knob, Plant, Prepared, Readings, Sensor
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.gate.keep_alive import DOMAIN, OF_SERVER, InCharge, KeepAliveTime, Setting
 from trimtab.gate.run_directory import RunDirectory
@@ -57,11 +57,14 @@ class KeepAlive(Plant):
         self._set: Setting | None = None
         self._down = False
         self._server = _server(run_dir)
-        self._sensors = (KeepAliveSensor(run_dir.shared, clock), Shim(run_dir.shared, clock))
 
     def knobs(self) -> tuple[Knob, ...]:
         """The keep-alive time."""
         return (KNOB,)
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the mapped file."""
+        return KeepAliveSensor(self.run_dir.shared, self.clock), Shim(self.run_dir.shared, self.clock)
 
     def drawing(self) -> Drawing:
         """The idle periods of the last windows, with the time in force among them."""

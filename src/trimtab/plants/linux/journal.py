@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from trimtab import codec
-from trimtab.errors import ApplyFailed, TrimtabError, UsageError
-from trimtab.files import read_regular, remove, write_whole
+from trimtab.errors import ApplyFailed, UsageError
+from trimtab.files import remove
 from trimtab.gate import run_directory
+from trimtab.plants import _journal
 from trimtab.plants.linux import putback
 from trimtab.plants.linux.putback import Scheduling, Thread
 from trimtab.plants.linux.target import Target
@@ -101,9 +102,8 @@ class Journal:
             ApplyFailed: it could not be written.
         """
         try:
-            make_directory()
-            write_whole(self.path, codec.encode(self.data()), 0o600)
-        except (OSError, UsageError) as error:
+            _journal.write(self.path, self.data())
+        except UsageError as error:
             raise ApplyFailed(f"{self.path} cannot be written, so nothing was changed: {error}") from None
 
     def keep(self) -> None:
@@ -119,9 +119,7 @@ class Journal:
         """
         if self.empty:
             return
-        if left := putback.undo(self.data()):
-            raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
-        remove(self.path)
+        _put_back(self.path, self.data())
         self.known.clear()
         self._processes.clear()
         self._ours = {field: [] for field in FIELDS}
@@ -156,30 +154,13 @@ class Left:
         Raises:
             ApplyFailed: something could not be put back.
         """
-        if left := putback.undo(codec.builtins(self.data)):
-            raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
-        remove(self.path)
+        _put_back(self.path, codec.builtins(self.data))
 
 
 def directory() -> Path:
     """Directory of this user's journals."""
     runs = run_directory.base()
     return runs.parent / f"{runs.name}-kernel"
-
-
-def make_directory() -> Path:
-    """Their directory, made where there is none.
-
-    Raises:
-        UsageError: it cannot be made, or others can change it.
-    """
-    there = directory()
-    try:
-        there.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{there} cannot be made: {error.strerror}") from None
-    require_trusted(there)
-    return there
 
 
 def left(kept: bool = True) -> Sequence[Left]:
@@ -191,8 +172,7 @@ def left(kept: bool = True) -> Sequence[Left]:
     One of which nothing can be in force any more is taken away.
 
     Raises:
-        UsageError: somebody else could have written them.
-        TrimtabError: one cannot be read.
+        UsageError: somebody else could have written them, or one cannot be read.
     """
     found = []
     for one in _all():
@@ -213,8 +193,7 @@ def rival(there: Mapping[int, Thread], files: Iterable[str]) -> int | None:
         files: paths.
 
     Raises:
-        UsageError: somebody else could have written the journals.
-        TrimtabError: one cannot be read.
+        UsageError: somebody else could have written the journals, or one cannot be read.
     """
     mine = set(files)
     for one in _all():
@@ -229,23 +208,25 @@ def _all() -> Sequence[Left]:
     """Every journal there is, the last one first.
 
     Raises:
-        UsageError: somebody else could have written them.
-        TrimtabError: one cannot be read.
+        UsageError: somebody else could have written them, or one cannot be read.
     """
     there = directory()
     if not there.is_dir():
         return ()
     require_trusted(there)
-    found = []
-    for path in sorted(there.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True):
-        text = read_regular(path)
-        if text is None:
-            continue
-        try:
-            found.append(Left(path, codec.decode(text, Written)))
-        except ValueError as error:
-            raise TrimtabError(f"{path} is not a journal of trimtab's: {error}") from None
-    return found
+    paths = sorted(there.glob("*.json"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+    return [Left(path, data) for path in paths if (data := _journal.read(path, Written)) is not None]
+
+
+def _put_back(path: Path, data: Mapping[str, Any]) -> None:
+    """Puts a journal's values back, and removes it.
+
+    Raises:
+        ApplyFailed: something could not be put back.
+    """
+    if left := putback.undo(data):
+        raise ApplyFailed(f"not everything could be put back: {'; '.join(left)}")
+    remove(path)
 
 
 def _lives(data: Written) -> bool:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab import processes
-from trimtab.core import Applied, Clock, Configuration, Knob, Metric, Plant, Prepared, Readings, Sensor, Subject
-from trimtab.errors import ApplyRefused, OperatorEdit, TrimtabError, UsageError
+from trimtab.core import Applied, Clock, Configuration, Metric, Plant, Prepared, Readings, Sensor, Subject
+from trimtab.errors import ApplyRefused, TrimtabError, UsageError
+from trimtab.plants._edits import StoodDown
+from trimtab.plants._journal import make_directory
 from trimtab.plants.linux import journal, knobs, putback, watchdog
 from trimtab.plants.linux.beside import plant_of
 from trimtab.plants.linux.journal import Journal
@@ -87,8 +89,7 @@ class Linux(Plant):
         files = [*([group] if group is not None else []), *(knobs.of_machine() if self._allowed.machine_wide else ())]
         self._shared = Shared(files, self._journal)
         self._knobs = {knob.name: knob for knob in (*of_threads, *(one.knob for one in files))}
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._down = StoodDown()
         self._watchdog = watchdog.Watchdog(self._journal)
         self._first: dict[str, int] = {}
         self._walked: tuple[float, Mapping[int, putback.Thread]] = (0.0, {})
@@ -96,7 +97,6 @@ class Linux(Plant):
         own = plant_of(self.pid, clock, self.name) if self.pid is not None and self._allowed.sensors else None
         self._server = own
         self.metrics = (*Linux.metrics, *(own.metrics if own is not None else ()))
-        self._sensors: tuple[Sensor, ...] = (RunQueue(self._threads, clock), *self._others())
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -115,13 +115,12 @@ class Linux(Plant):
             lines.append(f"response times are those of pid {self.pid}, the first server named")
         return tuple(lines)
 
-    def knobs(self) -> tuple[Knob, ...]:
-        """The knobs of the threads, then those that are files."""
-        return tuple(self._knobs.values())
-
-    def sensors(self) -> tuple[Sensor, ...]:
+    def new_sensors(self) -> tuple[Sensor, ...]:
         """The run queue, and the sensors of the first server's own plant, or else its resources."""
-        return self._sensors
+        queue = RunQueue(self._threads, self.clock)
+        if self._server is not None:
+            return queue, *self._server.sensors()
+        return (queue,) if self.pid is None else (queue, Resources(self.pid, self.clock))
 
     def decisive(self, metric: str, sensors: Sequence[Sensor]) -> Sensor | None:
         """As the first server's own plant decides."""
@@ -145,13 +144,11 @@ class Linux(Plant):
             PlantGone: a server has ended.
         """
         there = self._recent()
-        self._down |= {**self._scheduled.edited(there), **self._shared.edited()}
+        edited = {**self._scheduled.edited(there), **self._shared.edited()}
+        self._down |= {name: f"{said}; trimtab leaves it alone now" for name, said in edited.items()}
         for part in (self._scheduled, self._shared):
             part.forget([name for name in part.given if name in self._down])
-        for name, said in self._down.items():
-            if name not in self._told:
-                self._told.add(name)
-                raise OperatorEdit(name, f"{said}; trimtab leaves it alone now")
+        self._down.tell(self._knobs)
         self._scheduled.follow(there)
         of_threads = self._scheduled.values((name for name in self._knobs if name in FIELD_OF), there)
         values = {**of_threads, **self._shared.values()}
@@ -164,7 +161,7 @@ class Linux(Plant):
             UsageError: one may not be set.
             PlantGone: a server has ended.
         """
-        journal.make_directory()
+        make_directory(journal.directory())
         for one in journal.left(kept=False):
             one.undo()
         if why := self._taken():
@@ -183,9 +180,7 @@ class Linux(Plant):
         if self._journal.empty and (why := self._taken()):
             raise ApplyRefused(why)
         prepared = super().prepare(changes)
-        for name in changes:
-            if name in self._down:
-                raise OperatorEdit(name, self._down[name])
+        self._down.refuse(changes)
         return prepared
 
     def commit(self, prepared: Prepared) -> Applied:
@@ -242,8 +237,7 @@ class Linux(Plant):
 
     def close(self) -> None:
         """Closes the sensors; SCHED_RR is taken back, other values stay in force; may be called twice."""
-        for sensor in self._sensors:
-            sensor.close()
+        super().close()
         if self._server is not None:
             self._server.close()
         try:
@@ -318,9 +312,3 @@ class Linux(Plant):
         if there and self.clock.now_s() - at_s <= _RECENT_S and self._target.alive:
             return there
         return self._target.threads()
-
-    def _others(self) -> tuple[Sensor, ...]:
-        """The sensors beside the run queue."""
-        if self._server is not None:
-            return self._server.sensors()
-        return (Resources(self.pid, self.clock),) if self.pid is not None else ()

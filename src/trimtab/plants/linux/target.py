@@ -8,12 +8,13 @@ nothing of it is run or read but what the kernel itself says.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import PlantGone, UsageError
-from trimtab.plants._master import Master, masters
+from trimtab.plants._master import Master
 from trimtab.plants._vetted import vet
 from trimtab.plants.linux import putback
 from trimtab.plants.linux.putback import Thread
@@ -91,7 +92,7 @@ def _named(program: str) -> Process:
     Raises:
         UsageError: there is none or several, or it is not this user's.
     """
-    running = masters(Server, lambda name: name == program, lambda argv: True)
+    running = Server.named(re.compile(re.escape(program)))
     own = [one for one in running if one.own]
     shown = printable(program)
     if not running:

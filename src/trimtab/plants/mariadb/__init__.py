@@ -9,11 +9,12 @@ from pathlib import Path
 
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
-from trimtab.plants.mariadb import process, restart
+from trimtab.plants.mariadb import restart
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
+from trimtab.plants.mariadb.process import MariadbServer
 
 DEFAULTS = PlantDefaults(
     "trust_region", window="30s", knobs=("innodb_buffer_pool_size", "table_open_cache"), searched=True
@@ -65,7 +66,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Mariadb:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each MariaDB that runs here."""
-    return _findings.each("mariadb", process.running(), findings, "start MariaDB")
+    return _findings.each("mariadb", MariadbServer.running(), findings, "start MariaDB")
 
 
 @contextlib.contextmanager

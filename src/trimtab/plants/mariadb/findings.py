@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from trimtab.clock import SystemClock
 from trimtab.core import Finding, How
-from trimtab.errors import PlantGone, UsageError
 from trimtab.plants import _findings
 from trimtab.plants.mariadb import knobs
 from trimtab.plants.mariadb.attached import Attached
@@ -26,31 +24,17 @@ _OTHER_ROWS = (
 
 def findings(server: MariadbServer) -> tuple[Finding, ...]:
     """Findings on one MariaDB; nothing is changed."""
-    subject = f"mariadb pid {server.pid}"
 
     def attached() -> Mariadb:
         clock = SystemClock()
         return Mariadb(clock, Attached(server, Credentials.chosen(None, None), clock, knobs.TABLE))
 
-    found = _findings.of(subject, attached, _said)
-    if not any(one.usable for one in found):
-        return found
-    machine = (one for one in resources.probe(server.pid) if one.subject != _NO_WORKERS)
-    return (*found, *(replace(one, subject=f"{subject} {one.subject}") for one in machine))
+    return _findings.of(f"mariadb pid {server.pid}", attached, _said)
 
 
 def _said(plant: Mariadb) -> Iterable[Finding]:
     """Findings on one that was attached to."""
-    try:
-        plant.check_permissions()
-        reason = ""
-    except (UsageError, PlantGone) as error:
-        reason = str(error)
-    now = plant.configuration()
-    for knob in plant.knobs():
-        domain = knob.domain
-        said = f"{now[knob.name]} {knob.unit} now, {domain.minimum}..{domain.maximum} by {domain.step} possible"
-        yield Finding(knob.name, not reason, f"{said}; {knob.how}", reason)
+    yield from _findings.knobs(plant, lambda knob: str(knob.how))
     for rows, option in _OTHER_ROWS:
         for name, row in rows.items():
             how = "needs a restart" if row.how is How.RESTART else "not moved unless you allow it"
@@ -58,3 +42,4 @@ def _said(plant: Mariadb) -> Iterable[Finding]:
     for name, why in knobs.GONE.items():
         yield Finding(name, False, why, "nothing: thread_pool_size, in a thread pool, comes nearest")
     yield from _findings.notes(plant.notes)
+    yield from (one for one in resources.probe(plant.pid) if one.subject != _NO_WORKERS)

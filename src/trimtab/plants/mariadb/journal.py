@@ -7,20 +7,16 @@ is the operator's.
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trimtab import codec, own
+from trimtab import own
 from trimtab.errors import UsageError
-from trimtab.files import read_regular, remove, write_whole
+from trimtab.plants import _journal
 from trimtab.plants.mariadb.process import MariadbServer
-from trimtab.processes import boot_id, start_of
-from trimtab.trust import printable, require_trusted
-
-_NAME = re.compile(r"([0-9a-f-]{36})-(\d+)-(\d+)\.json")
+from trimtab.processes import boot_id
+from trimtab.trust import printable
 
 
 @dataclass(frozen=True)
@@ -62,16 +58,9 @@ class Journal:
         """
         directory = directory or own.state() / "mariadb"
         path = directory / f"{boot_id()}-{server.pid}-{server.started}.json"
-        try:
-            require_trusted(path)
-            text = read_regular(path)
-            entries = {} if text is None else codec.decode(text, dict[str, Entry])
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from None
-        except ValueError as error:
-            raise UsageError(f"{path} is not as trimtab wrote it: {error}") from None
+        entries = _journal.read(path, dict[str, Entry]) or {}
         if unknown := [name for name in entries if name not in known]:
-            raise UsageError(f"{path} is not as trimtab wrote it: unknown knob {printable(unknown[0])!r}")
+            raise UsageError(f"{path} is not what trimtab wrote: unknown knob {printable(unknown[0])!r}")
         return Journal(path, entries)
 
     def with_values(self, now: Mapping[str, int], values: Mapping[str, int]) -> Journal:
@@ -103,28 +92,5 @@ class Journal:
         Raises:
             UsageError: others could change it, or it cannot be written.
         """
-        directory = self.path.parent
-        try:
-            for missing in reversed([one for one in (directory, *directory.parents) if not one.exists()]):
-                missing.mkdir(mode=0o700, exist_ok=True)
-            require_trusted(directory)
-            if self.entries:
-                write_whole(self.path, codec.encode(self.entries), 0o600)
-            else:
-                remove(self.path)
-            for path in _of_the_dead(directory.iterdir()):
-                with contextlib.suppress(FileNotFoundError):
-                    remove(path)
-        except OSError as error:
-            raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
-
-
-def _of_the_dead(paths: Iterable[Path]) -> list[Path]:
-    """The journals of servers that have ended, and their settings with them."""
-    found = []
-    for path in paths:
-        if one := _NAME.fullmatch(path.name):
-            boot, pid, started = one.groups()
-            if boot != boot_id() or start_of(int(pid)) != int(started):
-                found.append(path)
-    return found
+        _journal.write(self.path, self.entries or None)
+        _journal.tidy(self.path.parent)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from trimtab.core import Applied, Clock, Configuration, How, Knob, Plant, Prepared, Readings, Sensor, give_up
 from trimtab.core.memory import Need, overfull
-from trimtab.errors import ApplyRefused, OperatorEdit, PlantError, PlantGone, TrimtabError, UsageError
-from trimtab.plants.mariadb import knobs, process, response, undo
+from trimtab.errors import ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
+from trimtab.plants._edits import StoodDown
+from trimtab.plants._journal import make_directory
+from trimtab.plants.mariadb import knobs, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
@@ -62,10 +64,7 @@ class Mariadb(Plant):
         self._known = dict(self._start)
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
-        self._status = MariadbStatus(attached.server, attached.link.credentials, clock)
-        self._resources = Resources(self.pid, clock)
+        self._down = StoodDown()
         self._restarts: Restarts | None = None
         if snippet_directory is not None:
             service = Service.of(attached.server)
@@ -96,7 +95,7 @@ class Mariadb(Plant):
         """
         rows = {**knobs.TABLE, **(knobs.LESS_DURABLE if less_durable else {})}
         rows |= {} if snippet_directory is None else knobs.AT_RESTART
-        attached = Attached(process.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
+        attached = Attached(MariadbServer.find(pid), credentials or Credentials.chosen(None, None), clock, rows)
         try:
             return Mariadb(clock, attached, journals, snippet_directory)
         except BaseException:
@@ -114,9 +113,10 @@ class Mariadb(Plant):
             found.append(self._grant(lacking))
         return tuple(found)
 
-    def sensors(self) -> tuple[Sensor, ...]:
-        """Sensors of MariaDB's counters, and of its CPU and memory."""
-        return self._status, self._resources
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of MariaDB's counters, and of its CPU and memory."""
+        status = MariadbStatus(self._mariadb.server, self._mariadb.link.credentials, self.clock)
+        return status, Resources(self.pid, self.clock)
 
     def derive(self, readings: Readings) -> Readings:
         """Response time."""
@@ -130,10 +130,7 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         now = self._looked_at()
-        for name, said in self._down.items():
-            if name in self._set and name not in self._told:
-                self._told.add(name)
-                raise OperatorEdit(name, said)
+        self._down.tell(self._set)
         return {name: now[name] for name in self._knobs}
 
     def objection(self, configuration: Configuration) -> str:
@@ -168,7 +165,7 @@ class Mariadb(Plant):
         lacking = knobs.unprivileged(self._knobs, self._mariadb.privileges)
         if len(lacking) == len(self._knobs):
             raise UsageError(self._grant(lacking))
-        self._journal()
+        make_directory(self._journal().path.parent)
         if self._restarts is not None:
             self._restarts.permitted()
 
@@ -181,10 +178,7 @@ class Mariadb(Plant):
             PlantGone: it has ended.
         """
         wanted, now = self.validated(changes), self._looked_at()
-        for name in wanted:
-            if name in self._down:
-                self._told.add(name)
-                raise OperatorEdit(name, self._down[name])
+        self._down.refuse(wanted)
         moved = {name: value for name, value in wanted.items() if now[name] != value}
         if not moved:
             return Prepared(wanted, {name: now[name] for name in wanted})
@@ -332,8 +326,11 @@ class Mariadb(Plant):
         """A restart has put another server in the place: sensors and journal go on with that."""
         entries, server = self._journal(self._server).entries, self._mariadb.server
         self.pid = server.pid
-        self._status.follow(server)
-        self._resources.follow(server.pid)
+        for sensor in self.sensors():
+            if isinstance(sensor, MariadbStatus):
+                sensor.follow(server)
+            elif isinstance(sensor, Resources):
+                sensor.follow(server.pid)
         if entries:
             replace(self._journal(), entries=entries).write()
         self._server = server

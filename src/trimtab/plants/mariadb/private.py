@@ -19,7 +19,7 @@ from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import PlantError, UsageError
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 from trimtab.testbed.registry import Registry
 
 _ACCOUNT = "mysql"
@@ -40,7 +40,7 @@ _OF_2004 = (
 
 
 @dataclass(frozen=True)
-class MariadbSpec:
+class MariadbSpec(Confined):
     """A private MariaDB and its limits. The settings are Debian's, except where said.
 
     Args:
@@ -51,11 +51,6 @@ class MariadbSpec:
         user: the application's account, which may do everything in that database.
         debian: whether it starts with Debian's settings; else with those that were Table 3's defaults in 2004.
         more: further lines of its configuration, such as "thread_handling = pool-of-threads".
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
 
     Raises:
         UsageError: a name is not one of letters, digits and underscores.
@@ -67,11 +62,6 @@ class MariadbSpec:
     user: str = "shop"
     debian: bool = True
     more: tuple[str, ...] = ()
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
     def __post_init__(self) -> None:
         for name in (self.database, self.user):

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import pwd
+import re
 import socket
 import struct
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._master import Master, chosen, masters
+from trimtab.plants._master import Master
 from trimtab.processes import descriptors, sockets
 from trimtab.trust import printable
 
-_NAMES = ("mariadbd", "mysqld")
 _ACCOUNT = "mysql"
 _ACCEPTS = "00010000"
 """SO_ACCEPTCON in /proc/net/unix."""
@@ -30,6 +30,13 @@ class MariadbServer(Master):
     """The process of a running MariaDB."""
 
     title = "MariaDB"
+    called = "mariadbd or mysqld"
+    program = re.compile("mariadbd|mysqld")
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a server's, and not a question's or that of an installation."""
+        return not set(argv) & set(_ENDS)
 
     def accounts(self) -> frozenset[int]:
         """The account that packages of MariaDB make for it."""
@@ -79,20 +86,3 @@ class MariadbServer(Master):
             link.close()
             raise
         return link
-
-
-def running() -> list[MariadbServer]:
-    """Every running MariaDB."""
-    return masters(MariadbServer, lambda name: name in _NAMES, lambda argv: not set(argv) & set(_ENDS))
-
-
-def find(pid: int | None) -> MariadbServer:
-    """The running MariaDB that is meant.
-
-    Args:
-        pid: its process id; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    return chosen(pid, running(), "MariaDB", " or ".join(_NAMES))

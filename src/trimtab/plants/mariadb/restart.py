@@ -17,7 +17,6 @@ from trimtab.core import Clock, give_up
 from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants._program import ask
-from trimtab.plants.mariadb import process
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.trust import require_trusted
@@ -285,7 +284,7 @@ class Restarts:
     def _answers(self, old: MariadbServer) -> bool:
         """Whether another server than the old one answers; then it is the one that we talk to."""
         try:
-            found = process.find(self.service.main_pid())
+            found = MariadbServer.find(self.service.main_pid())
             if (found.pid, found.started) == (old.pid, old.started):
                 return False
             self.attached.follow(found)

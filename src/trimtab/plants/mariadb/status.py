@@ -27,19 +27,17 @@ thread pool a statement that waits for a thread is not yet in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from trimtab.core.metric import Metric
-from trimtab.core.plant import Clock, Precedence, Sensor
+from trimtab.core.plant import Clock, Precedence
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, PlantGone, UsageError
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.link import Link, Rejected
 from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.sensors._counter_window import CounterWindow
 from trimtab.sensors._metrics import OPEN_CONNECTIONS, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
 
-_FRESH_S = 0.01
-"""A window that begins this soon after the last was read begins with that reading."""
 _RATES = {
     "request_rate_hz": ("QUESTIONS",),
     "transaction_rate_hz": ("COM_COMMIT", "COM_ROLLBACK"),
@@ -77,20 +75,11 @@ _OURS = 2
 _PATIENCE_S = 5.0
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """The counters at one moment.
-
-    Args:
-        at_s: the moment, on the loop's clock.
-        totals: counter to value, without what we have added.
-    """
-
-    at_s: float
-    totals: Mapping[str, float]
+Totals = Mapping[str, float]
+"""Counter to value, without what we have added."""
 
 
-class MariadbStatus(Sensor):
+class MariadbStatus(CounterWindow[Totals]):
     """Counters of one MariaDB.
 
     Args:
@@ -123,48 +112,21 @@ class MariadbStatus(Sensor):
     )
 
     def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock) -> None:
+        super().__init__(clock)
         self._link = Link(server, credentials, _PATIENCE_S)
-        self._clock = clock
-        self._began: _Counted | None = None
-        self._last: _Counted | None = None
-
-    def begin(self) -> None:
-        """Marks the start of a window.
-
-        Raises:
-            NotMeasured: MariaDB did not answer.
-        """
-        last = self._last
-        fresh = last is not None and self._clock.now_s() - last.at_s < _FRESH_S
-        self._began = last if fresh else None
-        self._began = self._began or self._counted()
-
-    def read(self) -> Readings:
-        """The readings since `begin`.
-
-        Raises:
-            NotMeasured: MariaDB did not answer.
-        """
-        began = self._began
-        if began is None:
-            raise NotMeasured("the window has not begun")
-        now = self._last = self._counted()
-        if now.at_s <= began.at_s:
-            raise NotMeasured("no time has passed since the window began")
-        return _readings(began, now)
 
     def follow(self, server: MariadbServer) -> None:
         """Asks another server from the next window on: the one that a restart has put in its place."""
         self._link.follow(server)
-        self._began = self._last = None
+        self.forget()
 
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         self._link.close()
-        self._began = self._last = None
+        self.forget()
 
-    def _counted(self) -> _Counted:
-        """The counters now.
+    def state(self) -> Totals:
+        """The counters as they are now.
 
         Raises:
             NotMeasured: MariaDB did not answer.
@@ -176,35 +138,34 @@ class MariadbStatus(Sensor):
         totals: dict[str, float] = {}
         for sign, name, value in rows:
             totals[name] = totals.get(name, 0.0) + sign * float(value)
-        return _Counted(self._clock.now_s(), totals)
+        return totals
 
+    @staticmethod
+    def differences(elapsed_s: float, first: Totals, last: Totals) -> Readings:
+        """The readings between two moments; those whose counter is missing or was reset (FLUSH STATUS) are absent."""
 
-def _readings(began: _Counted, now: _Counted) -> Readings:
-    """The readings between two moments; those whose counter is missing or was reset (FLUSH STATUS) are absent."""
-    elapsed_s = now.at_s - began.at_s
+        def change(*names: str) -> float | None:
+            pairs = [(first.get(name), last.get(name)) for name in names]
+            grown = [after - before for before, after in pairs if before is not None and after is not None]
+            # Our own share is asked for a moment later than the whole: a counter may seem to go back by that little.
+            return max(0.0, sum(grown)) if len(grown) == len(names) and min(grown) > -1 else None
 
-    def change(*names: str) -> float | None:
-        pairs = [(began.totals.get(name), now.totals.get(name)) for name in names]
-        grown = [after - before for before, after in pairs if before is not None and after is not None]
-        # Our own share is asked for a moment later than the whole, so a counter may seem to go back by that little.
-        return max(0.0, sum(grown)) if len(grown) == len(names) and min(grown) > -1 else None
-
-    readings = {}
-    for reading, names in _RATES.items():
-        grown = change(*names)
-        if grown is not None:
-            readings[reading] = grown / elapsed_s
-    for reading, over, under, unit in (
-        ("service_time_s", "QUERY_TIME", "QUESTIONS", 1.0),
-        ("row_lock_wait_s", "INNODB_ROW_LOCK_TIME", "INNODB_ROW_LOCK_WAITS", 1e-3),
-    ):
-        top, bottom = change(over), change(under)
-        if top is not None and bottom:
-            readings[reading] = unit * top / bottom
-    missed, asked = change("INNODB_BUFFER_POOL_READS"), change("INNODB_BUFFER_POOL_READ_REQUESTS")
-    if missed is not None and asked:
-        readings["buffer_pool_hit_ratio"] = max(0.0, 1 - missed / asked)
-    ends = [one.totals.get("THREADS_CONNECTED") for one in (began, now)]
-    if None not in ends:
-        readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - _OURS)
-    return readings
+        readings = {}
+        for reading, names in _RATES.items():
+            grown = change(*names)
+            if grown is not None:
+                readings[reading] = grown / elapsed_s
+        for reading, over, under, unit in (
+            ("service_time_s", "QUERY_TIME", "QUESTIONS", 1.0),
+            ("row_lock_wait_s", "INNODB_ROW_LOCK_TIME", "INNODB_ROW_LOCK_WAITS", 1e-3),
+        ):
+            top, bottom = change(over), change(under)
+            if top is not None and bottom:
+                readings[reading] = unit * top / bottom
+        missed, asked = change("INNODB_BUFFER_POOL_READS"), change("INNODB_BUFFER_POOL_READ_REQUESTS")
+        if missed is not None and asked:
+            readings["buffer_pool_hit_ratio"] = max(0.0, 1 - missed / asked)
+        ends = [one.get("THREADS_CONNECTED") for one in (first, last)]
+        if None not in ends:
+            readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - _OURS)
+        return readings

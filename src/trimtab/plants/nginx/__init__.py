@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
-from trimtab.plants.nginx import process
 from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
+from trimtab.plants.nginx.process import Master
 
 DEFAULTS = PlantDefaults(minimize="request_time_s")
 PLANT = Nginx
@@ -38,7 +38,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Nginx:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each nginx that runs here."""
-    return _findings.each("nginx", process.masters(), findings, "start nginx")
+    return _findings.each("nginx", Master.running(), findings, "start nginx")
 
 
 @contextlib.contextmanager

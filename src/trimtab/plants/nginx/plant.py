@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.core import Clock, Configuration, Prepared, Readings
+from trimtab.core import Clock, Configuration, Prepared, Sensor
 from trimtab.errors import ApplyRefused, OperatorEdit, UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._reloaded_plant import ReloadedPlant
-from trimtab.plants.nginx import edits, process
+from trimtab.plants.nginx import edits
 from trimtab.plants.nginx.attached import Attached
 from trimtab.plants.nginx.change import Change
 from trimtab.plants.nginx.ledger import Ledger
 from trimtab.plants.nginx.locations import Nowhere, chosen
+from trimtab.plants.nginx.process import Master
 from trimtab.plants.nginx.reload import Patience
 from trimtab.plants.nginx.stub_status import StubStatus
 from trimtab.plants.nginx.undo import script
-from trimtab.sensors import _eq1
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
 from trimtab.sensors.pages import Pages
@@ -39,34 +39,19 @@ class Nginx(ReloadedPlant):
         patience: how long a reload may take.
 
     Attributes:
-        clock: as given.
-        pid: process id of the master.
         listeners: addresses and ports on which it listens.
     """
 
     name = "nginx"
-    metrics = _eq1.METRICS
+    _server: Attached
     own_sensors = (StubStatus,)
 
     def __init__(self, clock: Clock, attached: Attached, patience: Patience | None = None) -> None:
-        self.clock = clock
-        self.pid = attached.master.pid
         self.listeners = attached.listeners
-        super().__init__(attached, attached.knobs.values())
-        self._nginx = attached
+        super().__init__(clock, attached, attached.knobs.values())
         self._patience = patience or Patience()
         locations = chosen(attached.possible)
         self._ledger = Ledger.of(attached.config, {knob: locations[knob] for knob in attached.knobs})
-        page, shared = attached.page, attached.shared
-        self._stub = stub = None if page is None else StubStatus(page.url, clock, page.host)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, stub),
-            Resources(self.pid, clock),
-            Connections(attached.listeners, clock, self.pid, None, shared),
-            *(() if stub is None else (stub,)),
-            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
-            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
-        )
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, status_url: str | None = None, edit: bool = False) -> Nginx:
@@ -83,17 +68,26 @@ class Nginx(ReloadedPlant):
         """
         if status_url is not None:
             StubStatus(status_url, clock)  # refuses a page outside this machine before it is asked
-        return Nginx(clock, Attached(process.find(pid), status_url, edit))
+        return Nginx(clock, Attached(Master.find(pid), status_url, edit))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this nginx for the user, one line each."""
-        fixed = (location for location in self._nginx.possible.values() if isinstance(location, Nowhere))
-        return (*self._nginx.notes, *(f"{location.why}: {location.enable}" for location in fixed))
+        fixed = (location for location in self._server.possible.values() if isinstance(location, Nowhere))
+        return (*self._server.notes, *(f"{location.why}: {location.enable}" for location in fixed))
 
-    def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003, and the time per request."""
-        return _eq1.eq1(readings)
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel, of the status page where there is one, and of the shim where it is loaded."""
+        clock, pid, page, shared = self.clock, self.pid, self._server.page, self._server.shared
+        stub = None if page is None else StubStatus(page.url, clock, page.host)
+        return (
+            AcceptQueue(self.listeners, clock, pid, stub),
+            Resources(pid, clock),
+            Connections(self.listeners, clock, pid, None, shared),
+            *(() if stub is None else (stub,)),
+            # Last, so that its exact terms of Eq. (1) stand in place of those seen from outside.
+            *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
+        )
 
     @property
     def set_to(self) -> Mapping[str, int]:
@@ -106,14 +100,14 @@ class Nginx(ReloadedPlant):
         Raises:
             UsageError: the configuration cannot be read.
         """
-        return self._ledger.edited(self._nginx.config, knobs)
+        return self._ledger.edited(self._server.config, knobs)
 
     def objection(self, configuration: Configuration) -> str:
         """Why this leaves no room for the connections there are; empty when it does.
 
         Any process may have to hold them all, since nginx does not spread them, and each may need one to an upstream.
         """
-        most = 0 if self._stub is None else self._stub.most_open
+        most = max((one.most_open for one in self.sensors() if isinstance(one, StubStatus)), default=0)
         room = configuration.get("worker_connections", 2 * most)
         if room >= 2 * most:
             return ""
@@ -126,11 +120,11 @@ class Nginx(ReloadedPlant):
             UsageError: it could not; the message says what is needed.
             PlantGone: nginx has ended.
         """
-        self._nginx.permitted(location.path for location in self._ledger.locations.values())
+        self._server.permitted(location.path for location in self._ledger.locations.values())
 
     def change(self, texts: Texts) -> Change:
         """The change that brings texts for files into force."""
-        return Change(self._nginx, self.clock, texts, self._patience)
+        return Change(self._server, self.clock, texts, self._patience)
 
     def composed(self, values: Mapping[str, int]) -> tuple[Mapping[str, int], Mapping[str, int], Texts]:
         """Values to set, values set so far, and present texts of the files that we have written.
@@ -138,7 +132,7 @@ class Nginx(ReloadedPlant):
         Raises:
             UsageError: nginx refuses its present configuration, or a file cannot be read.
         """
-        verdict = self._nginx.test()
+        verdict = self._server.test()
         if not verdict.valid:
             raise UsageError(f"nginx refuses its configuration as it is: {verdict.message}")
         return values, dict(self._ledger.values), edits.present(self._ledger.written)
@@ -148,7 +142,7 @@ class Nginx(ReloadedPlant):
         ledger, values = self._ledger, prepared.detail[0]
         try:
             ledger.rebase()
-            config = self._nginx.config
+            config = self._server.config
             texts = edits.written(config, ledger.locations, values, ledger.before)
             edits.require_unchanged(config, texts)
             first = ledger.first(texts)
@@ -196,7 +190,7 @@ class Nginx(ReloadedPlant):
     def leftover(self) -> str:
         """Files left by an earlier run, in one line; empty for none."""
         try:
-            left = edits.leftovers(self._nginx.config)
+            left = edits.leftovers(self._server.config)
         except UsageError:
             return ""
         names = ", ".join(str(path) for path in left if not edits.is_kept(path))
@@ -208,10 +202,10 @@ class Nginx(ReloadedPlant):
         Raises:
             ApplyFailed: the files are as they were, but the reload to them did not take.
         """
-        left = edits.leftovers(self._nginx.config)
+        left = edits.leftovers(self._server.config)
         if left and not self._ledger.written:
             self.change(left).undo()
 
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, for a user without trimtab."""
-        return script(self._nginx, self._ledger.locations)
+        return script(self._server, self._ledger.locations)

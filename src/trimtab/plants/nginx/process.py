@@ -8,10 +8,10 @@ started.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from trimtab.plants import _master
-from trimtab.plants._master import chosen
 from trimtab.processes import children, descriptors, program_of, sockets, start_of
 
 _TITLE = "nginx: master process "
@@ -28,28 +28,18 @@ class Master(_master.Master):
     """The master process of a running nginx."""
 
     title = "nginx"
+    called = "nginx that has a master process"
+    program = re.compile("nginx")
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a master's."""
+        return argv[:1] != () and argv[0].startswith(_TITLE)
 
     @property
     def command(self) -> str:
         """The command line that it was started with; nginx keeps it as one text, after its title."""
         return self.argv[0].removeprefix(_TITLE).strip() if self.argv else ""
-
-
-def masters() -> list[Master]:
-    """Every running nginx that has a master process."""
-    return _master.masters(Master, "nginx".__eq__, lambda argv: argv[:1] != () and argv[0].startswith(_TITLE))
-
-
-def find(pid: int | None) -> Master:
-    """The running nginx that is meant.
-
-    Args:
-        pid: the process id of its master; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    return chosen(pid, masters(), "nginx", "nginx that has a master process")
 
 
 def serving(master: Master) -> frozenset[Worker]:

@@ -122,6 +122,7 @@ class StubStatus(PolledPage[Counts]):
     )
     sampling_period_s = 0.05
     period_s = 0.1
+    reset_by = "nginx was restarted"
     most_open = 0
     """The most connections that were open at a time, as far as the page was seen."""
 
@@ -151,16 +152,13 @@ class StubStatus(PolledPage[Counts]):
         self._seen = []
         super().begin()
 
-    def read(self) -> Readings:
-        """The readings since `begin`.
+    @staticmethod
+    def reset(first: Counts, last: Counts) -> bool:
+        """Whether nginx was restarted between two pages."""
+        return last.requests < first.requests or last.accepts < first.accepts
 
-        Raises:
-            NotMeasured: no new reply came, nginx was restarted, or the page is off.
-        """
-        first, last = self.ends()
-        if last.page.requests < first.page.requests or last.page.accepts < first.page.accepts:
-            self.forget_all_but(last)
-            raise NotMeasured("nginx was restarted within the window, which resets its counters")
+    def between(self, first: Reply[Counts], last: Reply[Counts]) -> Readings:
+        """The readings from two replies, and from all in the window."""
         return readings(first, last, self._seen or [first.page, last.page])
 
 

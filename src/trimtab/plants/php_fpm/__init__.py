@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
 from trimtab.plants._own_file_plant import add_directory
-from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.private import FpmSpec, FpmTestbed
+from trimtab.plants.php_fpm.process import FpmMaster
 
 DEFAULTS = PlantDefaults()
 PLANT = PhpFpm
@@ -51,7 +51,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> PhpFpm:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each FPM that runs here."""
-    return _findings.each("php-fpm", process.running(), findings, "start PHP-FPM")
+    return _findings.each("php-fpm", FpmMaster.running(), findings, "start PHP-FPM")
 
 
 @contextlib.contextmanager

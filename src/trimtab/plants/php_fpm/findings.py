@@ -45,5 +45,5 @@ def _pool(plant: PhpFpm) -> Iterable[Finding]:
     """Findings on one pool."""
     page = plant.status_page
     yield Finding("", True, f"listens at {plant.listen}, status page {page.path} at {page.address}")
-    yield from _findings.knobs(plant)
+    yield from _findings.knobs(plant, lambda _: f"to be set in {plant.location()}")
     yield from _findings.notes(plant.notes)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Configuration, Readings
+from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
-from trimtab.plants.php_fpm import knobs, process, response, snippet
+from trimtab.plants.php_fpm import knobs, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
+from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -35,14 +36,13 @@ class PhpFpm(IncludedPlant):
         accept_lost: whether requests may be lost in a reload for want of process_control_timeout.
 
     Attributes:
-        clock: as given.
-        pid: process id of the master.
         pool: the pool's name.
         listen: where the pool listens.
         status_page: where its status page is.
     """
 
     name = "php-fpm"
+    _server: Attached
     metrics = response.METRICS
     settings = knobs.KEYS
     reloaded_by = "USR2"
@@ -56,18 +56,12 @@ class PhpFpm(IncludedPlant):
         patience: Patience | None = None,
         accept_lost: bool = False,
     ) -> None:
-        self.clock = clock
-        self.pid: int = attached.master.pid
         self.pool = attached.pool
         self.listen = attached.listen
         self.status_page = attached.status_page
-        self._fpm = attached
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
-        super().__init__(attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
-        status = PoolStatus(attached.status_page, clock, lambda: queue.length())
-        queue = _queue_of(attached, clock, status)
-        self._sensors = (queue, Resources(self.pid, clock), status)
+        super().__init__(clock, attached, knobs.knobs(attached.loaded, attached.pool), snippet_directory)
 
     @staticmethod
     def attach(
@@ -92,13 +86,19 @@ class PhpFpm(IncludedPlant):
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
-        attached = Attached(process.find(pid), clock, pool, tuple(options))
+        attached = Attached(FpmMaster.find(pid), clock, pool, tuple(options))
         return PhpFpm(clock, attached, snippet_directory, None, accept_lost)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this FPM for the user, one line each."""
-        return self._fpm.notes()
+        return self._server.notes()
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the pool's status page."""
+        status = PoolStatus(self.status_page, self.clock, lambda: queue.length())
+        queue = _queue_of(self._server, self.clock, status)
+        return queue, Resources(self.pid, self.clock), status
 
     def derive(self, readings: Readings) -> Readings:
         """Waits and response time, by Little's law."""
@@ -114,7 +114,7 @@ class PhpFpm(IncludedPlant):
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        fpm = self._fpm
+        fpm = self._server
         return snippet.location(fpm.program, fpm.read(), fpm.pool, fpm.in_force, directory)
 
     def check_permissions(self) -> None:
@@ -125,7 +125,7 @@ class PhpFpm(IncludedPlant):
             PlantGone: FPM has ended.
         """
         # Also where our own file was not loaded yet: an earlier run was killed.
-        self._fpm.permitted(self._accept_lost)
+        self._server.permitted(self._accept_lost)
         super().check_permissions()
 
     def permitted(self) -> None:
@@ -135,7 +135,7 @@ class PhpFpm(IncludedPlant):
             UsageError: it may not; the message says what is needed.
             PlantGone: FPM has ended.
         """
-        self._fpm.permitted(self._accept_lost, self.location())
+        self._server.permitted(self._accept_lost, self.location())
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
@@ -143,7 +143,7 @@ class PhpFpm(IncludedPlant):
 
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
-        return Change(self._fpm, self.clock, texts, self._patience)
+        return Change(self._server, self.clock, texts, self._patience)
 
 
 def _queue_of(fpm: Attached, clock: Clock, visitor: PoolStatus) -> UnixQueue | AcceptQueue:

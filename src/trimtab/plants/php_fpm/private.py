@@ -16,13 +16,13 @@ from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import status
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 
 _NAME = re.compile(r"php-fpm([\d.]*)")
 
 
 @dataclass(frozen=True)
-class FpmSpec:
+class FpmSpec(Confined):
     """A private FPM and its limits. The pool is the one that Debian ships.
 
     Args:
@@ -37,11 +37,6 @@ class FpmSpec:
         pools: names of the pools; the first one has the port.
         backlog: length of the listen queue; the kernel bounds it by net.core.somaxconn.
         more: further lines of the first pool.
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
     pm: str = "dynamic"
@@ -55,11 +50,6 @@ class FpmSpec:
     pools: tuple[str, ...] = ("www",)
     backlog: int = 511
     more: tuple[str, ...] = ()
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
 
 class FpmTestbed(SwappedServer[FpmSpec]):

@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from trimtab.plants._master import Master, chosen, masters
+from trimtab.plants._master import Master
 from trimtab.processes import children, descriptors, listening, sockets, start_of
 
-_NAME = re.compile(r"php-fpm([\d.]+)?")
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
 _POOL = "php-fpm: pool "
 _ACCEPTS = "00010000"
@@ -24,6 +23,13 @@ class FpmMaster(Master):
     """The master process of a running FPM."""
 
     title = "PHP-FPM"
+    called = "php-fpm"
+    program = re.compile(r"php-fpm([\d.]+)?")
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a master's."""
+        return _TITLE.match(" ".join(argv)) is not None
 
     @property
     def config_file(self) -> Path:
@@ -44,27 +50,6 @@ class FpmMaster(Master):
             UsageError: not permitted.
         """
         return descriptors(self.pid, "socket") - _listening(self.pid)
-
-
-def running() -> list[FpmMaster]:
-    """Every running FPM."""
-    return masters(FpmMaster, lambda name: _NAME.fullmatch(name) is not None, lambda argv: bool(_title(argv)))
-
-
-def find(pid: int | None) -> FpmMaster:
-    """The running FPM that is meant.
-
-    Args:
-        pid: the process id of its master; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    return chosen(pid, running(), "PHP-FPM", "php-fpm")
-
-
-def _title(argv: tuple[str, ...]) -> re.Match[str] | None:
-    return _TITLE.match(" ".join(argv))
 
 
 def _words(pid: int) -> bytes:

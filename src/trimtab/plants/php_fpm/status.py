@@ -130,6 +130,7 @@ class PoolStatus(Polled[Page]):
     )
     sampling_period_s = 0.04
     period_s = 0.1
+    reset_by = "PHP-FPM was reloaded"
 
     def __init__(
         self, status_page: StatusPage, clock: Clock, waiting: Callable[[], int] = lambda: 0, patience_s: float = 0.02
@@ -173,16 +174,14 @@ class PoolStatus(Polled[Page]):
             busy, idle = busy - 1, idle + 1
         self._seen.append((float(busy), float(idle)))
 
-    def read(self) -> Readings:
-        """The readings of the window.
+    @staticmethod
+    def reset(first: Page, last: Page) -> bool:
+        """Whether FPM was reloaded between two pages."""
+        was, now = first.numbers, last.numbers
+        return now["start time"] != was["start time"] or now["accepted conn"] < was["accepted conn"]
 
-        Raises:
-            NotMeasured: no new reply came, FPM was reloaded, or the page is off.
-        """
-        first, last = self.ends()
-        if _reloaded(first, last):
-            self.forget_all_but(last)
-            raise NotMeasured("PHP-FPM was reloaded within the window, which resets its counters")
+    def between(self, first: Reply[Page], last: Reply[Page]) -> Readings:
+        """The readings from two replies, and from all in the window."""
         elapsed_s, ours = last.at_s - first.at_s, 0 if self.status_page.apart else last.number - first.number
 
         def rate_hz(name: str) -> float:
@@ -236,8 +235,3 @@ def ask(status_page: StatusPage, clock: Clock, patience_s: float) -> Page | None
         NotMeasured: it is off, or nothing listens there.
     """
     return _polled_page.ask(PoolStatus(status_page, clock, patience_s=patience_s))
-
-
-def _reloaded(first: Reply[Page], last: Reply[Page]) -> bool:
-    was, now = first.page.numbers, last.page.numbers
-    return now["start time"] != was["start time"] or now["accepted conn"] < was["accepted conn"]

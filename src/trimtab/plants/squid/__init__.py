@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from trimtab.core import Clock, Finding, PlantDefaults, Role
 from trimtab.plants import _findings
 from trimtab.plants._own_file_plant import add_directory
-from trimtab.plants.squid import process
 from trimtab.plants.squid.findings import findings
 from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
+from trimtab.plants.squid.process import SquidMaster
 
 DEFAULTS = PlantDefaults("trust_region", minimize="request_time_s", window="30s", roles=(Role.CACHE,), searched=True)
 """A cache has no workers to count, so it is climbed; and it takes its time to fill."""
@@ -53,7 +53,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Squid:
 
 def probe() -> tuple[Finding, ...]:
     """Findings on each Squid that runs here."""
-    return _findings.each("squid", process.running(), findings, "start Squid")
+    return _findings.each("squid", SquidMaster.running(), findings, "start Squid")
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ from trimtab.core import Clock, Metric, Readings, Sensor
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.processes import Listener
 from trimtab.sensors._metrics import BYTE_RATE, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
-from trimtab.sensors._polled_page import PolledPage, ask
+from trimtab.sensors._polled_page import PolledPage, Reply, ask
 from trimtab.sensors._status_page import answer
 from trimtab.trust import printable
 
@@ -132,6 +132,7 @@ class ManagerPage(PolledPage[P], Generic[P]):
     """
 
     page = ""
+    reset_by = "Squid was restarted"
 
     def __init__(self, url: str, clock: Clock, visits: Visits | None = None, patience_s: float = 0.02) -> None:
         super().__init__(f"{url}{self.page}", clock, patience_s)
@@ -192,16 +193,13 @@ class ServiceTimes(ManagerPage[Times]):
             raise self.unlike()
         return Times(bins, self.visits.answered)
 
-    def read(self) -> Readings:
-        """The readings of the window.
+    @staticmethod
+    def reset(first: Times, last: Times) -> bool:
+        """Whether Squid was restarted between two pages."""
+        return last.requests() < first.requests()
 
-        Raises:
-            NotMeasured: no new reply came, Squid was restarted, or the page is off.
-        """
-        first, last = self.ends()
-        if last.page.requests() < first.page.requests():
-            self.forget_all_but(last)
-            raise NotMeasured("Squid was restarted within the window, which resets its counters")
+    def between(self, first: Reply[Times], last: Reply[Times]) -> Readings:
+        """The readings from two replies."""
         return times(first.page, last.page, last.at_s - first.at_s)
 
 
@@ -229,17 +227,14 @@ class Counters(ManagerPage[Mapping[str, float]]):
             raise self.unlike()
         return {**found, "ours": self.visits.sent_bytes / 1024}
 
-    def read(self) -> Readings:
-        """The readings of the window.
+    @staticmethod
+    def reset(first: Mapping[str, float], last: Mapping[str, float]) -> bool:
+        """Whether Squid was restarted between two pages."""
+        return any(value < first[name] for name, value in last.items())
 
-        Raises:
-            NotMeasured: no new reply came, Squid was restarted, or the page is off.
-        """
-        first, last = self.ends()
+    def between(self, first: Reply[Mapping[str, float]], last: Reply[Mapping[str, float]]) -> Readings:
+        """The readings from two replies."""
         grown = {name: value - first.page[name] for name, value in last.page.items()}
-        if min(grown.values()) < 0:
-            self.forget_all_but(last)
-            raise NotMeasured("Squid was restarted within the window, which resets its counters")
         elapsed_s, sent = last.at_s - first.at_s, max(0.0, grown["kbytes_out"] - grown["ours"])
         readings = {
             "byte_rate_bytes_hz": 1024 * sent / elapsed_s,

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.core import Clock, Configuration, Readings
+from trimtab.core import Clock, Configuration, Sensor
 from trimtab.core.memory import Need
 from trimtab.errors import UsageError
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
-from trimtab.plants.squid import knobs, manager, process, snippet
+from trimtab.plants.squid import knobs, manager, snippet
 from trimtab.plants.squid.attached import Attached
 from trimtab.plants.squid.change import Change
+from trimtab.plants.squid.process import SquidMaster
 from trimtab.plants.squid.reload import Patience
-from trimtab.sensors import _eq1
 from trimtab.sensors._cgroup import groups
 from trimtab.sensors._memory import limited
 from trimtab.sensors.accept_queue import AcceptQueue
@@ -43,14 +43,12 @@ class Squid(IncludedPlant):
         UsageError: it is to be restarted, and has a cache_dir.
 
     Attributes:
-        clock: as given.
-        pid: process id of the master.
         listeners: where it listens.
         manager_url: where the pages of its manager are.
     """
 
     name = "squid"
-    metrics = _eq1.METRICS
+    _server: Attached
     reloaded_by = "HUP"
     own_sensors = manager.SENSORS
 
@@ -63,19 +61,17 @@ class Squid(IncludedPlant):
         accept_lost: bool = False,
         may_restart: bool = False,
     ) -> None:
-        self.clock = clock
-        self.pid: int = attached.master.pid
         self.listeners = attached.listeners
         self.manager_url = attached.manager_url
-        self._squid = attached
         self._patience = patience or Patience()
         self._accept_lost = accept_lost
         self._may_restart = may_restart
         if may_restart and (disk := attached.loaded.all("cache_dir")):
             raise UsageError(f"Squid is not restarted by trimtab where it has a cache_dir ({disk[-1].where})")
-        memory, limit_bytes = limited(groups(self.pid), Path("/"))
+        memory, limit_bytes = limited(groups(attached.master.pid), Path("/"))
         self._memory = memory.where, limit_bytes
         super().__init__(
+            clock,
             attached,
             knobs.knobs(
                 attached.in_force, limit_bytes, f"the {limit_bytes >> 20} MiB of {memory.where}", may_restart
@@ -83,12 +79,6 @@ class Squid(IncludedPlant):
             snippet_directory,
         )
         memory.close()
-        pages = manager.sensors(attached.manager_url, clock)
-        self._sensors = (
-            AcceptQueue(attached.listeners, clock, self.pid, manager.Visitor(pages)),
-            Resources(self.pid, clock),
-            *pages,
-        )
 
     @staticmethod
     def attach(
@@ -113,20 +103,22 @@ class Squid(IncludedPlant):
             UsageError: none or several run, or it cannot be read from here; the message says what is needed.
             PlantGone: it ended.
         """
-        attached = Attached(process.find(pid), clock, manager_url)
+        attached = Attached(SquidMaster.find(pid), clock, manager_url)
         return Squid(clock, attached, snippet_directory, None, accept_lost, may_restart)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on this Squid for the user, one line each."""
         if self._may_restart:
-            return self._squid.notes()
+            return self._server.notes()
         left = " and ".join(sorted(knobs.AT_START))
-        return (*self._squid.notes(), f"{left} are read at the start alone: --allow-restart makes them knobs")
+        return (*self._server.notes(), f"{left} are read at the start alone: --allow-restart makes them knobs")
 
-    def derive(self, readings: Readings) -> Readings:
-        """Response time with the wait in the accept queue, Eq. (1) of liu2003."""
-        return _eq1.eq1(readings)
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of the manager's pages."""
+        pages = manager.sensors(self.manager_url, self.clock)
+        queue = AcceptQueue(self.listeners, self.clock, self.pid, manager.Visitor(pages))
+        return queue, Resources(self.pid, self.clock), *pages
 
     def objection(self, configuration: Mapping[str, int]) -> str:
         """Why these values make no sense together; empty when they do."""
@@ -134,7 +126,7 @@ class Squid(IncludedPlant):
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """The memory cache; what is around its objects is more, and not known beforehand."""
-        size_bytes = {**self._squid.in_force, **configuration}["cache_mem"] << 20
+        size_bytes = {**self._server.in_force, **configuration}["cache_mem"] << 20
         return (Need("the memory cache", size_bytes, *self._memory),)
 
     def find_location(self, directory: Path | None) -> Path:
@@ -143,7 +135,7 @@ class Squid(IncludedPlant):
         Raises:
             UsageError: there is no place where it would take effect.
         """
-        squid = self._squid
+        squid = self._server
         return snippet.location(squid.program, squid.read(), squid.in_force, directory)
 
     def permitted(self) -> None:
@@ -153,7 +145,7 @@ class Squid(IncludedPlant):
             UsageError: it may not; the message says what is needed.
             PlantGone: Squid has ended.
         """
-        self._squid.permitted(self._accept_lost)
+        self._server.permitted(self._accept_lost)
 
     def text(self, values: Mapping[str, int], before: str | None) -> str:
         """The text of our file."""
@@ -161,4 +153,4 @@ class Squid(IncludedPlant):
 
     def change(self, texts: Texts) -> Change:
         """The change that brings a text for our file into force."""
-        return Change(self._squid, self.clock, texts, self._patience, self._may_restart)
+        return Change(self._server, self.clock, texts, self._patience, self._may_restart)

@@ -10,12 +10,11 @@ import os
 import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from trimtab import own
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 
 PLAIN_2004 = ("cache_mem 8 MB", "maximum_object_size_in_memory 8 KB")
 """Squid's defaults of 2004, where they differ from today's and memory is the only store."""
@@ -54,7 +53,7 @@ _FRESH = (
 
 
 @dataclass(frozen=True)
-class SquidSpec:
+class SquidSpec(Confined):
     """A private Squid and its limits.
 
     Args:
@@ -64,11 +63,6 @@ class SquidSpec:
         plain_2004: whether the two begin as Squid shipped them in 2004.
         kept_queue: whether its port can be kept open through a reload (`worker-queues`); not as Debian ships it.
         more: further lines, which come before Debian's.
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
     origin_port: int | None = None
@@ -77,11 +71,6 @@ class SquidSpec:
     plain_2004: bool = False
     kept_queue: bool = False
     more: tuple[str, ...] = ()
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
 
 class SquidTestbed(SwappedServer[SquidSpec]):
@@ -134,14 +123,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         Raises:
             OSError: nothing listens yet.
         """
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/squid-internal-mgr/menu")
-            return connection.getresponse().status == 200
-        except HTTPException:
-            return False
-        finally:
-            connection.close()
+        return self.status("/squid-internal-mgr/menu") == 200
 
     def _lines(self, port: int) -> list[str]:
         """The lines of its configuration."""

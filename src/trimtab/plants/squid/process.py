@@ -8,11 +8,12 @@ gets there.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.plants._master import Master, chosen, masters
+from trimtab.plants._master import Master
 from trimtab.processes import PROC, Listener, children, descriptors, listening, program_of, sockets
 from trimtab.trust import printable
 
@@ -28,6 +29,13 @@ class SquidMaster(Master):
     """The master process of a running Squid."""
 
     title = "Squid"
+    called = "squid"
+    program = re.compile("squid")
+
+    @staticmethod
+    def serves(argv: tuple[str, ...]) -> bool:
+        """Whether a command line is a master's: not a worker's, and not a question's."""
+        return bool(argv) and not argv[0].startswith("(") and not any(word in _QUESTIONS for word in argv[1:])
 
     @staticmethod
     def user_of(pid: int) -> int | None:
@@ -99,23 +107,6 @@ class SquidMaster(Master):
         return sum(int(row[1].rpartition(":")[2], 16) in ports for row in mine)
 
 
-def running() -> list[SquidMaster]:
-    """Every running Squid."""
-    return masters(SquidMaster, lambda name: name == "squid", _serves)
-
-
-def find(pid: int | None) -> SquidMaster:
-    """The running Squid that is meant.
-
-    Args:
-        pid: the process id of its master; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named.
-    """
-    return chosen(pid, running(), "Squid", "squid")
-
-
 def option(argv: tuple[str, ...], letter: str) -> str:
     """The value of an option with one letter on a command line, the last one; empty where it is not given."""
     found, words = "", iter(argv[1:])
@@ -130,8 +121,3 @@ def option(argv: tuple[str, ...], letter: str) -> str:
             if one == "m":
                 break
     return found
-
-
-def _serves(argv: tuple[str, ...]) -> bool:
-    """Whether a command line is a master's: not a worker's, and not a question's."""
-    return bool(argv) and not argv[0].startswith("(") and not any(word in _QUESTIONS for word in argv[1:])

@@ -43,8 +43,6 @@ def _tier(plant: Plant) -> Iterable[Finding]:
 def _knob(plant: Plant, knob: Knob, now: Configuration, reason: str) -> Finding:
     """Whether a knob can be moved: by preparing a change of it, which touches nothing, and taking it back."""
     domain, value = knob.domain, now[knob.name]
-    span = " or ".join(domain.choices) or f"{domain.minimum}..{domain.maximum} by {domain.step}"
-    said = f"{domain.shown(value) if domain.choices else f'{value} {knob.unit}'} now, {span} possible ({knob.how})"
     near = [domain.clip(value + side * domain.step) for side in (1, -1)]
     other = [one for one in near if one != value and not plant.objection({**now, knob.name: one})]
     if not reason and other:
@@ -52,7 +50,7 @@ def _knob(plant: Plant, knob: Knob, now: Configuration, reason: str) -> Finding:
             plant.rollback(plant.prepare({knob.name: other[0]}))
         except (PlantError, OperatorEdit, UsageError) as error:
             reason = str(error)
-    return Finding(knob.name, not reason, said, reason)
+    return Finding(knob.name, not reason, f"{_findings.span(knob, value)} ({knob.how})", reason)
 
 
 def _clients(description: Description, base: Path) -> Finding:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from trimtab.core import Clock, Finding, PlantDefaults
 from trimtab.plants import _findings
-from trimtab.plants.tomcat import process
 from trimtab.plants.tomcat.findings import findings
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import TomcatSpec, TomcatTestbed
+from trimtab.plants.tomcat.process import TomcatProcess
 
 DEFAULTS = PlantDefaults()
 PLANT = Tomcat
@@ -39,7 +39,7 @@ def from_arguments(args: argparse.Namespace, clock: Clock) -> Tomcat:
 def probe() -> tuple[Finding, ...]:
     """Findings on each Tomcat that runs here."""
     whose = "that this user may look into"
-    return _findings.each("tomcat", process.running(), findings, "start Tomcat, or be its user", whose)
+    return _findings.each("tomcat", TomcatProcess.running(), findings, "start Tomcat, or be its user", whose)
 
 
 @contextlib.contextmanager

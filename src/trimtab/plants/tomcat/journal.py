@@ -6,18 +6,14 @@ and one whose process has ended is taken away. It lasts from the first change to
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trimtab import codec, own
-from trimtab.errors import UsageError
-from trimtab.files import read_regular, remove, write_whole
+from trimtab import own
+from trimtab.plants import _journal
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.processes import boot_id, start_of
-from trimtab.trust import require_trusted, untrusted
+from trimtab.processes import boot_id
 
 
 @dataclass(frozen=True)
@@ -68,24 +64,12 @@ class Journal:
         Raises:
             UsageError: others can change the directory, or it cannot be made.
         """
-        try:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            require_trusted(self._directory)
-            self.tidy()
-            if not os.access(self._directory, os.W_OK):
-                raise UsageError(f"{self._directory} cannot be written, where what was before is kept: chmod u+w it")
-        except OSError as error:
-            raise UsageError(f"{self._directory}, where what was before is kept: {error.strerror}") from None
+        _journal.make_directory(self._directory)
+        self.tidy()
 
     def tidy(self) -> None:
         """Removes the journals of processes that have ended."""
-        if untrusted(self._directory):
-            return
-        for path in self._directory.glob("*-*.json"):
-            pid, _, started = path.stem.partition("-")
-            if pid.isdecimal() and str(start_of(int(pid))) != started:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        _journal.tidy(self._directory)
 
     def entries(self) -> tuple[Entry, ...]:
         """Settings made and not undone.
@@ -93,16 +77,8 @@ class Journal:
         Raises:
             UsageError: others can change it, or it is none.
         """
-        try:
-            if not self._path.exists():
-                return ()
-            require_trusted(self._path)
-            book = codec.decode(read_regular(self._path) or "", Book)
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"{self._path} is not what trimtab wrote ({error}): restart Tomcat, then remove it"
-            ) from None
-        return book.entries if book.boot == boot_id() else ()
+        book = _journal.read(self._path, Book, ": restart Tomcat, then remove it")
+        return () if book is None or book.boot != boot_id() else book.entries
 
     def about_to(self, changes: Mapping[tuple[str, str], tuple[int, int]]) -> None:
         """Journals the values about to be set.
@@ -136,11 +112,4 @@ class Journal:
         self._write(tuple(left))
 
     def _write(self, entries: tuple[Entry, ...]) -> None:
-        try:
-            if entries:
-                write_whole(self._path, codec.encode(Book(boot_id(), entries)), 0o600)
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    remove(self._path)
-        except OSError as error:
-            raise UsageError(f"cannot write {self._path}: {error.strerror}") from None
+        _journal.write(self._path, Book(boot_id(), entries) if entries else None)

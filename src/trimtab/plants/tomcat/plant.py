@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings
-from trimtab.errors import ApplyRefused, OperatorEdit, PlantGone, UsageError
-from trimtab.plants.tomcat import knobs, process, response, undo
+from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.errors import ApplyRefused, PlantGone, UsageError
+from trimtab.plants._edits import StoodDown
+from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.journal import Journal
+from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -42,20 +44,13 @@ class Tomcat(Plant):
 
     def __init__(self, clock: Clock, attached: Attached, journal: Journal | None = None) -> None:
         self.clock = clock
-        self.pid = attached.process.pid
+        self.pid: int = attached.process.pid
         self.listeners = attached.listeners
         self._tomcat = attached
         self._journal = journal or Journal(attached.process)
         self._known = attached.in_force()
         self._start: dict[str, int] = {}
-        self._down: dict[str, str] = {}
-        self._told: set[str] = set()
-        self._sensors = (
-            AcceptQueue(self.listeners, clock, self.pid),
-            Resources(self.pid, clock),
-            Connections(self.listeners, clock, self.pid, None, None),
-            TomcatStatus(attached.jmx, attached.layout, clock),
-        )
+        self._down = StoodDown()
 
     @staticmethod
     def attach(clock: Clock, pid: int | None = None, restart: bool = False) -> Tomcat:
@@ -70,7 +65,7 @@ class Tomcat(Plant):
             UsageError: none or several run, or it cannot be attached to; the message says what is needed.
             PlantGone: it has ended.
         """
-        attached = Attached(process.find(pid), clock, restart)
+        attached = Attached(TomcatProcess.find(pid), clock, restart)
         try:
             return Tomcat(clock, attached)
         except BaseException:
@@ -85,6 +80,15 @@ class Tomcat(Plant):
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs that can be moved here, with the domains that hold for this installation."""
         return tuple(dial.knob for dial in self._tomcat.dials)
+
+    def new_sensors(self) -> tuple[Sensor, ...]:
+        """Those of the kernel and of Tomcat's own beans."""
+        return (
+            AcceptQueue(self.listeners, self.clock, self.pid),
+            Resources(self.pid, self.clock),
+            Connections(self.listeners, self.clock, self.pid),
+            TomcatStatus(self._tomcat.jmx, self._tomcat.layout, self.clock),
+        )
 
     def derive(self, readings: Readings) -> Readings:
         """Response time and wait for a thread, by Little's law."""
@@ -103,10 +107,7 @@ class Tomcat(Plant):
         """
         now = self._tomcat.in_force()
         self._look_for_edits(now, self._start)
-        for knob in self._start:
-            if knob in self._down and knob not in self._told:
-                self._told.add(knob)
-                raise OperatorEdit(knob, self._down[knob])
+        self._down.tell(self._start)
         return now
 
     def check_permissions(self) -> None:
@@ -129,10 +130,7 @@ class Tomcat(Plant):
         """
         wanted, now = self.validated(changes), self._tomcat.in_force()
         self._look_for_edits(now, wanted)
-        for knob in wanted:
-            if knob in self._down:
-                self._told.add(knob)
-                raise OperatorEdit(knob, self._down[knob])
+        self._down.refuse(wanted)
         before = {name: now[name] for name in wanted}
         if before == wanted:
             return Prepared(wanted, before)
@@ -165,11 +163,7 @@ class Tomcat(Plant):
             ApplyFailed: it could not be taken back.
             PlantGone: the server has ended.
         """
-        now = self._tomcat.in_force()
-        self._look_for_edits(now, prepared.before)
-        back = {name: value for name, value in prepared.before.items() if name not in self._down}
-        if back := {name: value for name, value in back.items() if now[name] != value}:
-            self._change(now, back)
+        self._put_back(prepared.before)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.
@@ -181,15 +175,9 @@ class Tomcat(Plant):
         if not self._start:
             return
         with contextlib.suppress(PlantGone):  # what was set is gone with it
-            now = self._tomcat.in_force()
-            self._look_for_edits(now, self._start)
-            back = {name: value for name, value in self._start.items() if name not in self._down}
-            if back := {name: value for name, value in back.items() if now[name] != value}:
-                self._change(now, back)
-        edited = [name for name in self._start if name in self._down]
-        self._start = {}
-        if edited:
-            raise OperatorEdit(edited[0], self._down[edited[0]])
+            self._put_back(self._start)
+        start, self._start = self._start, {}
+        self._down.refuse(start)
 
     def leftover(self) -> str:
         """Settings left by an earlier run, in one line; empty for none."""
@@ -229,6 +217,14 @@ class Tomcat(Plant):
             return undo.script(self._tomcat.process, self._journal.entries())
         except (UsageError, PlantGone) as error:
             return undo.nothing(str(error))
+
+    def _put_back(self, values: Mapping[str, int]) -> None:
+        """Puts back earlier values, but for those of knobs that somebody else has set since."""
+        now = self._tomcat.in_force()
+        self._look_for_edits(now, values)
+        back = {name: value for name, value in values.items() if name not in self._down and now[name] != value}
+        if back:
+            self._change(now, back)
 
     def _change(self, now: Mapping[str, int], then: Mapping[str, int]) -> tuple[str, ...]:
         """Sets values, and knows them as ours."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.files import write_whole
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed._swapped import Confined, SwappedServer
 
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
@@ -22,7 +21,6 @@ UNIX_SOCKETS = (Path("/usr/share/java/jna.jar"), Path("/usr/share/java/jna-platf
 """Libraries with which this driver connects to a Unix socket (libjna-java, libjna-platform-java)."""
 _CONNECTOR = '<Connector port="8080" protocol="HTTP/1.1"'
 _SERVICE = '<Service name="Catalina">'
-_WAITS_S = 5.0
 _OWN_TMP = ("/usr/bin/unshare", "--mount", "/bin/sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh")
 
 
@@ -48,7 +46,7 @@ class Jdbc:
 
 
 @dataclass(frozen=True)
-class TomcatSpec:
+class TomcatSpec(Confined):
     """A private Tomcat and its limits. Its connector is the one that Debian ships.
 
     Args:
@@ -61,11 +59,6 @@ class TomcatSpec:
         ajp: whether there is an AJP connector too.
         java_options: further words for Java.
         service: whether it has a /tmp of its own and may bind low ports, as by Debian's unit; needs root.
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
     webapp: Path | None = None
@@ -77,11 +70,6 @@ class TomcatSpec:
     ajp: bool = False
     java_options: tuple[str, ...] = ()
     service: bool = False
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
 
 
 class TomcatTestbed(SwappedServer[TomcatSpec]):
@@ -148,14 +136,7 @@ class TomcatTestbed(SwappedServer[TomcatSpec]):
         Raises:
             OSError: nothing listens yet.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_WAITS_S)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status > 0
-        except http.client.HTTPException:
-            return False
-        finally:
-            connection.close()
+        return self.status("/") > 0
 
     def _owned(self, path: Path) -> None:
         """A directory for its own files."""

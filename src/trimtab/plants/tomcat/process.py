@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Self
 
 from trimtab.errors import UsageError
-from trimtab.plants._master import Master, chosen
+from trimtab.plants._master import Master
 from trimtab.processes import pids, program_of, start_of, user_of
 
 _LIBRARY = re.compile(r"/(tomcat\d*-)?catalina(-[\d.]+)?\.jar( \(deleted\))?")
@@ -24,6 +25,31 @@ class TomcatProcess(Master):
     """A running Tomcat."""
 
     title = "Tomcat"
+    called = f"java that has Tomcat's catalina.jar open{'' if os.geteuid() == 0 else ', that this user runs'}"
+
+    @classmethod
+    def running(cls) -> list[Self]:
+        """Every running Tomcat that this user may look into."""
+        there = ((pid, program_of(pid), start_of(pid)) for pid in sorted(pids()))
+        return [
+            cls(pid, started, program, (), user_of(pid))
+            for pid, program, started in there
+            if program is not None and program.name == _PROGRAM and started is not None and _holds_library(pid)
+        ]
+
+    @classmethod
+    def find(cls, pid: int | None) -> Self:
+        """The running Tomcat that is meant.
+
+        Args:
+            pid: its process id; None when there is only one, or this user runs only one.
+
+        Raises:
+            UsageError: there is none, or there are several and none was named, or it may not be looked into.
+        """
+        if pid is not None and os.geteuid() not in (0, user_of(pid)) and start_of(pid) is not None:
+            raise UsageError(f"no permission to look into pid {pid}: run as root or as its user")
+        return super().find(pid)
 
     def attachable(self) -> None:
         """Makes sure that it has a JVM that answers the signal with which the attach API begins.
@@ -67,35 +93,6 @@ class TomcatProcess(Master):
         return next(
             (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{field}:")), ""
         )
-
-
-def running() -> list[TomcatProcess]:
-    """Every running Tomcat that this user may look into."""
-    found = (_tomcat(pid) for pid in pids())
-    return sorted((one for one in found if one is not None), key=lambda one: one.pid)
-
-
-def find(pid: int | None) -> TomcatProcess:
-    """The running Tomcat that is meant.
-
-    Args:
-        pid: its process id; None when there is only one, or this user runs only one.
-
-    Raises:
-        UsageError: there is none, or there are several and none was named, or it may not be looked into.
-    """
-    if pid is not None and os.geteuid() not in (0, user_of(pid)) and start_of(pid) is not None:
-        raise UsageError(f"no permission to look into pid {pid}: run as root or as its user")
-    own_only = "" if os.geteuid() == 0 else ", that this user runs"
-    return chosen(pid, running(), "Tomcat", f"java that has Tomcat's catalina.jar open{own_only}")
-
-
-def _tomcat(pid: int) -> TomcatProcess | None:
-    """A process, if it is a Tomcat that may be looked into."""
-    program, started = program_of(pid), start_of(pid)
-    if program is None or program.name != _PROGRAM or started is None or not _holds_library(pid):
-        return None
-    return TomcatProcess(pid, started, program, (), user_of(pid))
 
 
 def _holds_library(pid: int) -> bool:

@@ -25,14 +25,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.core import Clock, Metric, Precedence, Readings, Sensor
+from trimtab.core import Clock, Metric, Precedence, Readings
 from trimtab.errors import NotMeasured, TrimtabError
 from trimtab.plants.tomcat.jmx import Jmx
 from trimtab.plants.tomcat.layout import HEAP, Layout
+from trimtab.sensors._counter_window import CounterWindow
 from trimtab.sensors._metrics import BUSY_WORKERS, BYTE_RATE, IDLE_WORKERS, REQUEST_RATE, SERVICE_TIME
 
 _EDGE_S = 2.0
-_FRESH_S = 0.01
 _COUNTS = ("requestCount", "processingTime", "errorCount", "bytesSent")
 _USED = "HeapMemoryUsage.used"
 _POOLED = ("pool_busy_connections", "pool_idle_connections", "pool_waiting_requests")
@@ -45,19 +45,17 @@ class Sample:
     """Values at one moment.
 
     Args:
-        at_s: time on the loop's clock.
         totals: counters by metric.
         levels: gauges by metric.
         heap_bytes: heap in use.
     """
 
-    at_s: float
     totals: Mapping[str, float]
     levels: Mapping[str, float]
     heap_bytes: float
 
 
-class TomcatStatus(Sensor):
+class TomcatStatus(CounterWindow[Sample]):
     """Figures that a Tomcat gives of itself by JMX.
 
     Args:
@@ -86,14 +84,12 @@ class TomcatStatus(Sensor):
     )
 
     def __init__(self, jmx: Jmx, layout: Layout, clock: Clock) -> None:
+        super().__init__(clock)
         self._jmx = jmx
-        self._clock = clock
         self._levels_asked = _of_levels(layout)
         self._asked_at_edges = {**_of_totals(layout), **self._levels_asked}
         self._layout = layout
         self._asked: int | None = None
-        self._first: Sample | None = None
-        self._last: Sample | None = None
         self._levels: list[Mapping[str, float]] = []
 
     def begin(self) -> None:
@@ -102,8 +98,7 @@ class TomcatStatus(Sensor):
         Raises:
             NotMeasured: the server does not answer.
         """
-        last, now_s = self._last, self._clock.now_s()
-        self._first = last if last is not None and now_s - last.at_s < _FRESH_S else self._look()
+        super().begin()
         self._levels = []
 
     def sample(self) -> None:
@@ -124,19 +119,12 @@ class TomcatStatus(Sensor):
             self._asked = None
             raise NotMeasured(str(error)) from None
 
-    def read(self) -> Readings:
-        """The readings of the window.
+    def differences(self, elapsed_s: float, first: Sample, last: Sample) -> Readings:
+        """The readings of the window, gauges as means of their samples.
 
         Raises:
-            NotMeasured: the server does not answer, or no time has passed.
+            NotMeasured: a counter was reset.
         """
-        if self._first is None:
-            raise NotMeasured("the window has not begun")
-        first, last = self._first, self._look()
-        self._last = last
-        elapsed_s = last.at_s - first.at_s
-        if elapsed_s <= 0:
-            raise NotMeasured("no time has passed since the window began")
         grown = {name: last.totals[name] - first.totals[name] for name in last.totals if name in first.totals}
         if any(value < 0 for value in grown.values()):
             raise NotMeasured("the server's counters were reset within the window")
@@ -157,14 +145,18 @@ class TomcatStatus(Sensor):
                 readings[name] = sum(one[name] for one in levels) / len(levels)
         return readings
 
-    def _look(self) -> Sample:
-        """Asks for a sample now."""
+    def state(self) -> Sample:
+        """Asks for a sample now.
+
+        Raises:
+            NotMeasured: the server does not answer.
+        """
         try:
             found = self._jmx.wait(self._jmx.ask_for(self._asked_at_edges), _EDGE_S)
         except TrimtabError as error:
             raise NotMeasured(str(error)) from None
-        now_s, said = self._clock.now_s(), self._said(self._asked_at_edges, found)
-        return Sample(now_s, _totals(self._layout, said), _levels(self._layout, said), _number(said, HEAP, _USED))
+        said = self._said(self._asked_at_edges, found)
+        return Sample(_totals(self._layout, said), _levels(self._layout, said), _number(said, HEAP, _USED))
 
     @staticmethod
     def _said(asked: Questions, found: object) -> Said:
