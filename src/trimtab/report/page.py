@@ -10,10 +10,10 @@ from trimtab.core.trial import MoveState
 from trimtab.metrics import known
 from trimtab.metrics import metric as metric_of
 from trimtab.report import class_verdict, search
-from trimtab.report.figures import SATURATED, drawn
+from trimtab.report.figures import drawn
 from trimtab.report.sheet import Table, sheet
 from trimtab.report.text import changes, counted, plain
-from trimtab.report.track import Track, tracks
+from trimtab.report.track import SATURATED, Track, tracks
 from trimtab.report.verdict import Row, compare, interval
 from trimtab.store import Store
 

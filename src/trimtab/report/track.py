@@ -19,6 +19,9 @@ from trimtab.referee import Course, of_run
 from trimtab.store import Store
 from trimtab.trials import SearchState
 
+SATURATED = "saturated"
+"""The phase of a move that says that a guarantee cannot be met."""
+
 
 @dataclass(frozen=True)
 class Track:

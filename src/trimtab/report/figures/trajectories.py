@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.core import Knob
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, ORANGE, Picture, axis, columns, logarithmic, mark_moves, svg, width
+from trimtab.report.style import BLUE, ORANGE, Picture, axis, columns, logarithmic, mark_moves, svg, width
 from trimtab.report.text import counted, plain, seconds
 from trimtab.report.track import Track
 
