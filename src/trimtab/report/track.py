@@ -77,9 +77,9 @@ class Track:
         last = applied[0].index if applied else math.inf
         return tuple(w for w in self.windows if w.index <= last)
 
-    def settled(self, name: str, share: float = 0.5) -> list[float]:
-        """A metric's values in the last `share` of the run."""
-        first = round(len(self.windows) * (1 - share))
+    def settled(self, name: str) -> list[float]:
+        """A metric's values in the second half of the run."""
+        first = round(len(self.windows) / 2)
         return [w.readings[name] for w in self.windows[first:] if name in w.readings]
 
 

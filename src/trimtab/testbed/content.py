@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from trimtab import own
 from trimtab.workloads._specweb99_files import SpecFileSet
 from trimtab.workloads._surge_files import FileSet
 
@@ -123,11 +122,6 @@ def write(directory: Path, more: Iterable[File] = ()) -> None:
         ("service.cgi", scripts / "service.cgi", 0o755),
     ):
         _write(target, (resources.files(__package__) / "pages" / source).read_bytes(), mode)
-
-
-def perl() -> str | None:
-    """The interpreter of the CGI page, or None where there is none."""
-    return own.program("perl")
 
 
 def _directories(directory: Path) -> None:
