@@ -10,9 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from trimtab.controllers.excitation import Excitation
-from trimtab.core.knob import Knob, Role, by_label
-from trimtab.core.plant import Plant
-from trimtab.core.window import Window
+from trimtab.core import Knob, Plant, Role, Window, by_label
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Status, WindowDone

@@ -10,8 +10,7 @@ from pathlib import Path
 from trimtab import codec
 from trimtab.cli._progress import say
 from trimtab.cli.identify import shown
-from trimtab.core.knob import Role, by_label
-from trimtab.core.plant import Plant
+from trimtab.core import Plant, Role, by_label
 from trimtab.design.pi import designed
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError

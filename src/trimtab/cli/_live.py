@@ -15,10 +15,7 @@ from rich.text import Text
 
 from trimtab.cli._progress import Row, what
 from trimtab.cli._search_view import search_line
-from trimtab.core.knob import Knob
-from trimtab.core.plant import Drawing
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.core import Drawing, Knob, MoveState, Window
 from trimtab.events import Event, MoveDone, WindowDone
 from trimtab.referee import Course
 from trimtab.settings import Settings

@@ -13,10 +13,7 @@ from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.clock import SystemClock
-from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob, Role, of_role
-from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Plant, PlantDefaults
+from trimtab.core import Controller, Knob, Limit, Objective, Plant, PlantDefaults, Role, of_role
 from trimtab.errors import UsageError
 from trimtab.metrics import metric
 from trimtab.options import options_of, values

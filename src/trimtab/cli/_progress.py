@@ -13,9 +13,7 @@ from typing import TextIO
 
 from trimtab import codec
 from trimtab.cli._search_view import search_line
-from trimtab.core import Drawing, Knob, Objective, Role, of_class
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.core import Drawing, Knob, MoveState, Objective, Role, Window, of_class
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
 from trimtab.guarantee import RELATIVE, DelayGuarantee
 from trimtab.metrics import known, metric

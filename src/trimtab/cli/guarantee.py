@@ -44,10 +44,7 @@ from trimtab.cli._plant import (
 from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
-from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob, Role, by_label
-from trimtab.core.objective import Objective
-from trimtab.core.plant import Plant
+from trimtab.core import Controller, Knob, Objective, Plant, Role, by_label
 from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.guarantee import of_spec

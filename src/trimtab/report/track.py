@@ -11,8 +11,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from trimtab import codec, discovery
-from trimtab.core import Knob, Window
-from trimtab.core.trial import MoveState
+from trimtab.core import Knob, MoveState, Window
 from trimtab.events import Event, Note
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.referee import Course, of_run
