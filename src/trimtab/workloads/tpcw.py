@@ -136,7 +136,7 @@ class Tpcw(Traffic):
 
     def judged(self, summary: Summary) -> TpcwResult:
         """The specification's figures of a run of these browsers, and whether it is valid."""
-        return judged(self.class_name, self.mix, self.browsers, self.time_scale, self.phases(), data(), summary)
+        return judged(self, data(), summary)
 
     def _shop(self) -> Shop:
         facts = data()
