@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -70,9 +70,7 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leaves the last state on the screen."""
         signal.signal(signal.SIGWINCH, self._before)
         self._live.stop()
