@@ -55,9 +55,6 @@ def clients(users: dict[str, int], time_scale: float = 1.0, step: bool = False) 
     """
     doubled = (Step(STEP_S / time_scale, 2.0),) if step else ()
     return tuple(
-        population
+        users_of_lu2001(name, count, time_scale, () if index else doubled, source(index)).population()
         for index, (name, count) in enumerate(users.items())
-        for population in users_of_lu2001(
-            name, count, time_scale, () if index else doubled, source(index)
-        ).populations()
     )

@@ -117,4 +117,4 @@ def switch(at_s: float) -> tuple[Population, ...]:
     """
     first = replace(DYNAMIC.workload, schedule=(Step(at_s, 0.0),))
     second = replace(STATIC.workload, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
-    return (*first.populations(), *second.populations())
+    return first.population(), second.population()

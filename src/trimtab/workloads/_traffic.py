@@ -75,10 +75,24 @@ class Traffic(ABC):
     def __post_init__(self) -> None:
         required(not self.zipf or len(self.urls) > 1, "zipf", f"{self.zipf:g}", "0 with a single URL")
         zipf(self.urls, self.zipf)
+        self.check()
+        self.populations()
+
+    def check(self) -> None:
+        """Refuses what no population can be made of.
+
+        Raises:
+            UsageError: an option is outside what is allowed, or they do not fit together.
+        """
+        return
 
     @abstractmethod
-    def populations(self) -> tuple[Population, ...]:
+    def population(self) -> Population:
         """The traffic."""
+
+    def populations(self) -> tuple[Population, ...]:
+        """The traffic, as one of several that there may be at once."""
+        return (self.population(),)
 
     def phases(self) -> Phases | None:
         """The parts of a run, where this traffic decides on them."""
