@@ -13,8 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli._progress import Row, what
-from trimtab.cli._search_view import search_line
+from trimtab.cli._progress import Row, search_line, what
 from trimtab.core import Drawing, Knob, MoveState, Window
 from trimtab.events import Event, MoveDone, WindowDone
 from trimtab.referee import Course
