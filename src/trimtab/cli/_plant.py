@@ -161,7 +161,7 @@ def require_measured(plant: Plant, objective: Objective) -> None:
     """
     measured = {one.name for sensor in plant.sensors() for one in sensor.metrics}
     there = measured | {one.name for one in plant.metrics}
-    for name in (objective.metric, *(limit.metric for limit in objective.limits)):
+    for name in objective.metrics:
         if name.partition("@")[0] not in there:
             raise UsageError(f"{name} is not measured on {plant.name} here; measured: {', '.join(sorted(there))}")
 

@@ -18,7 +18,7 @@ from trimtab.guarantee import RELATIVE, DelayGuarantee
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 from trimtab.referee import Course
-from trimtab.report.text import changes, counted, desired, seconds, setting, shown, title, words
+from trimtab.report.text import changes, desired, seconds, setting, shown, title, words
 from trimtab.settings import Settings
 from trimtab.trust import printable
 
@@ -56,11 +56,11 @@ def rows_of(
         guarantee: the guarantee to classes of clients; None when it tunes.
     """
     set_to = [_setting(name, knobs) for name in names]
-    first = [_reading(name) for name in counted(objective)]
+    first = [_reading(name) for name in objective.metrics]
     classes = [knob.label for knob in knobs if knob.name in names and knob.role is Role.PROCESS_BUDGET]
     seen = [_reading(of_class(name, one), f"{one} {text}") for name, text in OF_CLASS for one in classes]
     if guarantee is None:
-        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in counted(objective))
+        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in objective.metrics)
     promised = [_quotient(guarantee, k) for k in range(guarantee.kind == RELATIVE, len(guarantee.classes))]
     delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
     return *promised, *delays, *set_to, *seen
