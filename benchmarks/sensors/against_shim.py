@@ -36,7 +36,7 @@ from trimtab.errors import NotMeasured
 from trimtab.gate import run_directory
 from trimtab.gate.launch import loadable, preloaded
 from trimtab.load import LoadRun
-from trimtab.report.figures import seconds
+from trimtab.report.text import seconds
 from trimtab.sensors import _shared_file
 from trimtab.sensors._eq1 import eq1
 from trimtab.sensors.accept_queue import AcceptQueue

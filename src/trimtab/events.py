@@ -7,9 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from trimtab import codec
-from trimtab.core.move import Move
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration, Window
+from trimtab.core import Configuration, Move, MoveState, Window
 
 
 class Status(StrEnum):

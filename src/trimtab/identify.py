@@ -10,9 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from trimtab.controllers.excitation import Excitation
-from trimtab.core.knob import Knob, Role, by_label
-from trimtab.core.plant import Plant
-from trimtab.core.window import Window
+from trimtab.core import Knob, Plant, Role, Window, by_label
 from trimtab.decision import Oversight
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Status, WindowDone
@@ -24,6 +22,7 @@ from trimtab.identification.sampling import too_short
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.records import Plan
+from trimtab.settings import Settings
 from trimtab.store import Store
 
 _LEASED_PERIODS = 3.0
@@ -57,7 +56,8 @@ def identify(
         TrimtabError: the plant ended or refused.
     """
     knobs = experiment.knobs(plant)
-    _excitation(experiment).start(knobs, experiment.seed)
+    noise = Excitation(experiment.objective, experiment.low, experiment.high, experiment.warm)
+    noise.start(knobs, experiment.seed)
     plant.lease(_LEASED_PERIODS * experiment.period_s)
     refused: list[str] = []
     budgets = by_label(knobs, Role.PROCESS_BUDGET)
@@ -66,24 +66,22 @@ def identify(
     runs: list[int] = []
     try:
         for seed, label in zip(seeds, ("identify", "validate"), strict=True):
-            run_id, status, detail = _run(plant, knobs, experiment, seed, label, store, stop, watched, command)
+            settings = experiment.settings(seed)
+            writer = store.begin(_plan(plant, knobs, noise, settings, label, command))
+            outcome = Loop(plant, knobs, noise, _OVERSIGHT, writer, settings, stop, watched).run()
             if refused:
                 raise UsageError(f"the model cannot be identified: {refused[0]}")
-            if status is Status.STOPPED:
+            if outcome.status is Status.STOPPED:
                 return None
-            if status is not Status.DONE:
-                raise TrimtabError(f"run {run_id} ended early: {detail}; what was measured is stored")
-            runs.append(run_id)
+            if outcome.status is not Status.DONE:
+                why = f"ended early: {outcome.detail}; what was measured is stored"
+                raise TrimtabError(f"run {writer.run_id} {why}")
+            runs.append(writer.run_id)
     finally:
         plant.end_lease()
     kept = [[window for window in store.windows(run) if window.index >= experiment.warm] for run in runs]
     found = {"plant": plant.name, "runs": runs, "seeds": seeds, "duration_s": experiment.duration_s}
     return analysed(experiment.pair, budgets, experiment.period_s, kept[0], kept[1], experiment.orders, found)
-
-
-def _excitation(experiment: Experiment) -> Excitation:
-    """The white noise on the two budgets."""
-    return Excitation(experiment.objective, experiment.low, experiment.high, experiment.warm)
 
 
 def _watched(
@@ -109,33 +107,20 @@ def _watched(
     return watched
 
 
-def _run(
-    plant: Plant,
-    knobs: tuple[Knob, Knob],
-    experiment: Experiment,
-    seed: int,
-    label: str,
-    store: Store,
-    stop: Stop,
-    on_event: Callable[[Event], None],
-    command: Sequence[str],
-) -> tuple[int, Status, str]:
-    """One excited run: its number, how it ended, and why."""
-    controller, settings = _excitation(experiment), experiment.settings(seed)
-    plan = Plan(
+def _plan(
+    plant: Plant, knobs: tuple[Knob, Knob], noise: Excitation, settings: Settings, label: str, command: Sequence[str]
+) -> Plan:
+    """The plan of one excited run."""
+    return Plan(
         command=tuple(command),
         directory=os.getcwd(),
         subjects=plant.subjects,
         knobs=knobs,
         controller="excitation",
-        controller_options={"low": controller.low, "high": controller.high, "warm": controller.warm},
+        controller_options={"low": noise.low, "high": noise.high, "warm": noise.warm},
         settings=settings,
         initial=dict(plant.configuration()),
         host=facts(),
-        label=f"{label}, seed {seed}",
+        label=f"{label}, seed {settings.seed}",
         group="identification",
     )
-    writer = store.begin(plan)
-    loop = Loop(plant, knobs, controller, _OVERSIGHT, writer, settings, stop, on_event)
-    outcome = loop.run()
-    return writer.run_id, outcome.status, outcome.detail

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import NamedTuple
 
 from trimtab import codec
@@ -169,9 +168,7 @@ class LoadRun:
     def __enter__(self) -> LoadRun:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -12,13 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from trimtab.core import Applied, Configuration, Knob, Move, MoveState, Plant, Window, in_words, notes_of
 from trimtab.core.controller import Controller, restarts
-from trimtab.core.knob import Knob, in_words
-from trimtab.core.move import Move
-from trimtab.core.plant import Applied, Plant, notes_of
 from trimtab.core.rules import within_rules
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration, Window
 from trimtab.decision import Decider, Decision, Oversight, Standing
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, StoreError, TrimtabError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone

@@ -7,8 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from trimtab import discovery
-from trimtab.core.metric import Metric
-from trimtab.core.plant import Plant, Sensor
+from trimtab.core import Metric, Plant, Sensor
 from trimtab.errors import UsageError
 
 

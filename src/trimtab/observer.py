@@ -17,8 +17,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 
-from trimtab.core.plant import Plant, Sensor
-from trimtab.core.window import Configuration, Reading, Readings, Window
+from trimtab.core import Configuration, Plant, Reading, Readings, Sensor, Window
 from trimtab.errors import NotMeasured, TrimtabError
 
 LONGEST_SLEEP_S = 0.5

@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trimtab import codec
-from trimtab.core.knob import Knob
-from trimtab.core.move import Move
-from trimtab.core.plant import Subject
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration
+from trimtab.core import Configuration, Knob, Move, MoveState, Subject
 from trimtab.errors import StoreError
 from trimtab.events import Status
 from trimtab.guarantee import DelayGuarantee

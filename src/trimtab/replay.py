@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from trimtab.core.move import Move
-from trimtab.core.trial import MoveState
+from trimtab.core import Move, MoveState
 from trimtab.decision import Decider, Standing
 from trimtab.errors import UsageError
 from trimtab.events import Event, Note, NoteKind, WindowDone

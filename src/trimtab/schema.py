@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab import codec
-from trimtab.core.knob import Role
-from trimtab.core.move import Move
+from trimtab.core import Move, Role
 from trimtab.errors import StoreError
 from trimtab.events import NoteKind, Status
 from trimtab.processes import Process

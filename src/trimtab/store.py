@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import codec, own, schema
-from trimtab.core.move import Move
-from trimtab.core.plant import Applied
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Configuration, Reading, Window
+from trimtab.core import Applied, Configuration, Move, MoveState, Reading, Window
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
 from trimtab.processes import Process, identify

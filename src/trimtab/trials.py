@@ -272,21 +272,21 @@ class Searching:
 
     def _proven(self, state: SearchState[Any], wanted: Configuration) -> bool:
         """Whether this is the start, or was measured and was no worse: guards would only lead past it."""
-        if wanted == state.start:
-            return True
-        means = _by_configuration(state.trials, kept=True)
-        own, start = (means.get(tuple(sorted(one.items()))) for one in (wanted, state.start))
-        sign = 1 if self.objective.minimize else -1
-        return bool(own and start) and sign * statistics.fmean(own or ()) <= sign * statistics.fmean(start or ())
+        excess = self._excess(state, wanted)
+        return wanted == state.start or (excess is not None and excess <= 0)
 
     def _standing(self, state: SearchState[Any], named: Configuration) -> Configuration:
         """The configuration that a method names, or the start where its own trials are no better than the start's."""
+        excess = self._excess(state, named)
+        return named if excess is None or excess < 0 else state.start
+
+    def _excess(self, state: SearchState[Any], wanted: Configuration) -> float | None:
+        """How much more a configuration's trials cost than the start's, in the mean; None where either has none."""
         means = _by_configuration(state.trials, kept=True)
-        own, start = (means.get(tuple(sorted(one.items()))) for one in (named, state.start))
+        own, start = (means.get(tuple(sorted(one.items()))) for one in (wanted, state.start))
         if not own or not start:
-            return named
-        sign = 1 if self.objective.minimize else -1
-        return named if sign * statistics.fmean(own) < sign * statistics.fmean(start) else state.start
+            return None
+        return (statistics.fmean(own) - statistics.fmean(start)) * (1 if self.objective.minimize else -1)
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
         """The configuration with the best mean of those that break no limit, the start among equals; None without."""

@@ -106,8 +106,7 @@ def _dispatch(arguments: list[str]) -> int:
     if rest[0] == "--version":
         print(f"trimtab {__version__}")
         return 0
-    verb, arguments = rest[0], rest[1:]
-    module, args = parsed([verb, *arguments])
+    module, args = parsed(rest)
     code: int = module.run(args)
     return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,7 @@ from pathlib import Path
 from trimtab import codec
 from trimtab.cli._progress import say
 from trimtab.cli.identify import shown
-from trimtab.core.knob import Role, by_label
-from trimtab.core.plant import Plant
+from trimtab.core import Plant, Role, by_label
 from trimtab.design.pi import designed
 from trimtab.design.specification import Specification
 from trimtab.errors import UsageError
@@ -157,8 +157,7 @@ def identified_gains(
     )
     if not args.json:
         say("no controller is given: identifying the server first")
-    store = Store(args.store or default_path())
-    try:
+    with contextlib.closing(Store(args.store or default_path())) as store:
         with shown(args.json, plant, experiment, stop) as tell:
             first = identify(plant, experiment, store, stop, tell, args.command)
         if first is None:
@@ -169,8 +168,6 @@ def identified_gains(
             seen = [[w for w in store.windows(run) if w.index >= experiment.warm] for run in runs]
             found = analysed(pair, budgets, period_s, seen[0], seen[1], experiment.orders, first.facts)
             models[pair.kind] = found.model
-    finally:
-        store.close()
     wanted = specification(args, spec)
     said = f"identified by runs {runs[0]} and {runs[1]}"
     return {kind: _designed(kind, model, wanted, said) for kind, model in models.items()}, runs

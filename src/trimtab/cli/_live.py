@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,12 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.cli._progress import Row, what
-from trimtab.cli._search_view import search_line
-from trimtab.core.knob import Knob
-from trimtab.core.plant import Drawing
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.cli._progress import Row, search_line, what
+from trimtab.core import Drawing, Knob, MoveState, Window
 from trimtab.events import Event, MoveDone, WindowDone
 from trimtab.referee import Course
 from trimtab.settings import Settings
@@ -73,9 +69,7 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leaves the last state on the screen."""
         signal.signal(signal.SIGWINCH, self._before)
         self._live.stop()

@@ -13,10 +13,7 @@ from typing import Any
 
 from trimtab import codec, discovery
 from trimtab.clock import SystemClock
-from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob, Role, of_role
-from trimtab.core.objective import Limit, Objective
-from trimtab.core.plant import Plant, PlantDefaults
+from trimtab.core import Controller, Knob, Limit, Objective, Plant, PlantDefaults, Role, of_role
 from trimtab.errors import UsageError
 from trimtab.metrics import metric
 from trimtab.options import options_of, values
@@ -162,7 +159,7 @@ def require_measured(plant: Plant, objective: Objective) -> None:
     """
     measured = {one.name for sensor in plant.sensors() for one in sensor.metrics}
     there = measured | {one.name for one in plant.metrics}
-    for name in (objective.metric, *(limit.metric for limit in objective.limits)):
+    for name in objective.metrics:
         if name.partition("@")[0] not in there:
             raise UsageError(f"{name} is not measured on {plant.name} here; measured: {', '.join(sorted(there))}")
 

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from trimtab import codec
-from trimtab.cli._search_view import search_line
-from trimtab.core import Drawing, Knob, Objective, Role, of_class
-from trimtab.core.trial import MoveState
-from trimtab.core.window import Window
+from trimtab.core import Drawing, Knob, MoveState, Objective, Role, Window, of_class
 from trimtab.events import Event, MoveDone, Note, NoteKind, WindowDone, to_json
 from trimtab.guarantee import RELATIVE, DelayGuarantee
 from trimtab.metrics import known, metric
 from trimtab.observer import Stop
 from trimtab.referee import Course
-from trimtab.report.text import changes, counted, desired, setting, shown, title
+from trimtab.report.text import changes, desired, seconds, setting, shown, title, words
 from trimtab.settings import Settings
 from trimtab.trust import printable
 
@@ -59,11 +56,11 @@ def rows_of(
         guarantee: the guarantee to classes of clients; None when it tunes.
     """
     set_to = [_setting(name, knobs) for name in names]
-    first = [_reading(name) for name in counted(objective)]
+    first = [_reading(name) for name in objective.metrics]
     classes = [knob.label for knob in knobs if knob.name in names and knob.role is Role.PROCESS_BUDGET]
     seen = [_reading(of_class(name, one), f"{one} {text}") for name, text in OF_CLASS for one in classes]
     if guarantee is None:
-        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in counted(objective))
+        return *first, *set_to, *seen, *(_reading(name) for name in SHOWN if name not in objective.metrics)
     promised = [_quotient(guarantee, k) for k in range(guarantee.kind == RELATIVE, len(guarantee.classes))]
     delays = [_reading(name, f"{c} delay") for c, name in zip(guarantee.classes, guarantee.delays, strict=True)]
     return *promised, *delays, *set_to, *seen
@@ -95,6 +92,28 @@ def what(event: MoveDone, knobs: Sequence[Knob] = ()) -> str:
     failed = event.detail if event.state not in (MoveState.APPLIED, MoveState.ADVISED, MoveState.DECLINED) else ""
     made = changes(event.move.changes, event.window.configuration, knobs, MOST_CHANGES)
     return f"{made}{word}: {failed or event.move.reason}"
+
+
+def search_line(event: MoveDone, objective: Objective) -> str:
+    """The trial's objective with the interval that repeats allow, the incumbent, and the cost; else empty.
+
+    Args:
+        event: the move after a trial, whose evidence says it.
+        objective: the objective.
+    """
+    figures, name = event.proposed.evidence, objective.metric
+    if "trials" not in figures:
+        return ""
+    spread = figures.get("spread_ratio")
+    # Two standard deviations of windows of one configuration, the one figure that single trials can be held against.
+    within = "" if spread is None else f" ± {2 * spread:.0%}"
+    best = figures.get("incumbent")
+    said = [
+        f"{words(name)} {shown(name, event.window.readings.get(name))}{within}",
+        *([] if best is None else [f"incumbent {shown(name, best)}"]),
+        f"it lost {seconds(figures['trial_lost_s'])} of the start's work, all trials {seconds(figures['lost_s'])}",
+    ]
+    return "; ".join(said)
 
 
 @contextlib.contextmanager
@@ -259,8 +278,8 @@ class Lines:
 
     def _broken(self, window: Window) -> list[str]:
         """The limits that a window breaks; for one that was cut short the reason names them."""
-        limits = () if window.aborted or self._objective is None else self._objective.limits
-        return [f"{limit} is broken" for limit in limits if (limit.margin(window) or 0.0) < 0]
+        broken = () if window.aborted or self._objective is None else self._objective.broken(window)
+        return [f"{limit} is broken" for limit in broken]
 
     def _window(self, window: Window, said: str) -> None:
         cut = f"cut short: {window.aborted}; " if window.aborted else ""

@@ -15,9 +15,7 @@ from trimtab import codec, trials
 from trimtab.cli._costs import cost_lines, measured_costs
 from trimtab.cli._progress import reader_may_go, rows_of, say, showing
 from trimtab.cli._stop import exit_code, terminal_approval
-from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob
-from trimtab.core.plant import Plant
+from trimtab.core import Controller, Knob, Plant
 from trimtab.decision import Decider, Oversight
 from trimtab.errors import TrimtabError
 from trimtab.events import Event, Outcome, Status, WindowDone

@@ -24,12 +24,19 @@ def stopping() -> Iterator[Stop]:
     def handle(number: int, frame: FrameType | None) -> None:
         stop.reason = signal.Signals(number).name
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
-    try:
+    with handling(handle):
         yield stop
+
+
+@contextlib.contextmanager
+def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Gives every signal to stop to a handler while this lasts."""
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def exit_code(reason: str) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from trimtab.core.objective import Limit
-from trimtab.core.window import Window
+from trimtab.core import Limit, Window
 from trimtab.guarantee import WITHIN
 from trimtab.report import class_verdict
 from trimtab.report.text import settings, shown

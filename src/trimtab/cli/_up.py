@@ -7,13 +7,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from trimtab import codec
 from trimtab.cli._plant import writable
-from trimtab.cli._stop import SIGNALS, exit_code, stopping
+from trimtab.cli._stop import exit_code, handling, stopping
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import read_regular, write_whole
 from trimtab.testbed.shop import FIRST_LINE, Shop, ShopSpec, shop, stack_text
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
         database=replace(plain.database, cores=args.cores),
     )
     _require_ours(args.stack)
-    with _interruptible(), contextlib.ExitStack() as stack:
+    # Every signal to stop acts as Ctrl-C does.
+    with handling(signal.default_int_handler), contextlib.ExitStack() as stack:
         running = stack.enter_context(shop(spec, _sayer(args.json)))
         write_whole(args.stack, stack_text(running))
         print(_announcement(running, args.stack, args.json), flush=True)
@@ -122,14 +123,3 @@ def _require_alive(running: Shop) -> None:
     for name, bed, plant in running.tiers:
         if not bed.running():
             raise TrimtabError(f"the {name} ({plant}, process {bed.pid}) has ended by itself")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Makes every signal to stop act as Ctrl-C does."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

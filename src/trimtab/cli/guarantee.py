@@ -44,10 +44,7 @@ from trimtab.cli._plant import (
 from trimtab.cli._run import RunRequest, execute, finish
 from trimtab.cli._stop import exit_code, stopping
 from trimtab.controllers.static import Static
-from trimtab.core.controller import Controller
-from trimtab.core.knob import Knob, Role, by_label
-from trimtab.core.objective import Objective
-from trimtab.core.plant import Plant
+from trimtab.core import Controller, Knob, Objective, Plant, Role, by_label
 from trimtab.errors import UsageError
 from trimtab.gate.spec import Guarantee, Spec, load
 from trimtab.guarantee import of_spec
@@ -56,7 +53,7 @@ from trimtab.records import Run
 from trimtab.settings import Settings
 from trimtab.units import parse_duration_s
 
-__all__ = ["add_arguments", "refine", "resume", "run"]
+__all__ = ["add_arguments", "refine", "run"]
 
 STATIC, SELF_TUNING, HYBRID = "static", "self-tuning", "hybrid-delay"
 
@@ -88,17 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Guarantees.
-
-    Raises:
-        UsageError: the SPEC, a model or an argument is wrong; nothing was changed.
-        TrimtabError: it could not be done.
-    """
-    return resume(args, None)
-
-
-def resume(args: argparse.Namespace, killed: Run | None) -> int:
+def run(args: argparse.Namespace, killed: Run | None = None) -> int:
     """Starts a run, or goes on with one that was killed, with its own gains.
 
     Raises:

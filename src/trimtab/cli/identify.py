@@ -89,12 +89,11 @@ def run(args: argparse.Namespace) -> int:
     writable(args.report, "the report")
     with stopping() as stop, attached(args) as plant:
         experiment = _experiment(args, plant, spec)
-        store = Store(args.store or default_path())
-        try:
-            with shown(args.json, plant, experiment, stop) as tell:
-                found = identify(plant, experiment, store, stop, tell, args.command)
-        finally:
-            store.close()
+        with (
+            contextlib.closing(Store(args.store or default_path())) as store,
+            shown(args.json, plant, experiment, stop) as tell,
+        ):
+            found = identify(plant, experiment, store, stop, tell, args.command)
         simulated = plant.simulated
     if found is None:
         return exit_code(stop.reason)

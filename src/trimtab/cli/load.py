@@ -26,8 +26,9 @@ from trimtab.load_reports import Summary
 from trimtab.options import Option, options_of
 from trimtab.target import Target, parse_target
 from trimtab.units import parse_duration_s
-from trimtab.workloads._choice import ROOM, Workload, populations_in, workload
+from trimtab.workloads._choice import ROOM, populations_in, workload
 from trimtab.workloads._phases import Phases
+from trimtab.workloads._traffic import Traffic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +143,7 @@ def _duration_s(args: argparse.Namespace, phases: Phases | None) -> float:
     return phases.duration_s
 
 
-def _workload(args: argparse.Namespace, target: Target) -> Workload | None:
+def _workload(args: argparse.Namespace, target: Target) -> Traffic | None:
     """The workload that was asked for; None where a file has the populations."""
     given: dict[str, Any] = {o.name: getattr(args, o.name) for o in _all_options() if o.name in vars(args)}
     if args.populations is not None:

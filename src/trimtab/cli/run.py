@@ -123,7 +123,7 @@ def _started(server: list[str], environment: dict[str, str]) -> int:
     """
     try:
         # In a group of its own: Apache in the foreground ends its whole process group when it ends.
-        return spawn(server, environment, own_group=True)
+        return spawn(server, environment)
     except OSError as error:
         raise TrimtabError(f"{server[0]} cannot be started: {os.strerror(error.errno or 0)}") from None
 

@@ -13,6 +13,7 @@ example: trimtab runs show 12
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from trimtab import cli, codec
-from trimtab.cli._plant import attached, stored_method, writable
+from trimtab.cli._plant import add_store, attached, stored_method, writable
 from trimtab.cli._progress import Lines, json_lines, rows_of
 from trimtab.cli._run import restored, tell_end
 from trimtab.core import in_words, notes_of
@@ -33,7 +34,7 @@ from trimtab.replay import Difference, Past, replayed
 from trimtab.store import Store, default_path
 
 _RESUMED = (("tune",), ("guarantee",))
-"""The verbs whose runs can be resumed, by their `resume`."""
+"""The verbs whose runs can be resumed: their `run` takes the run that was killed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("undo", "put back the configuration from before a run"),
     ):
         action = actions.add_parser(name, help=text, description=text, allow_abbrev=False)
-        action.add_argument(
-            "--store", type=Path, metavar="FILE", help="the run store (default: in the XDG state directory)"
-        )
+        add_store(action)
         if name == "report":
             action.add_argument("ids", type=int, metavar="ID", nargs="+", help="numbers of the runs, baseline first")
             action.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write it")
@@ -70,24 +69,20 @@ def run(args: argparse.Namespace) -> int:
         TrimtabError: it could not be done.
     """
     args.store = args.store or default_path()
-    store = Store(args.store, create=False)
-    try:
-        if args.action == "list":
-            return _list(store.runs(), args.json)
-        if args.action == "report":
-            return _report(store, args.ids, args.out)
-        stored = store.run(args.id)
+    with contextlib.closing(Store(args.store, create=False)) as store:
         match args.action:
+            case "list":
+                return _list(store.runs(), args.json)
+            case "report":
+                return _report(store, args.ids, args.out)
             case "show":
-                return _show(store, stored, args.json)
+                return _show(store, store.run(args.id), args.json)
             case "replay":
-                return _replay(store, stored)
+                return _replay(store, store.run(args.id))
             case "resume":
-                return _resume(args, stored)
+                return _resume(args, store.run(args.id))
             case _:
-                return _undo(args, store, stored)
-    finally:
-        store.close()
+                return _undo(args, store, store.run(args.id))
 
 
 def _list(runs: Sequence[Run], as_json: bool) -> int:
@@ -170,7 +165,7 @@ def _resume(args: argparse.Namespace, run: Run) -> int:
     with attached(again) as plant:
         if not plant.lasting:
             raise UsageError(f"run {run.id} cannot be resumed: its {plant.name} plant ended with it")
-    code: int = verb.resume(again, run)
+    code: int = verb.run(again, run)
     return code
 
 

@@ -89,18 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Tunes.
+def run(args: argparse.Namespace, killed: Run | None = None) -> int:
+    """Starts a run, or goes on with one that was killed, by its plan.
 
     Raises:
         UsageError: an argument is wrong, or the plant cannot be changed from here; nothing was changed.
         TrimtabError: it could not be done.
     """
-    return resume(args, None)
-
-
-def resume(args: argparse.Namespace, killed: Run | None) -> int:
-    """Starts a run, or goes on with one that was killed, by its plan."""
     if args.keep_windows is not None and args.keep_windows < 1:
         raise UsageError(f"--keep-windows {args.keep_windows} is too few: it must be at least 1")
     usual = defaults_of(args)

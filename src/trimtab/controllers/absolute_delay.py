@@ -83,7 +83,11 @@ class AbsoluteDelay(ClassControl):
         budgets, limited = allot(loops, group, total)
         wanted = tuple(loop.value for loop in loops)
         state = replace(state, loops=limited, asked=budgets)
-        missed = self._missed(group, delays, wanted, tuple(loop.value for loop in limited))
+        # Too long a wait, and no larger budget to be had.
+        missed = tuple(
+            delay is not None and delay.value_s > MISSED * desired and want > got.value
+            for delay, desired, want, got in zip(delays, group.desired, wanted, limited, strict=True)
+        )
         reason = self._reason(group, window, delays, budgets, missed, total)
         evidence = group.evidence(
             {
@@ -100,20 +104,6 @@ class AbsoluteDelay(ClassControl):
         if delay is None or (not delay.exact and delay.value_s <= group.desired[k]):
             return loop.held()
         return loop.next(group.desired[k] - delay.value_s, self.gain, self.zero)
-
-    def _missed(
-        self,
-        group: Group,
-        delays: tuple[Delay | None, ...],
-        wanted: tuple[float, ...],
-        allotted: tuple[float, ...],
-    ) -> tuple[bool, ...]:
-        """For each class, whether it waits too long and cannot have a larger budget."""
-        rows = zip(delays, group.desired, wanted, allotted, strict=True)
-        return tuple(
-            delay is not None and delay.value_s > MISSED * desired and want > got
-            for delay, desired, want, got in rows
-        )
 
     def _reason(
         self,

@@ -39,7 +39,7 @@ from trimtab.controllers.absolute_delay import AbsoluteDelay
 from trimtab.controllers.log_relative_delay import LogRelativeDelay
 from trimtab.controllers.relative_delay import RelativeDelay
 from trimtab.core import Knob, Move, Trial, Window
-from trimtab.design.pi import Design, designed
+from trimtab.design.pi import designed
 from trimtab.design.poles import horizon, nyquist_distance, radius, stepped
 from trimtab.design.specification import Specification, settling_samples
 from trimtab.errors import UsageError
@@ -175,7 +175,9 @@ class SelfTuning(ClassControl):
         old = f"the model has drifted to {model}, where gain {state.gain:g} and zero {state.zero:g} {fault}"
         state = replace(state, out=0)
         try:
-            design = self._redesigned(model)
+            design = _design(model, self.specification)
+            if design.margin < self.least_margin:
+                raise UsageError(f"the best design has a stability margin of {design.margin:.2f} only")
             self.within(design.gain, design.zero)
         except UsageError as error:
             return state, f"self-tuning: {old}; the gains stay, because {error}"
@@ -203,17 +205,6 @@ class SelfTuning(ClassControl):
             found = "too long" if settled is None else f"{settled * self.period_s:g} s"
             return f"would settle in {found}, at most {most * self.period_s:g} s is allowed"
         return ""
-
-    def _redesigned(self, model: Model) -> Design:
-        """New gains for a model.
-
-        Raises:
-            UsageError: none meet the specification with a sufficient margin.
-        """
-        design = _design(model, self.specification)
-        if design.margin < self.least_margin:
-            raise UsageError(f"the best design has a stability margin of {design.margin:.2f} only")
-        return design
 
 
 CONTROLLER = SelfTuning

@@ -92,10 +92,14 @@ class Objective:
         """The limits that the window breaks."""
         return tuple(limit for limit in self.limits if (limit.margin(window) or 0.0) < 0)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the readings that it goes by, its own first, then those of its limits."""
+        return tuple(dict.fromkeys((self.metric, *(limit.metric for limit in self.limits))))
+
     def missing(self, window: Window) -> str:
         """Names of the readings that the cost needs and the window lacks; empty when it has all."""
-        needed = dict.fromkeys((self.metric, *(limit.metric for limit in self.limits)))
-        return " and ".join(name for name in needed if name not in window.readings)
+        return " and ".join(name for name in self.metrics if name not in window.readings)
 
     def said(self, cost: float) -> str:
         """A cost as text, for the reason of a move."""

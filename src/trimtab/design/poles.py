@@ -14,7 +14,7 @@ The stability margin is the least distance of the Nyquist curve of D(z) G(z) fro
 limit of stability. In whatever way gain and phase are wrong together, the loop stays stable while the relative error
 of D(z) G(z) + 1 is less. The gain margin is the factor by which the gain alone may be wrong.
 
-Departures from the paper: MATLAB there is python-control here. It and scipy.signal are imported where they are used:
+Departures from the paper: MATLAB there is python-control here. It and scipy are imported where they are used:
 together they take a second, which a help text and a controller that may never need them should not cost.
 """
 
@@ -99,22 +99,15 @@ class Loop:
         """The factor of the gain at which the loop becomes unstable; infinite when none does, 0 when it is."""
         if self.radius() >= 1:
             return 0.0
-        factors = np.geomspace(1.0, 1e3, 400)
-        for stable, unstable in itertools.pairwise(factors):
-            if radius(self.model, self.gain * unstable, self.zero) >= 1:
-                return _limit(self, float(stable), float(unstable))
+        from scipy.optimize import brentq
+
+        def beyond(factor: float) -> float:
+            return radius(self.model, self.gain * factor, self.zero) - 1.0
+
+        for stable, unstable in itertools.pairwise(np.geomspace(1.0, 1e3, 400)):
+            if beyond(unstable) >= 0:
+                return float(brentq(beyond, stable, unstable, rtol=1e-9))
         return math.inf
-
-
-def _limit(loop: Loop, stable: float, unstable: float) -> float:
-    """The factor of the gain between these two at which the slowest pole is at 1."""
-    while unstable - stable > 1e-9 * unstable:
-        middle = (stable + unstable) / 2
-        if radius(loop.model, loop.gain * middle, loop.zero) >= 1:
-            unstable = middle
-        else:
-            stable = middle
-    return stable
 
 
 def characteristic(model: Model, gain: float, zero: float) -> np.ndarray:

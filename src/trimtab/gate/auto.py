@@ -91,7 +91,7 @@ class Auto:
         files = [(os.POSIX_SPAWN_OPEN, fd, null, os.O_RDWR, 0) for fd in (0, 1)]
         files.append((os.POSIX_SPAWN_OPEN, 2, log, flags, 0o600))
         try:
-            self.pid = spawn(launcher.argv(os.getpid(), [], self._command()), os.environ, files, own_group=True)
+            self.pid = spawn(launcher.argv(os.getpid(), [], self._command()), os.environ, files)
         except OSError as error:
             self._say(f"the controller of the keep-alive time cannot be started: {error.strerror}")
 

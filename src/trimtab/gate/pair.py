@@ -116,7 +116,7 @@ class Pair:
         try:
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             files = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((theirs, null, their_errors))]
-            self._pid = spawn([self._program, "gate"], os.environ, files, own_group=True)
+            self._pid = spawn([self._program, "gate"], os.environ, files)
         finally:
             for fd in (theirs, null, their_errors):
                 os.close(fd)

@@ -8,27 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def spawn(
-    argv: list[str],
-    environment: Mapping[str, str],
-    files: Sequence[tuple[Any, ...]] = (),
-    own_group: bool = False,
-) -> int:
-    """Starts a program with no signal blocked or ignored, and gives its process id.
+def spawn(argv: list[str], environment: Mapping[str, str], files: Sequence[tuple[Any, ...]] = ()) -> int:
+    """Starts a program in a process group of its own, with no signal blocked or ignored, and gives its process id.
 
     Args:
         argv: absolute path of the program and its arguments.
         environment: its environment.
         files: file actions of os.posix_spawn.
-        own_group: whether signals of the terminal shall pass it by.
 
     Raises:
         OSError: it cannot be started.
     """
-    more: dict[str, Any] = {"setpgroup": 0} if own_group else {}
     # Python ignores these two, and what is ignored stays so through exec.
     ignored = (signal.SIGPIPE, signal.SIGXFSZ)
-    return os.posix_spawn(argv[0], argv, environment, file_actions=files, setsigmask=(), setsigdef=ignored, **more)
+    return os.posix_spawn(
+        argv[0], argv, environment, file_actions=files, setpgroup=0, setsigmask=(), setsigdef=ignored
+    )
 
 
 def ended(pid: int) -> int | None:

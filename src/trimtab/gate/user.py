@@ -6,10 +6,10 @@ web server's user, because a worker that was broken into must not reach the gate
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 
 from trimtab.errors import UsageError
@@ -84,16 +84,10 @@ def _mapped(*maps: str) -> list[list[range]]:
 
 def _owners(proc: Path) -> set[int]:
     """The users that have processes."""
-
-    def owners(pids: Iterable[str]) -> Iterable[int]:
-        for pid in pids:
-            try:
-                # The status, not the owner of the directory: that is root for what must not be looked into.
-                status = (proc / pid / "status").read_text()
-            except OSError:
-                continue
-            yield from (
-                int(word) for line in status.splitlines() if line.startswith("Uid:") for word in line.split()[1:]
-            )
-
-    return set(owners(filter(str.isdigit, os.listdir(proc))))
+    found = set[int]()
+    for pid in filter(str.isdigit, os.listdir(proc)):
+        with contextlib.suppress(OSError):
+            # The status, not the owner of the directory: that is root for what must not be looked into.
+            lines = (proc / pid / "status").read_text().splitlines()
+            found.update(int(word) for line in lines if line.startswith("Uid:") for word in line.split()[1:])
+    return found

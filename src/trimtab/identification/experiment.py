@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from trimtab.core.knob import Knob, Role, by_label
-from trimtab.core.metric import of_class
-from trimtab.core.objective import Objective
-from trimtab.core.plant import Plant
+from trimtab.core import Knob, Objective, Plant, Role, by_label, of_class
 from trimtab.errors import UsageError
 from trimtab.identification.order import least_windows
 from trimtab.identification.signals import Pair

@@ -53,17 +53,3 @@ def bit(state: int) -> tuple[int, int]:
     """The next state and the bit that it makes: 0 or 1, each in half of the draws."""
     state = following(state)
     return state, int(2 * state > MODULUS)
-
-
-def binary(seed: int, length: int) -> tuple[int, ...]:
-    """A white binary signal.
-
-    Args:
-        seed: any whole number.
-        length: how many bits.
-    """
-    state, bits = seeded(seed), []
-    for _ in range(length):
-        state, one = bit(state)
-        bits.append(one)
-    return tuple(bits)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.core.knob import Knob
-from trimtab.core.window import Window
+from trimtab.core import Knob, Window
 from trimtab.errors import UsageError
 from trimtab.identification.least_squares import Estimate
 from trimtab.identification.model import Model

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from trimtab.core.knob import Knob
-from trimtab.core.window import Window
+from trimtab.core import Knob, Window
 from trimtab.identification.order import least_equations
 from trimtab.identification.signals import Pair, needed
 from trimtab.units import format_duration

@@ -28,9 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.core.knob import Knob
-from trimtab.core.metric import of_class
-from trimtab.core.window import Window
+from trimtab.core import Knob, Window, of_class
 
 DELAY = "connection_delay_s"
 

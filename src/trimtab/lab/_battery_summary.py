@@ -9,7 +9,8 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, logarithmic, plain, svg
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, logarithmic, svg
+from trimtab.report.text import plain
 
 HARM = 1.10
 """Most waiting, over that with the server left alone, that the goal allows in 99 % of the draws."""

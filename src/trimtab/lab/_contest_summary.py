@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.drawing import Figure
 from trimtab.lab._contest_beds import SAID
 from trimtab.lab._contest_run import Contested
-from trimtab.report.figures import svg
+from trimtab.report.style import svg
 
 OURS = "trust-region"
 WORTH = 0.005

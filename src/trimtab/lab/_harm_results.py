@@ -16,7 +16,7 @@ from trimtab.lab._drawn import front, hurried
 from trimtab.lab._scenario import MIB, Scenario
 from trimtab.lab._tables import table
 from trimtab.lab.harm import AGAIN, ALONE, ONE, PART, TRIM
-from trimtab.report.figures import BLUE, GREY, INK, svg
+from trimtab.report.style import BLUE, GREY, INK, svg
 from trimtab.report.track import Track
 
 READS = (

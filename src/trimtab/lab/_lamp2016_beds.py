@@ -26,9 +26,10 @@ from trimtab.sensors.benchmark import Benchmark, Result
 from trimtab.testbed._swapped import Confined, SwappedServer
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
-from trimtab.testbed.content import File, body, dynamic_url
+from trimtab.testbed.content import body, dynamic_url
 from trimtab.testbed.setups import DYNAMIC
 from trimtab.workloads._population import ConstantRate, Population, Url
+from trimtab.workloads._specweb99_files import File
 
 MIB = 1 << 20
 PAGE = File("/test.html", 3064, 1.0)

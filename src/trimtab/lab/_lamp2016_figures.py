@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.experiments.analysis import Analysis
-from trimtab.report.figures import BLUE, GREY, ORANGE, svg
+from trimtab.report.style import BLUE, GREY, ORANGE, svg
 
 _LONGEST = 40
 """Cells that still fit; of more the middle ones are left out."""

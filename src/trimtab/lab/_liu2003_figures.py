@@ -8,7 +8,8 @@ from typing import Any
 
 from trimtab.drawing import Figure
 from trimtab.lab._tables import means
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, seconds, svg
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, svg
+from trimtab.report.text import seconds
 from trimtab.report.track import Track
 
 Sweep = Mapping[int, Sequence[Track]]

@@ -15,8 +15,8 @@ from trimtab.lab._gated import SPARE_FACT
 from trimtab.lab._tables import interval, listed, mean, means, side_by_side, table
 from trimtab.lab.liu2003 import SWITCHED_S
 from trimtab.queueing.liu2003 import Sessions, fig6, held_lognormal_s
-from trimtab.report.figures import plain, seconds
 from trimtab.report.figures.trajectories import trajectories
+from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.testbed.setups import Setup, setup
 

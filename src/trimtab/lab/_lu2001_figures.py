@@ -9,7 +9,8 @@ from typing import Any
 from trimtab.core import of_class
 from trimtab.drawing import Figure
 from trimtab.plants.gate.knobs import PROCESS_BUDGET
-from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, RED, seconds, svg
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, svg
+from trimtab.report.text import seconds
 from trimtab.report.track import Track
 
 TITLE_CHARACTERS = 96

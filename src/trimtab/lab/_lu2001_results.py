@@ -17,8 +17,8 @@ from trimtab.lab._lu2001_designs import MODEL_SEEDS, MODELS, identified
 from trimtab.lab._lu2001_scenes import NAMES, SCALE, WARM_S
 from trimtab.lab._tables import Shown, interval, mean, means, side_by_side, table
 from trimtab.lab.lu2001 import CLOSED
-from trimtab.report.figures import plain, seconds
 from trimtab.report.identification import comparison, errors, parameters
+from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.testbed.lu2001 import STEP_S
 

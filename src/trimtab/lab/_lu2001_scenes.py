@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from trimtab.design.pi import Design
 from trimtab.lab._gated import Member, Scene
 from trimtab.testbed import lu2001
@@ -89,7 +91,7 @@ def _with_long_pages(users: Population, at_s: float) -> Population:
     """The same users from a moment on, with `LONG_PAGE_FILES` files in a page at least."""
     embedded = users.burst_requests
     assert isinstance(embedded, BoundedPareto)
-    long = replace(embedded, scale=LONG_PAGE_FILES)
+    long = msgspec.structs.replace(embedded, scale=LONG_PAGE_FILES)
     return replace(users, burst_requests=long, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
 
 

@@ -9,7 +9,8 @@ from trimtab.drawing import Figure, LogLocator
 from trimtab.lab._sugiki2005_points import Point, Table
 from trimtab.lab.sugiki2005 import AUTO, SETTINGS
 from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
-from trimtab.report.figures import BLUE, GREY, INK, RED, seconds, svg
+from trimtab.report.style import BLUE, GREY, INK, RED, svg
+from trimtab.report.text import seconds
 from trimtab.report.track import Track
 
 SHADES = ("#c6cfd8", "#f3c08a", "#2d8a4e", "#8fc7a1", "#9ec3e6", "#5b9bd5", "#a58bc4", "#8a94a0")

@@ -15,7 +15,7 @@ from trimtab.lab._sugiki2005_points import Table, clients, histogram, points, st
 from trimtab.lab._tables import Shown, interval, mean, spread, table
 from trimtab.lab.sugiki2005 import AUTO, JOINT_STEADY_S, PAPERS, SETTINGS, SWITCH_S
 from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
-from trimtab.report.figures import plain, seconds
+from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 
 TABLE_1 = {"400 ms": (18.79, 0.8809), "1 s": (17.29, 0.9559), "2 s": (11.68, 0.8823), "15 s": (7.51, 1.0164)}

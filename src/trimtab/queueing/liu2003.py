@@ -83,17 +83,13 @@ class Predicted:
 
     Args:
         servers: m, workers.
-        users: N.
         response_time_s: AQT + BL x ST_m, in seconds.
-        queue_delay_s: AQT, in seconds.
         residence_s: the model's own time in system, keep-alive time included, in seconds.
         measured_s: the measured response time, in seconds; None when not measured.
     """
 
     servers: int
-    users: int
     response_time_s: float
-    queue_delay_s: float
     residence_s: float
     measured_s: float | None
 
@@ -152,9 +148,7 @@ def predict(measured: Measured, sessions: Sessions, buffer: int | None = None) -
     queue = Mmmkn(users, measured.servers, 1.0 / sessions.think_s, rate_hz, buffer).solve()
     return Predicted(
         servers=measured.servers,
-        users=users,
         response_time_s=queue.queue_delay_s + measured.burst_length * measured.service_time_s,  # Eq. (1)
-        queue_delay_s=queue.queue_delay_s,
         residence_s=queue.residence_s,
         measured_s=measured.response_time_s,
     )
@@ -178,18 +172,15 @@ def calibrate(windows: Iterable[Window], knob: str) -> tuple[Measured, ...]:
     return tuple(Measured(servers, *(_mean(groups[servers], name) for name in needed)) for servers in sorted(groups))
 
 
-def fig6(
-    windows: Iterable[Window], knob: str, sessions: Sessions, buffer: int | None = None
-) -> tuple[Predicted, ...]:
+def fig6(windows: Iterable[Window], knob: str, sessions: Sessions) -> tuple[Predicted, ...]:
     """Predicted beside measured response time for each worker limit of a sweep: Fig. 6.
 
     Args:
         windows: windows of a sweep over the worker limit.
         knob: its name in their configurations.
         sessions: the traffic.
-        buffer: K; None for infinite.
     """
-    return tuple(predict(measured, sessions, buffer) for measured in calibrate(windows, knob))
+    return tuple(predict(measured, sessions) for measured in calibrate(windows, knob))
 
 
 def _mean(windows: Sequence[Window], name: str) -> float:

@@ -11,8 +11,8 @@ from trimtab.design.pi import Design
 from trimtab.design.poles import root_locus
 from trimtab.design.specification import Specification
 from trimtab.drawing import Figure
-from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 from trimtab.report.sheet import Plot, Table, sheet
+from trimtab.report.style import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 
 SHOWN_FACTOR = 20.0
 """The locus is drawn up to this many times the gain of the design."""

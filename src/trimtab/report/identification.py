@@ -11,8 +11,8 @@ from trimtab.identification.model import PAPER
 from trimtab.identification.order import TANGIBLE_RATIO, Prediction
 from trimtab.identification.result import Identified
 from trimtab.identification.signals import Kind
-from trimtab.report.figures import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 from trimtab.report.sheet import Plot, Table, sheet
+from trimtab.report.style import BLUE, GREEN, GREY, INK, ORANGE, RED, svg
 
 _WHAT = {
     Kind.RELATIVE: "delay ratio of {lower} to {upper}",

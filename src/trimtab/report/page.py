@@ -10,10 +10,10 @@ from trimtab.core.trial import MoveState
 from trimtab.metrics import known
 from trimtab.metrics import metric as metric_of
 from trimtab.report import class_verdict, search
-from trimtab.report.figures import SATURATED, drawn
+from trimtab.report.figures import drawn
 from trimtab.report.sheet import Table, sheet
-from trimtab.report.text import changes, counted, plain
-from trimtab.report.track import Track, tracks
+from trimtab.report.text import changes, plain
+from trimtab.report.track import SATURATED, Track, tracks
 from trimtab.report.verdict import Row, compare, interval
 from trimtab.store import Store
 
@@ -59,7 +59,7 @@ def render(store: Store, run_ids: Sequence[int], title: str = "") -> str:
         basis=judged.basis,
         after=[
             *(_changes(t) for t in shown),
-            _means(groups, counted(objective)),
+            _means(groups, objective.metrics),
             _unmeasured(found),
             Table("Notes", (), [(t.label, f"{n.at_s:.0f} s", n.text) for t in found for n in t.notes]),
             Table("How it was run", (), _facts(found)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.core import Configuration, Knob, Objective
+from trimtab.core import Configuration, Knob
 from trimtab.guarantee import ABSOLUTE, HYBRID, DelayGuarantee
 from trimtab.metrics import metric as metric_of
 
@@ -86,11 +86,6 @@ def changes(
     ]
     more = [] if most is None or len(said) <= most else [f"and {len(said) - most} more"]
     return ", ".join([*said[:most], *more])
-
-
-def counted(objective: Objective) -> tuple[str, ...]:
-    """The metrics of an objective and its limits."""
-    return tuple(dict.fromkeys((objective.metric, *(limit.metric for limit in objective.limits))))
 
 
 def desired(guarantee: DelayGuarantee, k: int) -> str:

@@ -11,13 +11,15 @@ from typing import Any
 from scipy.special import stdtrit
 
 from trimtab import codec, discovery
-from trimtab.core import Knob, Window
-from trimtab.core.trial import MoveState
+from trimtab.core import Knob, MoveState, Window
 from trimtab.events import Event, Note
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.referee import Course, of_run
 from trimtab.store import Store
 from trimtab.trials import SearchState
+
+SATURATED = "saturated"
+"""The phase of a move that says that a guarantee cannot be met."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ class Track:
         last = applied[0].index if applied else math.inf
         return tuple(w for w in self.windows if w.index <= last)
 
-    def settled(self, name: str, share: float = 0.5) -> list[float]:
-        """A metric's values in the last `share` of the run."""
-        first = round(len(self.windows) * (1 - share))
+    def settled(self, name: str) -> list[float]:
+        """A metric's values in the second half of the run."""
+        first = round(len(self.windows) / 2)
         return [w.readings[name] for w in self.windows[first:] if name in w.readings]
 
 

@@ -74,10 +74,6 @@ class Confinement:
         """The files that a process writes its id to, to be confined."""
         return sorted({os.fspath(d / "cgroup.procs") for d in self.directories.values()})
 
-    def pids(self) -> list[int]:
-        """The processes inside."""
-        return pids(set(self.directories.values()))
-
     def __str__(self) -> str:
         parts = [*self.applied, *(f"not {m}" for m in self.missing)]
         return "; ".join(parts) or "none: no limit was asked for"

@@ -9,29 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from trimtab import own
-from trimtab.workloads._specweb99_files import SpecFileSet
+from trimtab.workloads._specweb99_files import File, SpecFileSet
 from trimtab.workloads._surge_files import FileSet
-
-
-@dataclass(frozen=True)
-class File:
-    """One static file.
-
-    Args:
-        path: its URL path.
-        size_bytes: length of its body.
-        weight: its share of the requests.
-    """
-
-    path: str
-    size_bytes: int
-    weight: float
-
 
 WEBSTONE: tuple[File, ...] = (
     File("/file500.html", 500, 0.35),
@@ -62,7 +44,7 @@ def specweb99(directories: int) -> tuple[File, ...]:
     """
     if directories == 0:
         return ()
-    return tuple(File(file.path, file.size_bytes, file.weight) for file in SpecFileSet(directories).files())
+    return tuple(SpecFileSet(directories).files())
 
 
 CGI_PATH = "/cgi-bin/service.cgi"
@@ -123,11 +105,6 @@ def write(directory: Path, more: Iterable[File] = ()) -> None:
         ("service.cgi", scripts / "service.cgi", 0o755),
     ):
         _write(target, (resources.files(__package__) / "pages" / source).read_bytes(), mode)
-
-
-def perl() -> str | None:
-    """The interpreter of the CGI page, or None where there is none."""
-    return own.program("perl")
 
 
 def _directories(directory: Path) -> None:

@@ -45,22 +45,16 @@ def source(index: int) -> str:
     return f"127.0.{index + 1}.1"
 
 
-def clients(
-    users: dict[str, int], time_scale: float = 1.0, step: bool = False, at_s: float = STEP_S
-) -> tuple[Population, ...]:
+def clients(users: dict[str, int], time_scale: float = 1.0, step: bool = False) -> tuple[Population, ...]:
     """The users of each class.
 
     Args:
         users: class name to its users, the highest priority first.
         time_scale: divides OFF times and the time of the step.
         step: whether the users of the first class double in mid-run (Sections 7.3.1 and 7.3.3).
-        at_s: time of the step, before it is scaled.
     """
-    doubled = (Step(at_s / time_scale, 2.0),) if step else ()
+    doubled = (Step(STEP_S / time_scale, 2.0),) if step else ()
     return tuple(
-        population
+        users_of_lu2001(name, count, time_scale, () if index else doubled, source(index)).population()
         for index, (name, count) in enumerate(users.items())
-        for population in users_of_lu2001(
-            name, count, time_scale, () if index else doubled, source(index)
-        ).populations()
     )

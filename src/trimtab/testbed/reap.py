@@ -10,6 +10,9 @@ from trimtab.errors import TrimtabError
 from trimtab.testbed import cgroup, swap
 from trimtab.testbed.registry import Record, Registry
 
+_PATIENCE_S = 20.0
+"""How long a process that swaps may take to end."""
+
 
 def orphans(records: list[Record], boot: str) -> list[Record]:
     """The records whose owners have ended.
@@ -38,13 +41,12 @@ def reap(registry: Registry) -> list[str]:
     return removed
 
 
-def clear(registry: Registry, record: Record, patience_s: float = 20.0) -> None:
+def clear(registry: Registry, record: Record) -> None:
     """Ends a testbed's processes, removes its groups and directory, and forgets it.
 
     Args:
         registry: where it is recorded; its lock is held.
         record: the testbed.
-        patience_s: how long a process that swaps may take to end.
 
     Raises:
         TrimtabError: a process or group would not go; the record is kept.
@@ -53,8 +55,8 @@ def clear(registry: Registry, record: Record, patience_s: float = 20.0) -> None:
     server = record.server
     if record.boot_id == processes.boot_id():
         if server is not None:
-            processes.end(lambda: processes.session_members(server, record.directory), patience_s)
-        if not cgroup.remove(groups, patience_s):
+            processes.end(lambda: processes.session_members(server, record.directory), _PATIENCE_S)
+        if not cgroup.remove(groups, _PATIENCE_S):
             raise TrimtabError(f"control groups of {record.directory} are still in use")
     for segment in Path("/dev/shm").glob(f"{record.shared_memory}-*"):
         segment.unlink(missing_ok=True)

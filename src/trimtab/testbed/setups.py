@@ -109,14 +109,12 @@ def setup(name: str) -> Setup:
     return SETUPS[name]
 
 
-def switch(at_s: float, before: Setup = DYNAMIC, after: Setup = STATIC) -> tuple[Population, ...]:
-    """The populations of a workload that changes in mid-run, for a server that both set-ups share.
+def switch(at_s: float) -> tuple[Population, ...]:
+    """The populations of a workload that changes in mid-run from dynamic to static, on the server that both share.
 
     Args:
-        at_s: when new sessions become those of `after`, in seconds from the start.
-        before: the first set-up.
-        after: the second.
+        at_s: when new sessions become those of the second, in seconds from the start.
     """
-    first = replace(before.workload, schedule=(Step(at_s, 0.0),))
-    second = replace(after.workload, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
-    return (*first.populations(), *second.populations())
+    first = replace(DYNAMIC.workload, schedule=(Step(at_s, 0.0),))
+    second = replace(STATIC.workload, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
+    return first.population(), second.population()

@@ -26,7 +26,6 @@ from trimtab.plants.tomcat.private import Jdbc, TomcatSpec, TomcatTestbed
 from trimtab.testbed.bookstore import webapp
 from trimtab.testbed.bookstore.population import Population
 from trimtab.testbed.kept import default_directory, kept
-from trimtab.testbed.registry import Registry
 
 _MOST_AGE_S = 30
 _START_S, _FILL_S = 120.0, 600.0
@@ -113,13 +112,12 @@ class Shop:
         )
 
 
-def stack_text(running: Shop, mix: str = "shopping", time_scale: float = TIME_SCALE) -> str:
+def stack_text(running: Shop, mix: str = "shopping") -> str:
     """The file with which `trimtab tune stack` finds the tiers.
 
     Args:
         running: the shop.
         mix: the browsers' mix of pages.
-        time_scale: divisor of their think times.
     """
     lines = [FIRST_LINE, ""]
     for name, bed, plant in running.tiers:
@@ -130,7 +128,7 @@ def stack_text(running: Shop, mix: str = "shopping", time_scale: float = TIME_SC
     lines += ["[objective]", 'maximize = "client_page_rate_hz"', ""]
     lines += ["[clients]", f'url = "{running.url}"', 'workload = "tpcw"', f'mix = "{mix}"', f"items = {spec.items}"]
     lines += [f"browsers = {spec.browsers}", f"customers = {spec.population().customers}"]
-    return "\n".join([*lines, f"time-scale = {time_scale:g}", ""])
+    return "\n".join([*lines, f"time-scale = {TIME_SCALE}", ""])
 
 
 @contextlib.contextmanager
@@ -138,7 +136,6 @@ def shop(
     spec: ShopSpec,
     say: Callable[[str], None] = lambda text: None,
     directory: Path | None = None,
-    registry: Registry | None = None,
 ) -> Iterator[Shop]:
     """A private shop while this lasts. It ends with the thread that starts it.
 
@@ -146,7 +143,6 @@ def shop(
         spec: the shop.
         say: told of each step.
         directory: where population and web application are kept; None for the usual place.
-        registry: where the servers are written down; None for this user's own.
 
     Raises:
         UsageError: something that it needs is not installed.
@@ -156,29 +152,27 @@ def shop(
     where = directory or default_directory() / "shop"
     where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        database = stack.enter_context(_database(spec, where, say, registry))
-        application = stack.enter_context(_application(spec, where, database, say, registry))
+        database = stack.enter_context(_database(spec, where, say))
+        application = stack.enter_context(_application(spec, where, database, say))
         say("starting Squid")
         proxy_spec = replace(spec.proxy, origin_port=application.port)
-        proxy = stack.enter_context(SquidTestbed(proxy_spec, registry, start_patience_s=_START_S))
+        proxy = stack.enter_context(SquidTestbed(proxy_spec, start_patience_s=_START_S))
         running = Shop(spec, proxy, application, database)
         _await_page(running)
         yield running
 
 
 @contextlib.contextmanager
-def _database(
-    spec: ShopSpec, where: Path, say: Callable[[str], None], registry: Registry | None
-) -> Iterator[MariadbTestbed]:
+def _database(spec: ShopSpec, where: Path, say: Callable[[str], None]) -> Iterator[MariadbTestbed]:
     """MariaDB with a copy of the population."""
     from trimtab.testbed.bookstore import database
 
     population = spec.population()
-    bed = _PopulatedMariadb(spec.database, registry, start_patience_s=_START_S)
+    bed = _PopulatedMariadb(spec.database, start_patience_s=_START_S)
     name = f"population-{spec.items}-{spec.browsers}"
     version = webapp.version(database.sources(), population, _server_version())
     with (
-        kept(where, name, version, lambda path: _populate(path, population, say, registry)) as data,
+        kept(where, name, version, lambda path: _populate(path, population, say)) as data,
         contextlib.ExitStack() as stack,
     ):
         say("starting MariaDB")
@@ -191,7 +185,7 @@ def _database(
 
 @contextlib.contextmanager
 def _application(
-    spec: ShopSpec, where: Path, database: MariadbTestbed, say: Callable[[str], None], registry: Registry | None
+    spec: ShopSpec, where: Path, database: MariadbTestbed, say: Callable[[str], None]
 ) -> Iterator[TomcatTestbed]:
     """Tomcat with a copy of the bookstore."""
 
@@ -205,7 +199,7 @@ def _application(
     with kept(where, f"web-{spec.items}", version, make) as application, contextlib.ExitStack() as stack:
         say("starting Tomcat")
         filled = replace(spec.application, webapp=application, context="/shop", jdbc=jdbc, java_options=options)
-        bed = stack.enter_context(TomcatTestbed(filled, registry, start_patience_s=_START_S))
+        bed = stack.enter_context(TomcatTestbed(filled, start_patience_s=_START_S))
         ending = stack.pop_all()
     with ending:
         yield bed
@@ -226,7 +220,7 @@ class _PopulatedMariadb(MariadbTestbed):
         super().furnish()
 
 
-def _populate(path: Path, population: Population, say: Callable[[str], None], registry: Registry | None) -> None:
+def _populate(path: Path, population: Population, say: Callable[[str], None]) -> None:
     """Makes the population's data in a directory."""
     import pymysql
 
@@ -235,7 +229,7 @@ def _populate(path: Path, population: Population, say: Callable[[str], None], re
     say(f"making the population: {population.items} items, {population.customers} customers (kept for later)")
     loader = MariadbSpec(directory=path / "data", buffer_pool_bytes=512 * MIB, more=_LOADER)
     with (
-        _ending(MariadbTestbed(loader, registry, start_patience_s=_START_S)) as bed,
+        _ending(MariadbTestbed(loader, start_patience_s=_START_S)) as bed,
         tempfile.TemporaryDirectory() as scratch,
     ):
         connection = pymysql.connect(

@@ -77,4 +77,4 @@ def switch(users: int, at_s: float) -> tuple[Population, ...]:
     """
     first = replace(LOADS[Mix.STANDARD], users=users, schedule=(Step(at_s, 0.0),))
     second = replace(LOADS[Mix.LARGE], users=users, schedule=(Step(0.0, 0.0), Step(at_s, 1.0)))
-    return (*first.populations(), *second.populations())
+    return first.population(), second.population()

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from trimtab import codec
 from trimtab.discovery import load
 from trimtab.errors import UsageError
-from trimtab.load_reports import Summary
 from trimtab.options import options_of, values
-from trimtab.workloads._phases import Judged, Phases
 from trimtab.workloads._population import Population, required
+from trimtab.workloads._traffic import Traffic
 
 ROOM = "trimtab.workloads"
 Value = bool | int | float | str | tuple[int | float | str, ...]
 """Of an option, as a file has it."""
 
 
-class Workload(Protocol):
-    """Traffic with options: a frozen dataclass that its module names in `WORKLOAD`."""
-
-    def populations(self) -> tuple[Population, ...]:
-        """The traffic."""
-        ...
-
-    def phases(self) -> Phases | None:
-        """The parts of a run, where it decides on them."""
-        ...
-
-    def judged(self, summary: Summary) -> Judged | None:
-        """Verdict of this workload's own rules on a run; None where it has none."""
-        ...
-
-
-def workload(name: str, given: Mapping[str, str | bool | Iterable[str]]) -> Workload:
+def workload(name: str, given: Mapping[str, str | bool | Iterable[str]]) -> Traffic:
     """The workload of that name.
 
     Args:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import ClassVar
 
+import msgspec
+
 from trimtab.errors import UsageError
+from trimtab.workloads._tagged import Tagged
 
 
-class _Distribution:
-    """Base of all distributions: a kind and finite parameters."""
+class _Distribution(Tagged, frozen=True):
+    """Base of all distributions: finite parameters."""
 
-    kind: ClassVar[str]
     positive: ClassVar[tuple[str, ...]] = ()
     not_negative: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():  # type: ignore[call-overload]
-            what = f"{name} {value} of a {self.kind} distribution is not allowed: it must be"
+        for name, value in msgspec.structs.asdict(self).items():
+            what = f"{name} {value} of a {self.__struct_config__.tag} distribution is not allowed: it must be"
             if not math.isfinite(value):
                 raise UsageError(f"{what} finite")
             if name in self.positive and value <= 0:
@@ -27,8 +28,7 @@ class _Distribution:
                 raise UsageError(f"{what} at least 0")
 
 
-@dataclass(frozen=True)
-class Constant(_Distribution):
+class Constant(_Distribution, frozen=True):
     """Always the same value.
 
     Args:
@@ -36,12 +36,10 @@ class Constant(_Distribution):
     """
 
     value: float
-    kind = "constant"
     not_negative = ("value",)
 
 
-@dataclass(frozen=True)
-class Exponential(_Distribution):
+class Exponential(_Distribution, frozen=True):
     """Exponential.
 
     Args:
@@ -49,12 +47,10 @@ class Exponential(_Distribution):
     """
 
     mean: float
-    kind = "exponential"
     positive = ("mean",)
 
 
-@dataclass(frozen=True)
-class ClippedExponential(_Distribution):
+class ClippedExponential(_Distribution, frozen=True):
     """Exponential, with every longer value made the longest: min(X, most).
 
     Args:
@@ -64,12 +60,10 @@ class ClippedExponential(_Distribution):
 
     mean: float
     most: float
-    kind = "clipped_exponential"
     positive = ("mean", "most")
 
 
-@dataclass(frozen=True)
-class Lognormal(_Distribution):
+class Lognormal(_Distribution, frozen=True):
     """Lognormal, by the moments of the value itself and not of its logarithm.
 
     Args:
@@ -79,13 +73,11 @@ class Lognormal(_Distribution):
 
     mean: float
     sigma: float
-    kind = "lognormal"
     positive = ("mean",)
     not_negative = ("sigma",)
 
 
-@dataclass(frozen=True)
-class Gaussian(_Distribution):
+class Gaussian(_Distribution, frozen=True):
     """Normal; who uses the value truncates it.
 
     Args:
@@ -95,12 +87,10 @@ class Gaussian(_Distribution):
 
     mean: float
     sigma: float
-    kind = "gaussian"
     not_negative = ("sigma",)
 
 
-@dataclass(frozen=True)
-class Pareto(_Distribution):
+class Pareto(_Distribution, frozen=True):
     """Pareto: P(X > x) = (scale / x) ** shape for x >= scale.
 
     Args:
@@ -110,12 +100,10 @@ class Pareto(_Distribution):
 
     scale: float
     shape: float
-    kind = "pareto"
     positive = ("scale", "shape")
 
 
-@dataclass(frozen=True)
-class BoundedPareto(_Distribution):
+class BoundedPareto(_Distribution, frozen=True):
     """Pareto cut off at its largest value, moved by an offset: offset + X, given that X <= most.
 
     Args:
@@ -129,19 +117,17 @@ class BoundedPareto(_Distribution):
     shape: float
     most: float
     offset: float = 0.0
-    kind = "bounded_pareto"
     positive = ("scale", "shape", "most")
     not_negative = ("offset",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.most <= self.scale:
-            what = f"most {self.most} of a {self.kind} distribution"
+            what = f"most {self.most} of a {self.__struct_config__.tag} distribution"
             raise UsageError(f"{what} is not allowed: it must be more than scale {self.scale}")
 
 
-@dataclass(frozen=True)
-class Weibull(_Distribution):
+class Weibull(_Distribution, frozen=True):
     """Weibull: P(X > x) = exp(-(x / scale) ** shape).
 
     Args:
@@ -151,12 +137,10 @@ class Weibull(_Distribution):
 
     scale: float
     shape: float
-    kind = "weibull"
     positive = ("scale", "shape")
 
 
-@dataclass(frozen=True)
-class BoundedWeibull(_Distribution):
+class BoundedWeibull(_Distribution, frozen=True):
     """Weibull cut off at its largest value: X given that X <= most.
 
     Args:
@@ -168,7 +152,6 @@ class BoundedWeibull(_Distribution):
     scale: float
     shape: float
     most: float
-    kind = "bounded_weibull"
     positive = ("scale", "shape", "most")
 
 

@@ -7,41 +7,28 @@ where an attribute such as `data-item="7"` marks it. Nothing here knows a partic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Any, ClassVar
 
 from trimtab.errors import UsageError
 from trimtab.workloads._distribution import Distribution
+from trimtab.workloads._tagged import Tagged
 
 
-@dataclass(frozen=True)
-class Text:
-    """Always the same text.
-
-    Args:
-        text: the text.
-    """
+class Text(Tagged, frozen=True):
+    """Always the same text."""
 
     text: str
-    kind: ClassVar[str] = "text"
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """One of several texts, all equally likely.
-
-    Args:
-        texts: the texts.
-    """
+class OneOf(Tagged, frozen=True):
+    """One of several texts, all equally likely."""
 
     texts: tuple[str, ...]
-    kind: ClassVar[str] = "one_of"
 
 
-@dataclass(frozen=True)
-class Uniform:
+class Uniform(Tagged, frozen=True):
     """A whole number, uniform from low to high; with decimal places 1234 is 12.34.
 
     Args:
@@ -53,11 +40,9 @@ class Uniform:
     low: int
     high: int
     places: int = 0
-    kind: ClassVar[str] = "uniform"
 
 
-@dataclass(frozen=True)
-class NuRand:
+class NuRand(Tagged, frozen=True):
     """A skewed number: ((uniform(0, a) | uniform(low, high)) % (high - low + 1)) + low, as TPC has it.
 
     Args:
@@ -69,39 +54,23 @@ class NuRand:
     a: int
     low: int
     high: int
-    kind: ClassVar[str] = "nu_rand"
 
 
-@dataclass(frozen=True)
-class Letters:
-    """Random letters.
-
-    Args:
-        least: least length.
-        most: greatest length.
-    """
+class Letters(Tagged, frozen=True):
+    """Random letters, from least to most of them."""
 
     least: int
     most: int
-    kind: ClassVar[str] = "letters"
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Random digits.
-
-    Args:
-        least: least length.
-        most: greatest length.
-    """
+class Digits(Tagged, frozen=True):
+    """Random digits, from least to most of them."""
 
     least: int
     most: int
-    kind: ClassVar[str] = "digits"
 
 
-@dataclass(frozen=True)
-class Date:
+class Date(Tagged, frozen=True):
     """A day, uniform, as YYYY-MM-DD.
 
     Args:
@@ -111,7 +80,6 @@ class Date:
 
     first_day: int
     last_day: int
-    kind: ClassVar[str] = "date"
 
     @classmethod
     def between(cls, first: date, last: date) -> Date:
@@ -120,32 +88,19 @@ class Date:
         return cls((first - epoch).days, (last - epoch).days)
 
 
-@dataclass(frozen=True)
-class Remembered:
-    """Value that the session remembers under a name; empty where it remembers nothing.
-
-    Args:
-        name: the name.
-    """
+class Remembered(Tagged, frozen=True):
+    """Value that the session remembers under a name; empty where it remembers nothing."""
 
     name: str
-    kind: ClassVar[str] = "remembered"
 
 
-@dataclass(frozen=True)
-class Cookie:
-    """The value of a cookie; empty where there is none.
-
-    Args:
-        name: its name.
-    """
+class Cookie(Tagged, frozen=True):
+    """The value of the cookie of this name; empty where there is none."""
 
     name: str
-    kind: ClassVar[str] = "cookie"
 
 
-@dataclass(frozen=True)
-class Marked:
+class Marked(Tagged, frozen=True):
     """One of the values that `marker="..."` has on the page before, all equally likely.
 
     Args:
@@ -155,23 +110,15 @@ class Marked:
 
     marker: str
     otherwise: Value
-    kind: ClassVar[str] = "marked"
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Several values, one after the other.
-
-    Args:
-        parts: the values.
-    """
+class Joined(Tagged, frozen=True):
+    """Several values, one after the other."""
 
     parts: tuple[Value, ...]
-    kind: ClassVar[str] = "joined"
 
 
-@dataclass(frozen=True)
-class Syllables:
+class Syllables(Tagged, frozen=True):
     """A number's decimal digits as syllables; other text stays as it is.
 
     Args:
@@ -185,77 +132,43 @@ class Syllables:
     syllables: tuple[str, ...]
     width: int = 0
     lower: bool = False
-    kind: ClassVar[str] = "syllables"
 
 
 Value = Text | OneOf | Uniform | NuRand | Letters | Digits | Date | Remembered | Cookie | Marked | Joined | Syllables
 
 
-@dataclass(frozen=True)
-class First:
+class First(Tagged, frozen=True):
     """Holds on the session's first page."""
 
-    kind: ClassVar[str] = "first"
 
-
-@dataclass(frozen=True)
-class After:
-    """The page before was this one.
-
-    Args:
-        page: its name.
-    """
+class After(Tagged, frozen=True):
+    """The page before was this one."""
 
     page: str
-    kind: ClassVar[str] = "after"
 
 
-@dataclass(frozen=True)
-class Remembers:
-    """The session remembers something under this name.
-
-    Args:
-        name: the name.
-    """
+class Remembers(Tagged, frozen=True):
+    """The session remembers something under this name."""
 
     name: str
-    kind: ClassVar[str] = "remembers"
 
 
-@dataclass(frozen=True)
-class HasCookie:
-    """Holds where there is a cookie of this name.
-
-    Args:
-        name: its name.
-    """
+class HasCookie(Tagged, frozen=True):
+    """Holds where there is a cookie of this name."""
 
     name: str
-    kind: ClassVar[str] = "has_cookie"
 
 
-@dataclass(frozen=True)
-class HasMarker:
-    """The page before has this marker.
-
-    Args:
-        marker: name of the attribute.
-    """
+class HasMarker(Tagged, frozen=True, tag="marked"):
+    """The page before has this attribute."""
 
     marker: str
-    kind: ClassVar[str] = "marked"
 
 
-@dataclass(frozen=True)
-class Chance:
-    """A draw of chance.
-
-    Args:
-        ratio: probability.
-    """
+class Chance(Tagged, frozen=True):
+    """Holds by chance, with this probability."""
 
     ratio: float
-    kind: ClassVar[str] = "chance"
 
 
 Condition = First | After | Remembers | HasCookie | HasMarker | Chance
@@ -268,22 +181,14 @@ class Method(StrEnum):
     POST = "POST"
 
 
-@dataclass(frozen=True)
-class One:
-    """A field of a query or form.
-
-    Args:
-        name: its name.
-        value: its value.
-    """
+class One(Tagged, frozen=True):
+    """A field of a query or form."""
 
     name: str
     value: Value
-    kind: ClassVar[str] = "one"
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Tagged, frozen=True):
     """The rows of a table on the page before, of which some get another number: of each its key and its number.
 
     Args:
@@ -301,7 +206,6 @@ class Rows:
     number_marker: str
     only: tuple[int, int]
     several: tuple[int, int]
-    kind: ClassVar[str] = "rows"
 
 
 @dataclass(frozen=True)
@@ -387,18 +291,3 @@ class Graph:
                 raise UsageError(f"thresholds of {page.name} must be {len(names)}, rising where they are not 0")
             if not page.asks or page.asks[-1].when:
                 raise UsageError(f"the last request of {page.name} must be without conditions")
-
-    def to_wire(self) -> dict[str, Any]:
-        """This graph as the native programs read it."""
-        body: dict[str, Any] = wire(self)
-        return body
-
-
-def wire(value: Any) -> Any:
-    """A record, and those in it, as the native programs read it: its fields, after its kind where it has one."""
-    if is_dataclass(value):
-        kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        return kind | {field.name: wire(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [wire(one) for one in value]
-    return value

@@ -10,11 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
+from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.workloads._distribution import Constant, Distribution
-from trimtab.workloads._graph import Graph, wire
+from trimtab.workloads._graph import Graph
+from trimtab.workloads._tagged import Tagged
 
 Wire = dict[str, Any]
 """One message as JSON knows it."""
@@ -81,38 +83,28 @@ class Connection(StrEnum):
     PER_REQUEST = "per-request"
 
 
-@dataclass(frozen=True)
-class Poisson:
-    """Sessions arrive in a Poisson stream.
+class _Rate(Tagged, frozen=True):
+    """Sessions arrive by themselves.
 
     Args:
         rate_hz: sessions per second.
     """
 
     rate_hz: float
-    kind: ClassVar[str] = "poisson"
 
     def __post_init__(self) -> None:
         required(0 < self.rate_hz < math.inf, "rate", f"{self.rate_hz:g}", "more than 0 and finite, in sessions/s")
 
 
-@dataclass(frozen=True)
-class ConstantRate:
-    """Sessions arrive at equal distances.
-
-    Args:
-        rate_hz: sessions per second.
-    """
-
-    rate_hz: float
-    kind: ClassVar[str] = "constant"
-
-    def __post_init__(self) -> None:
-        required(0 < self.rate_hz < math.inf, "rate", f"{self.rate_hz:g}", "more than 0 and finite, in sessions/s")
+class Poisson(_Rate, frozen=True):
+    """Sessions arrive in a Poisson stream."""
 
 
-@dataclass(frozen=True)
-class Closed:
+class ConstantRate(_Rate, frozen=True, tag="constant"):
+    """Sessions arrive at equal distances."""
+
+
+class Closed(Tagged, frozen=True):
     """A fixed number of users, each of whom starts a new session when the last one ends.
 
     Args:
@@ -120,7 +112,6 @@ class Closed:
     """
 
     users: int
-    kind: ClassVar[str] = "closed"
 
     def __post_init__(self) -> None:
         required(1 <= self.users <= 1_000_000, "connections", self.users, "1 to 1000000")
@@ -203,24 +194,16 @@ class Population:
 
     def to_wire(self) -> Wire:
         """This population as the native programs read it; a network only where there is to be one."""
-        network = {"round_trip_s": self.round_trip_s} if self.round_trip_s else {}
-        graph = {"graph": self.graph.to_wire()} if self.graph else {}
-        return {
-            "class": self.class_name,
-            "arrivals": wire(self.arrivals),
-            "session_pages": wire(self.session_pages),
-            "burst_requests": wire(self.burst_requests),
-            "think_s": wire(self.think_s),
-            "object_gap_s": wire(self.object_gap_s),
-            "pages": [] if self.graph else wire(self.pages),
-            "objects": wire(self.objects),
-            "connection": self.connection.value.replace("-", "_"),
-            "timeout_s": self.timeout_s,
-            "schedule": wire(self.schedule),
-            "source": self.source,
-            **network,
-            **graph,
-        }
+        body: Wire = codec.builtins(self)
+        body["class"] = body.pop("class_name")
+        body["connection"] = self.connection.replace("-", "_")
+        if not self.round_trip_s:
+            del body["round_trip_s"]
+        if self.graph is None:
+            del body["graph"]
+        else:
+            body["pages"] = []
+        return body
 
 
 def _is_loopback(address: str) -> bool:

@@ -39,8 +39,8 @@ SHARES = {Mix.STANDARD: (0.35, 0.50, 0.14, 0.01), Mix.LARGE: (0.01, 0.14, 0.50, 
 
 
 @dataclass(frozen=True)
-class SpecFile:
-    """One file.
+class File:
+    """One static file.
 
     Args:
         path: its URL path.
@@ -71,13 +71,13 @@ class SpecFileSet:
     def __post_init__(self) -> None:
         required(1 <= self.directories <= 1000, "directories", self.directories, "1 to 1000")
 
-    def files(self) -> Iterator[SpecFile]:
+    def files(self) -> Iterator[File]:
         """Every file, the most popular directory first."""
         for directory in range(self.directories):
             for kind, share in enumerate(SHARES[self.mix]):
                 for number, within in enumerate(WITHIN_CLASS):
                     weight = share * within / (directory + 1)
-                    yield SpecFile(path(directory, kind, number), size_bytes(kind, number), weight)
+                    yield File(path(directory, kind, number), size_bytes(kind, number), weight)
 
     @property
     def urls(self) -> tuple[Url, ...]:

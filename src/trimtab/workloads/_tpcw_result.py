@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trimtab.load_reports import Browsing, Interaction, Summary
-from trimtab.workloads._phases import Phases
+from trimtab.load_reports import Browsing, Summary
+
+if TYPE_CHECKING:
+    from trimtab.workloads.tpcw import Tpcw
 
 # A mean think time is outside its range when it is so by this many standard errors: the law's mean is its lower end.
 _SIGMAS = 4.0
@@ -91,49 +93,48 @@ class TpcwResult:
         return "\n".join([*lines, f"  {self.note}"])
 
 
-def judged(
-    class_name: str,
-    mix: str,
-    browsers: int,
-    time_scale: float,
-    phases: Phases,
-    facts: Mapping[str, Any],
-    summary: Summary,
-) -> TpcwResult:
+def judged(traffic: Tpcw, facts: Mapping[str, Any], summary: Summary) -> TpcwResult:
     """The specification's figures of a run.
 
     Args:
-        class_name: the class of its browsers.
-        mix: browsing, shopping or ordering.
-        browsers: how many.
-        time_scale: what the users' times were divided by.
-        phases: the parts of the run, scaled.
+        traffic: the browsers.
         facts: TPC-W as data.
         summary: the whole run.
     """
-    found = next((one.browsing for one in summary.classes if one.class_name == class_name), None)
+    found = next((one.browsing for one in summary.classes if one.class_name == traffic.class_name), None)
     assert found is not None, "the browsers' class has walked a graph"
-    total = sum(one.time.count for one in found.interactions)
+    total, mix = sum(one.time.count for one in found.interactions), traffic.mix
     rows = tuple(
-        _row(one, total, facts["mix"][mix]["percent"], facts["response_limit_s"]) for one in found.interactions
+        TpcwInteraction(
+            page=one.page,
+            count=one.time.count,
+            share_percent=100 * one.time.count / total if total else None,
+            mix_percent=facts["mix"][mix]["percent"][one.page],
+            mean_s=one.time.mean_s,
+            p90_s=one.p90_s,
+            limit_s=float(facts["response_limit_s"][one.page]),
+            errors=dict(one.errors),
+        )
+        for one in found.interactions
     )
     # An interval that was cut off before it began has no length.
     wips = total / found.duration_s if found.duration_s > 0 else 0.0
-    why = _why_not(rows, wips, browsers, time_scale, phases, facts, found)
+    failed = sum(sum(row.errors.values()) for row in rows)
+    why = _why_not(traffic, rows, wips, failed, facts, found)
     return TpcwResult(
         mix=mix,
         metric=facts["metric"]["names"][mix],
         wips=wips,
-        browsers=browsers,
-        time_scale=time_scale,
+        browsers=traffic.browsers,
+        time_scale=traffic.time_scale,
         measured_s=found.duration_s,
         interactions=rows,
-        failed=sum(sum(row.errors.values()) for row in rows),
+        failed=failed,
         think_mean_s=found.think.mean_s,
         session_mean_s=found.session.mean_s,
         valid=not why,
         why_not=why,
-        note=_note(time_scale),
+        note=_note(traffic.time_scale),
     )
 
 
@@ -146,38 +147,23 @@ def _note(time_scale: float) -> str:
     )
 
 
-def _row(
-    one: Interaction, total: int, percent: Mapping[str, float], limits_s: Mapping[str, float]
-) -> TpcwInteraction:
-    return TpcwInteraction(
-        page=one.page,
-        count=one.time.count,
-        share_percent=100 * one.time.count / total if total else None,
-        mix_percent=percent[one.page],
-        mean_s=one.time.mean_s,
-        p90_s=one.p90_s,
-        limit_s=float(limits_s[one.page]),
-        errors=dict(one.errors),
-    )
-
-
 def _why_not(
-    rows: tuple[TpcwInteraction, ...],
+    traffic: Tpcw,
+    rows: Sequence[TpcwInteraction],
     wips: float,
-    browsers: int,
-    time_scale: float,
-    phases: Phases,
+    failed: int,
     facts: Mapping[str, Any],
     found: Browsing,
 ) -> tuple[str, ...]:
     """Requirements that a run does not meet, each in a few words."""
-    metric, think = facts["metric"], facts["think_time"]
+    metric, think, phases = facts["metric"], facts["think_time"], traffic.phases()
+    browsers, time_scale = traffic.browsers, traffic.time_scale
     why = [
         f"90 % of {row.page} within {_time(row.p90_s)}, the limit is {row.limit_s:g} s"
         for row in rows
         if row.p90_s is not None and row.p90_s > row.limit_s
     ]
-    if failed := sum(sum(row.errors.values()) for row in rows):
+    if failed:
         why.append(f"{failed} interactions failed")
     fewest, most = (browsers * time_scale / per for per in reversed(metric["browsers_per_wips"]))
     if not fewest < wips < most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ from trimtab.errors import UsageError
 from trimtab.load_reports import Summary
 from trimtab.units import parse_duration_s
 from trimtab.workloads._phases import Judged, Phases
-from trimtab.workloads._population import ROOT, Connection, Step, Url, required, zipf
+from trimtab.workloads._population import ROOT, Connection, Population, Step, Url, required, zipf
 
 
 def parse_url(text: str) -> Url:
@@ -47,8 +48,8 @@ def parse_step(text: str) -> Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """The options that every workload has.
+class Traffic(ABC):
+    """The base of every workload, with the options that all have; its module names the class in `WORKLOAD`.
 
     Args:
         class_name: name under which this traffic is reported.
@@ -74,6 +75,24 @@ class Traffic:
     def __post_init__(self) -> None:
         required(not self.zipf or len(self.urls) > 1, "zipf", f"{self.zipf:g}", "0 with a single URL")
         zipf(self.urls, self.zipf)
+        self.check()
+        self.populations()
+
+    def check(self) -> None:
+        """Refuses what no population can be made of.
+
+        Raises:
+            UsageError: an option is outside what is allowed, or they do not fit together.
+        """
+        return
+
+    @abstractmethod
+    def population(self) -> Population:
+        """The traffic."""
+
+    def populations(self) -> tuple[Population, ...]:
+        """The traffic, as one of several that there may be at once."""
+        return (self.population(),)
 
     def phases(self) -> Phases | None:
         """The parts of a run, where this traffic decides on them."""

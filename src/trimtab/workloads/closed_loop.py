@@ -25,19 +25,13 @@ class ClosedLoop(Traffic):
     connections: int = 10
     think_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.populations()
-
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of the users."""
-        return (
-            Population(
-                arrivals=Closed(self.connections),
-                session_pages=ENDLESS,
-                think_s=Constant(self.think_s),
-                **self.shared(),
-            ),
+    def population(self) -> Population:
+        """The population of the users."""
+        return Population(
+            arrivals=Closed(self.connections),
+            session_pages=ENDLESS,
+            think_s=Constant(self.think_s),
+            **self.shared(),
         )
 
 

@@ -31,20 +31,14 @@ class OpenArrivals(Traffic):
     burst: int = 1
     think_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.populations()
-
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of the arriving sessions."""
-        return (
-            Population(
-                arrivals=Poisson(self.rate) if self.poisson else ConstantRate(self.rate),
-                session_pages=Constant(float(self.pages)),
-                burst_requests=Constant(float(self.burst)),
-                think_s=Constant(self.think_s),
-                **self.shared(),
-            ),
+    def population(self) -> Population:
+        """The population of the arriving sessions."""
+        return Population(
+            arrivals=Poisson(self.rate) if self.poisson else ConstantRate(self.rate),
+            session_pages=Constant(float(self.pages)),
+            burst_requests=Constant(float(self.burst)),
+            think_s=Constant(self.think_s),
+            **self.shared(),
         )
 
 

@@ -73,27 +73,24 @@ class SpecWeb99(Traffic):
     think_shape: float = 1.5
     think_most_s: float = 300.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuses what no population can be made of."""
         required(1 <= self.users <= 1_000_000, "users", self.users, "1 to 1000000")
         required(0 < self.gap_mean_s < math.inf, "gap_mean_s", f"{self.gap_mean_s:g}", "more than 0 and finite")
-        self.populations()
 
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of the users."""
+    def population(self) -> Population:
+        """The population of the users."""
         shared = self.shared()
         if self.urls == ROOT:
             shared["pages"] = SpecFileSet(self.directories, self.mix).urls
-        return (
-            Population(
-                arrivals=Closed(self.users),
-                session_pages=ENDLESS,
-                burst_requests=Gaussian(self.objects_mean, self.objects_sigma),
-                object_gap_s=Lognormal(self.gap_mean_s, self.gap_sigma_s),
-                think_s=BoundedPareto(self.think_least_s, self.think_shape, self.think_most_s),
-                round_trip_s=self.round_trip_s,
-                **shared,
-            ),
+        return Population(
+            arrivals=Closed(self.users),
+            session_pages=ENDLESS,
+            burst_requests=Gaussian(self.objects_mean, self.objects_sigma),
+            object_gap_s=Lognormal(self.gap_mean_s, self.gap_sigma_s),
+            think_s=BoundedPareto(self.think_least_s, self.think_shape, self.think_most_s),
+            round_trip_s=self.round_trip_s,
+            **shared,
         )
 
 

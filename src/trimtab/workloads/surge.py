@@ -73,31 +73,28 @@ class Surge(Traffic):
     connection: Connection = Connection.UNTIL_SERVER_CLOSES
     timeout_s: float = 600.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuses what no population can be made of."""
         required(1 <= self.users <= 1_000_000, "users", self.users, "1 to 1000000")
         required(0 < self.time_scale < math.inf, "time_scale", f"{self.time_scale:g}", "more than 0 and finite")
-        self.populations()
 
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of the user equivalents."""
+    def population(self) -> Population:
+        """The population of the user equivalents."""
         scale, shared = self.time_scale, self.shared()
         if self.urls == ROOT:
             shared["pages"] = FileSet(self.files).urls
-        return (
-            Population(
-                arrivals=Closed(self.users),
-                session_pages=ENDLESS,
-                # One more than the embedded files: the page's first one.
-                burst_requests=BoundedPareto(self.embedded_least, self.embedded_shape, _MOST_EMBEDDED, 1.0),
-                object_gap_s=BoundedWeibull(
-                    self.active_off_scale_s / scale, self.active_off_shape, self.active_off_most_s / scale
-                ),
-                think_s=BoundedPareto(
-                    self.inactive_off_least_s / scale, self.inactive_off_shape, self.inactive_off_most_s / scale
-                ),
-                **shared,
+        return Population(
+            arrivals=Closed(self.users),
+            session_pages=ENDLESS,
+            # One more than the embedded files: the page's first one.
+            burst_requests=BoundedPareto(self.embedded_least, self.embedded_shape, _MOST_EMBEDDED, 1.0),
+            object_gap_s=BoundedWeibull(
+                self.active_off_scale_s / scale, self.active_off_shape, self.active_off_most_s / scale
             ),
+            think_s=BoundedPareto(
+                self.inactive_off_least_s / scale, self.inactive_off_shape, self.inactive_off_most_s / scale
+            ),
+            **shared,
         )
 
 

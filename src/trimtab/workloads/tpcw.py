@@ -81,8 +81,8 @@ class Tpcw(Traffic):
     measure_s: float = 1800.0
     ramp_down_s: float = 300.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuses what no population can be made of."""
         required(1 <= self.browsers <= 1_000_000, "browsers", self.browsers, "1 to 1000000")
         required(0 <= self.customers < 10**9, "customers", self.customers, "0, for 2880 x browsers, to 999999999")
         sizes = [size for size, _ in data()["nurand"]["search"]]
@@ -94,20 +94,17 @@ class Tpcw(Traffic):
             required(0 <= value < math.inf, name, f"{value:g}", "at least 0 and finite")
         required(len(self.urls) == 1 and "?" not in self.urls[0].path, "url", len(self.urls), "one path, the shop's")
         required(not self.objects, "object", len(self.objects), "left out: the pages name their images")
-        self.populations()
 
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of the browsers."""
+    def population(self) -> Population:
+        """The population of the browsers."""
         shared = self.shared()
         del shared["pages"], shared["objects"]
         think = data()["think_time"]
-        return (
-            Population(
-                arrivals=Closed(self.browsers),
-                think_s=ClippedExponential(think["mean_s"] / self.time_scale, think["max_s"] / self.time_scale),
-                graph=self.graph(),
-                **shared,
-            ),
+        return Population(
+            arrivals=Closed(self.browsers),
+            think_s=ClippedExponential(think["mean_s"] / self.time_scale, think["max_s"] / self.time_scale),
+            graph=self.graph(),
+            **shared,
         )
 
     def graph(self) -> Graph:
@@ -136,7 +133,7 @@ class Tpcw(Traffic):
 
     def judged(self, summary: Summary) -> TpcwResult:
         """The specification's figures of a run of these browsers, and whether it is valid."""
-        return judged(self.class_name, self.mix, self.browsers, self.time_scale, self.phases(), data(), summary)
+        return judged(self, data(), summary)
 
     def _shop(self) -> Shop:
         facts = data()

@@ -65,23 +65,20 @@ class Wagon(Traffic):
     time_scale: float = 1.0
     rate_scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuses what no population can be made of."""
         for name in ("session_gap_mean_s", "time_scale", "rate_scale", "think_mean_s"):
             value = getattr(self, name)
             required(0 < value < math.inf, name, f"{value:g}", "more than 0 and finite")
-        self.populations()
 
-    def populations(self) -> tuple[Population, ...]:
-        """One population, of WAGON sessions."""
-        return (
-            Population(
-                arrivals=Poisson(self.rate_scale / self.session_gap_mean_s),
-                session_pages=Lognormal(self.session_pages_mean, self.session_pages_sigma),
-                burst_requests=Gaussian(self.burst_mean, self.burst_sigma),
-                think_s=Lognormal(self.think_mean_s / self.time_scale, self.think_sigma_s / self.time_scale),
-                **self.shared(),
-            ),
+    def population(self) -> Population:
+        """The population of WAGON sessions."""
+        return Population(
+            arrivals=Poisson(self.rate_scale / self.session_gap_mean_s),
+            session_pages=Lognormal(self.session_pages_mean, self.session_pages_sigma),
+            burst_requests=Gaussian(self.burst_mean, self.burst_sigma),
+            think_s=Lognormal(self.think_mean_s / self.time_scale, self.think_sigma_s / self.time_scale),
+            **self.shared(),
         )
 
 

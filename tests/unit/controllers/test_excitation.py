@@ -6,10 +6,10 @@ import pytest
 
 from tests._classes import budget_knob, budget_knobs, class_window
 from tests._curve import worker_knob
+from tests._white_noise import binary
 from trimtab.controllers.excitation import Excitation
 from trimtab.core import Domain, How, Knob, Objective, Role, Trial, Window
 from trimtab.errors import UsageError
-from trimtab.identification.park_miller import binary
 
 OBJECTIVE = Objective("connection_delay_s@premium")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests._classes import TWO, budget_knobs, class_window, delays
+from tests._white_noise import binary
 from trimtab.controllers._classes import ClassControl, Group
 from trimtab.controllers._online_model import OnlineModel, begun, samples_of
 from trimtab.core import Objective, Window
 from trimtab.identification.model import Model
-from trimtab.identification.park_miller import binary
 from trimtab.identification.signals import Kind, Sample, equation
 
 FIRST = Model((0.74, -0.37), (0.95, -0.12))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests._white_noise import binary
 from trimtab.identification.least_squares import Estimate, initial, updated
-from trimtab.identification.park_miller import binary
 
 numbers = st.floats(-5, 5, allow_subnormal=False)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.identification.park_miller import MODULUS, binary, bit, following, seeded
+from tests._white_noise import binary
+from trimtab.identification.park_miller import MODULUS, bit, following, seeded
 
 
 def test_it_is_the_minimal_standard_by_its_authors_own_check() -> None:

@@ -14,8 +14,9 @@ from trimtab import discovery
 from trimtab.core import Applied, Domain, How, Knob, Move, MoveState, Objective, Role, Subject, Window
 from trimtab.records import Plan
 from trimtab.report import figures
-from trimtab.report.figures import Picture, drawn
+from trimtab.report.figures import drawn
 from trimtab.report.page import render
+from trimtab.report.style import Picture
 from trimtab.report.track import Track, tracks
 from trimtab.settings import Settings
 from trimtab.store import Store

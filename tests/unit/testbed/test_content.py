@@ -8,6 +8,7 @@ import pytest
 
 from trimtab.testbed import content
 from trimtab.testbed.setups import DYNAMIC, SETUPS, STATIC, switch
+from trimtab.workloads._specweb99_files import File
 from trimtab.workloads._surge_files import FileSet
 
 
@@ -21,7 +22,7 @@ def test_the_mean_size_of_the_webstone_mix_is_that_of_its_sizes_and_weights() ->
 
 
 @pytest.mark.parametrize("file", content.WEBSTONE, ids=lambda f: f.path)
-def test_a_file_has_its_size_and_always_the_same_bytes(file: content.File) -> None:
+def test_a_file_has_its_size_and_always_the_same_bytes(file: File) -> None:
     assert len(content.body(file)) == file.size_bytes
     assert content.body(file) == content.body(file)
 

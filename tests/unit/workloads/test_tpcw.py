@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from trimtab import codec
 from trimtab.errors import UsageError
 from trimtab.load_reports import Browsing, Class, Interaction, Latency, Summary
 from trimtab.workloads._distribution import ClippedExponential
 from trimtab.workloads._population import Closed, Population, Url
-from trimtab.workloads._walk import stationary
 from trimtab.workloads.tpcw import Tpcw, TpcwMix, data
 
 NONE = Latency(0, None, None, None, None, None, None)
+
+
+def stationary(thresholds: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """The share of each page in an endless walk.
+
+    Args:
+        thresholds: a row for each page, as in `Page`.
+    """
+    steps = np.array([_chances(row) for row in thresholds])
+    # pi P = pi and sum(pi) = 1, as one overdetermined system.
+    system = np.vstack([steps.T - np.eye(len(steps)), np.ones(len(steps))])
+    shares: NDArray[np.float64] = np.linalg.lstsq(system, np.eye(len(steps) + 1)[-1], rcond=None)[0]
+    return shares
+
+
+def _chances(row: Sequence[int]) -> NDArray[np.float64]:
+    reached = np.maximum.accumulate(np.array(row, dtype=float))
+    chances: NDArray[np.float64] = np.diff(reached, prepend=0.0) / reached[-1]
+    return chances
 
 
 @pytest.mark.parametrize("mix", list(TpcwMix))
@@ -45,7 +66,7 @@ def test_every_time_of_the_user_is_scaled() -> None:
 
 def test_customers_follow_the_browsers_and_pages_lie_where_the_url_says() -> None:
     def wire(**options: object) -> str:
-        return json.dumps(Tpcw(**options).graph().to_wire())  # type: ignore[arg-type]
+        return json.dumps(codec.builtins(Tpcw(**options).graph()))  # type: ignore[arg-type]
 
     assert '"kind": "nu_rand", "a": 4095, "low": 1, "high": 28800' in wire(browsers=10)
     assert '"kind": "nu_rand", "a": 1023, "low": 1, "high": 500' in wire(customers=500)

@@ -6,41 +6,9 @@ A module names its figure in `PICTURE`, which declares what it needs; the page h
 from collections.abc import Sequence
 
 from trimtab import discovery
-from trimtab.report.figures._classes import SATURATED
-from trimtab.report.figures._style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    RED,
-    Picture,
-    columns,
-    logarithmic,
-    svg,
-    width,
-)
 from trimtab.report.sheet import Plot
-from trimtab.report.text import plain, seconds
+from trimtab.report.style import Picture
 from trimtab.report.track import Track
-
-__all__ = [
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "INK",
-    "ORANGE",
-    "RED",
-    "SATURATED",
-    "Picture",
-    "columns",
-    "drawn",
-    "logarithmic",
-    "plain",
-    "seconds",
-    "svg",
-    "width",
-]
 
 
 def drawn(tracks: Sequence[Track]) -> list[Plot]:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.guarantee import DelayGuarantee
-from trimtab.report.figures._style import BLUE, GREEN, GREY, ORANGE, RED, width
-from trimtab.report.track import Track
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, width
+from trimtab.report.track import SATURATED, Track
 
 COLOURS = (BLUE, ORANGE, GREEN, "#7b4fa3", "#8c6d1f")
-SATURATED = "saturated"
-"""The phase of a move that says that a guarantee cannot be met."""
 GROUND = "A red ground: a guarantee could not be met in this window; the reasons below say with how many processes."
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trimtab.core import Role, of_class
 from trimtab.drawing import Figure
 from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
-from trimtab.report.figures._style import Picture, columns, legend, svg
+from trimtab.report.style import Picture, columns, legend, svg
 from trimtab.report.track import Track
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, ORANGE, Picture, columns, legend, svg, width
+from trimtab.report.style import BLUE, ORANGE, Picture, columns, legend, svg, width
 from trimtab.report.track import Track
 
 _TERMS = ("accept_queue_delay_s", "burst_length", "service_time_s")

@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.drawing import Figure
 from trimtab.guarantee import ABSOLUTE, RELATIVE, WITHIN, DelayGuarantee
 from trimtab.report.figures._classes import GROUND, colours, promised, shade, wide
-from trimtab.report.figures._style import Picture, columns, legend, svg
+from trimtab.report.style import Picture, columns, legend, svg
 from trimtab.report.track import Track
 
 
@@ -38,8 +38,7 @@ def _delays(axes: Any, track: Track, guarantee: DelayGuarantee) -> None:
     """C_k, and W_k where it is a delay."""
     shade(axes, track)
     for k, (name, colour) in enumerate(zip(guarantee.classes, colours(guarantee), strict=True)):
-        t, values = track.series(guarantee.delays[k])
-        axes.plot(t, values, ".-", color=colour, linewidth=1.2, markersize=4, label=name)
+        axes.plot(*track.series(guarantee.delays[k]), ".-", color=colour, linewidth=1.2, markersize=4, label=name)
         if guarantee.kind != RELATIVE:
             axes.axhline(guarantee.desired[k], color=colour, linewidth=1.0, linestyle="--", label=f"{name}, desired")
 

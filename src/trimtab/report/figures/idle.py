@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import GREEN, GREY, Picture, columns, legend, mark_moves, svg, width
+from trimtab.report.style import GREEN, GREY, Picture, columns, legend, mark_moves, svg, width
 from trimtab.report.track import Track
 
 _LINES = (("idle_connections", GREY, "idle connections"), ("idle_held_workers", GREEN, "workers that wait for one"))
@@ -18,8 +18,7 @@ def idle(tracks: Sequence[Track]) -> str:
         (row,) = columns(figure, (1,), len(tracks))
         for axes, track in zip(row, tracks, strict=True):
             for name, colour, text in _LINES:
-                t, values = track.series(name)
-                axes.plot(t, values, ".-", color=colour, linewidth=1.2, markersize=3, label=text)
+                axes.plot(*track.series(name), ".-", color=colour, linewidth=1.2, markersize=3, label=text)
             mark_moves(axes, track)
             axes.set_title(track.label)
             axes.set_xlabel("time in s")

@@ -11,7 +11,7 @@ from trimtab.controllers.keep_alive import BINS
 from trimtab.core import Role, Window, of_role
 from trimtab.drawing import Figure, FuncFormatter
 from trimtab.gate.keep_alive import TRIAL_EVERY
-from trimtab.report.figures._style import BLUE, GREY, ORANGE, RED, Picture, columns, svg, width
+from trimtab.report.style import BLUE, GREY, ORANGE, RED, Picture, columns, svg, width
 from trimtab.report.text import seconds
 from trimtab.report.track import Track
 

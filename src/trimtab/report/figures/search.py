@@ -7,7 +7,7 @@ from typing import Any
 
 from trimtab.core import Configuration
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, GREEN, GREY, ORANGE, Picture, axis, columns, svg
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, Picture, axis, columns, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.trials import MEASURE

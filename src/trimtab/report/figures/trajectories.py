@@ -7,8 +7,8 @@ from typing import Any
 
 from trimtab.core import Knob
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, ORANGE, Picture, axis, columns, logarithmic, mark_moves, svg, width
-from trimtab.report.text import counted, plain, seconds
+from trimtab.report.style import BLUE, ORANGE, Picture, axis, columns, logarithmic, mark_moves, svg, width
+from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 
 _WIDE = 4.0
@@ -22,7 +22,7 @@ def trajectories(tracks: Sequence[Track], *metrics: str) -> str:
         tracks: the runs.
         metrics: what is drawn below the knobs; what the objective of the first run goes by when there is none.
     """
-    below = metrics or counted(tracks[0].run.plan.settings.objective)
+    below = metrics or tracks[0].run.plan.settings.objective.metrics
     knobs = {name: _knob(tracks, name) for track in tracks for name in track.knobs}
     heights = (*(1.0 if len(knobs) == 1 else 0.7 for _ in knobs), *(1.25 for _ in below))
 

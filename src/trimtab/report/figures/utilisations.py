@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trimtab.core import Role, of_role
 from trimtab.drawing import Figure
-from trimtab.report.figures._style import BLUE, GREEN, GREY, RED, Picture, columns, legend, svg, width
+from trimtab.report.style import BLUE, GREEN, GREY, RED, Picture, columns, legend, svg, width
 from trimtab.report.track import Track
 
 _SHARES = (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand"))
@@ -27,10 +27,8 @@ def utilisations(tracks: Sequence[Track]) -> str:
             upper.set_title(track.label)
             limit = of_role(track.run.plan.knobs, Role.WORKER_LIMIT)
             if limit is not None:
-                t, values = track.series(limit.name)
-                lower.step(t, values, where="mid", color=GREY, linewidth=1.2, label="limit")
-            t, values = track.series("busy_workers")
-            lower.plot(t, values, ".-", color=GREEN, linewidth=1.2, markersize=3, label="busy")
+                lower.step(*track.series(limit.name), where="mid", color=GREY, linewidth=1.2, label="limit")
+            lower.plot(*track.series("busy_workers"), ".-", color=GREEN, linewidth=1.2, markersize=3, label="busy")
             lower.set_xlabel("time in s")
         grid[0][0].set_ylabel("% of what it may use")
         grid[1][0].set_ylabel("workers")
