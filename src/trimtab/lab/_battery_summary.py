@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from trimtab.drawing import Figure
-from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
+from trimtab.lab import Page
+from trimtab.lab._battery_draw import ALONE, TRIM, Drawn, as_json
 from trimtab.report.figures import BLUE, GREEN, GREY, ORANGE, logarithmic, plain, svg
 
 HARM = 1.10
@@ -18,12 +20,21 @@ TO_GAIN = 1.3
 LISTED = 10
 
 
-def summary(found: Sequence[Drawn]) -> str:
-    """The outcome as Markdown: all methods, then the draws in which trim lost or left most."""
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; writes every draw, what clients waited in each, and the figure."""
+    found = page.found("peers", Drawn) or page.found("trim", Drawn)
     if not found:
-        return "no draw was finished\n"
+        return ["no draw was finished"]
+    page.lines("draws", map(as_json, found))
+    (page.folder / "waits.json").write_text(json.dumps(waits(found)).replace("], [", "],\n["), encoding="utf-8")
+    page.figure("ratios", ratios(found))
+    return outcome(found)
+
+
+def outcome(found: Sequence[Drawn]) -> list[str]:
+    """All methods, then the draws in which trim lost or left most."""
     names = [label for label in found[0].runs if label != ALONE and not label[0].isdigit()]
-    lines = [
+    return [
         f"{len(found)} draws, seeds {found[0].scenario.seed} to {found[-1].scenario.seed}. Ratios are of what all "
         "clients waited together to the same with the server left alone; a gain is there where the best fixed "
         f"setting is {TO_GAIN:g} times better.",
@@ -41,7 +52,6 @@ def summary(found: Sequence[Drawn]) -> str:
         "",
         *_listed(sorted(_with_gain(found), key=lambda one: -one.ratio * one.to_gain)),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _with_gain(found: Sequence[Drawn]) -> list[Drawn]:

@@ -60,8 +60,9 @@ def searches() -> tuple[str, ...]:
     return tuple(name for name, kind in rooms if getattr(kind, "searches", False))
 
 
-def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
-    """Runs a method on a bed.
+@dataclass(frozen=True)
+class Contest:
+    """A method on a bed.
 
     Args:
         method: registered name.
@@ -69,8 +70,16 @@ def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
         seed: of the bed, and of the method's randomness.
         trials: how many it is given.
     """
-    drawn = bed(kind, seed, trials)
-    return run(built(method, drawn.objective), method, kind, drawn, seed, trials)
+
+    method: str
+    kind: str
+    seed: int
+    trials: int
+
+    def compute(self) -> Contested:
+        """Runs it."""
+        drawn = bed(self.kind, self.seed, self.trials)
+        return run(built(self.method, drawn.objective), self.method, self.kind, drawn, self.seed, self.trials)
 
 
 def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from trimtab.drawing import Figure
-from trimtab.lab._contest_beds import SAID
+from trimtab.lab import Page
+from trimtab.lab._contest_beds import SAID, SHOPS
 from trimtab.lab._contest_run import STATIC, Contested
+from trimtab.lab._shop_calibration import real_against_simulated
 from trimtab.report.figures import svg
 
 OURS = "trust-region"
@@ -21,8 +24,21 @@ NEAR = 0.1
 """Regret up to which the figure's axis is linear; beyond it is logarithmic."""
 
 
-def summary(found: Sequence[Contested], part: str) -> str:
-    """The outcome as Markdown, one table for each kind of bed, the least regret first."""
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; writes every run and the figures."""
+    lines: list[str] = []
+    for part in page.parts:
+        found = page.found(part, Contested)
+        page.lines(part, map(asdict, found))
+        page.figure(f"regret-{part}", regrets(found))
+        lines += tables(found, part)
+        if {one.kind for one in found} <= SHOPS.keys():
+            lines.append(real_against_simulated())
+    return lines
+
+
+def tables(found: Sequence[Contested], part: str) -> list[str]:
+    """The outcome, one table for each kind of bed, the least regret first."""
     lines = [f"## {part}", ""]
     for kind in dict.fromkeys(one.kind for one in found):
         these = [one for one in found if one.kind == kind]
@@ -36,7 +52,7 @@ def summary(found: Sequence[Contested], part: str) -> str:
             *(_row(name, [one for one in these if one.method == name]) for name in ranked(these)),
             "",
         ]
-    return "\n".join(lines)
+    return lines
 
 
 def ranked(found: Sequence[Contested]) -> list[str]:

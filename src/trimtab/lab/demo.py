@@ -151,5 +151,4 @@ LAB = Lab(
     told=told,
     programs=(),
     conditions=introduced,
-    remembers=False,
 )
