@@ -227,6 +227,7 @@ class Lab:
         told: text on a run once it is made.
         programs: programs that have to be installed.
         order: the parts that are run when these are asked for; empty for the usual ones.
+        root: for what it has to be root, after "only root can"; empty where any user can run it.
         conditions: refuses a machine on which it cannot be run.
         survives: whether a run that cannot be made is recorded and the next one made.
     """
@@ -242,6 +243,7 @@ class Lab:
     told: Callable[[Track], Sequence[str]] = lambda track: ()
     programs: tuple[str, ...] = ("apache2",)
     order: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda wanted: wanted
+    root: str = ""
     conditions: Callable[[Context], None] = lambda context: None
     survives: bool = False
 

@@ -81,6 +81,8 @@ def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
     known = chosen(lab.parts, parts)
     wanted = lab.order(known if parts else ()) or known
     refuse_unwritten(lab, context)
+    if lab.root and os.geteuid() != 0:
+        raise UsageError(f"only root can {lab.root}")
     lab.conditions(context)
     for program in lab.programs:
         if not own.program(program):

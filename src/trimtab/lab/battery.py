@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.core import Objective
-from trimtab.lab import FOUND, Arm, Lab, chosen
+from trimtab.lab import FOUND, Arm, Lab
 from trimtab.lab._battery_draw import LENGTH_S, TRIM, WINDOW_S, Drawn, Simulation
 from trimtab.lab._scenario import draw
 from trimtab.plants.apache import DEFAULTS
@@ -33,12 +33,7 @@ def order(wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The draw of a seed, with all its runs.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The draw of a seed, with all its runs."""
     simulation = Simulation(draw(seed), PEERS if part == ALL else ())
     return [Arm(part, "draw", seed, simulation, TRIM, LENGTH_S, WINDOW_S, Objective(DEFAULTS.minimize))]
 

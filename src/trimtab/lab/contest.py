@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.core import Objective
-from trimtab.lab import FOUND, Arm, Context, Lab, chosen
+from trimtab.lab import FOUND, Arm, Context, Lab
 from trimtab.lab._contest_beds import SHOPS, SURFACES
 from trimtab.lab._contest_run import STATIC, Contest, Contested, searches
 from trimtab.lab._surfaces import METRIC
@@ -31,12 +31,7 @@ PARTS = {
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """Every search on every bed of a part, and the start held. A window is a trial.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """Every search on every bed of a part, and the start held. A window is a trial."""
     contests = [Contest(m, kind, seed, TRIALS[part]) for kind in BEDS[part] for m in (STATIC, *searches())]
     objective = Objective(METRIC)
     return [Arm(part, f"{c.kind}: {c.method}", seed, c, c.method, c.trials, 1.0, objective) for c in contests]

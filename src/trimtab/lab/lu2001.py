@@ -14,7 +14,7 @@ from typing import Any
 
 from trimtab.core import Role, of_class
 from trimtab.identification.signals import Kind
-from trimtab.lab import Arm, Lab, Runs, chosen
+from trimtab.lab import Arm, Lab, Runs
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import Scene
 from trimtab.lab._lu2001_designs import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
@@ -50,12 +50,7 @@ def order(wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a part for one seed.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a part for one seed."""
     if part == MODELS:
         scene, duration_s = scenes.identification(), IDENTIFY_S / scenes.SCALE
         named = zip(("identify", "validate"), MODEL_SEEDS, strict=True)
