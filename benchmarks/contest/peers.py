@@ -22,8 +22,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trimtab.lab._contest_beds import bed
-from trimtab.lab._contest_run import STATIC, Contest, Contested, run, searches
+from trimtab.lab._contest_run import STATIC, Contest, Contested, bed, run, searches
 from trimtab.lab._contest_summary import tables
 from trimtab.lab._engine import NICE
 from trimtab.lab.contest import BEDS, PARTS, TRIALS

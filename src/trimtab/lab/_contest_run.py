@@ -10,14 +10,33 @@ from typing import Any
 from trimtab import discovery
 from trimtab.core import Configuration, Fate, Knob, MoveState, Objective, Trial
 from trimtab.core.rules import within_rules
-from trimtab.lab._contest_beds import Bed, bed
+from trimtab.lab import _simulated_shop, _surfaces
 from trimtab.search.evidence import Told, best_of, y_of
 from trimtab.search.matter import Matter, which_matter
 from trimtab.search.space import Values, in_force, named
 
+Bed = _surfaces.Surface | _simulated_shop.SimulatedShop
+"""Trials are windows, counted from 0."""
+SURFACES = {name: said for name, (_, said) in _surfaces.KINDS.items()}
+SHOPS = {name: said for name, (_, said) in _simulated_shop.KINDS.items()}
+SAID = {**SURFACES, **SHOPS}
+"""Name of a kind of bed to what it shows."""
 ROOM = "trimtab.controllers"
 STATIC = "static"
 """Controller that never moves: no search, but what one has to beat."""
+
+
+def bed(kind: str, seed: int, trials: int) -> Bed:
+    """A bed drawn from a seed.
+
+    Args:
+        kind: one of `SAID`.
+        seed: source of all randomness.
+        trials: how many there will be.
+    """
+    if kind in SHOPS:
+        return _simulated_shop.simulated_shop(kind, seed, trials)
+    return _surfaces.surface(_surfaces.KINDS[kind][0], seed, trials)
 
 
 @dataclass(frozen=True)

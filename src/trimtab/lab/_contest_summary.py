@@ -11,15 +11,19 @@ import numpy as np
 
 from trimtab.drawing import Figure
 from trimtab.lab import Page
-from trimtab.lab._contest_beds import SAID, SHOPS
-from trimtab.lab._contest_run import STATIC, Contested
+from trimtab.lab._contest_run import SAID, SHOPS, STATIC, Contested
 from trimtab.lab._shop_calibration import real_against_simulated
+from trimtab.lab._tables import table
 from trimtab.report.figures import svg
 
 OURS = "trust-region"
 WORTH = 0.005
 """A winner that truly gains less than half a percent is a false improvement."""
 
+TITLES = (
+    *("method", ">median regret", ">quartiles", ">trials worse than the start by a tenth"),
+    *(">median gain of the winner", ">false improvements", ">reports naming a placebo"),
+)
 NEAR = 0.1
 """Regret up to which the figure's axis is linear; beyond it is logarithmic."""
 
@@ -46,11 +50,7 @@ def tables(found: Sequence[Contested], part: str) -> list[str]:
         lines += [
             f"### {kind}: {SAID[kind]} ({seeds} seeds, {trials} trials)",
             "",
-            "| method | median regret | quartiles | trials worse than the start by a tenth | "
-            "median gain of the winner | false improvements | reports naming a placebo |",
-            "|---|---:|---:|---:|---:|---:|---:|",
-            *(_row(name, [one for one in these if one.method == name]) for name in ranked(these)),
-            "",
+            *table(TITLES, (_row(name, [one for one in these if one.method == name]) for name in ranked(these))),
         ]
     return lines
 
@@ -66,17 +66,15 @@ def place(found: Sequence[Contested], method: str) -> int:
     return [name for name in ranked(found) if name != STATIC].index(method) + 1
 
 
-def _row(name: str, found: Sequence[Contested]) -> str:
+def _row(name: str, found: Sequence[Contested]) -> tuple[str, ...]:
     regret = np.quantile([one.regret for one in found], (0.25, 0.5, 0.75))
     harmed = statistics.fmean(one.harmed for one in found)
     gain = statistics.median(one.gain for one in found)
     false = sum(one.moved and one.gain < WORTH for one in found)
     placebos = sum(one.placebos > 0 for one in found)
-    shown = f"**{name}**" if name == OURS else name
-    return (
-        f"| {shown} | {regret[1]:.3f} | {regret[0]:.3f} to {regret[2]:.3f} | {harmed:.1%} | {np.expm1(gain):+.1%} | "
-        f"{false} of {len(found)} | {placebos} of {len(found)} |"
-    )
+    shown, of = f"**{name}**" if name == OURS else name, f"of {len(found)}"
+    costs = (f"{regret[1]:.3f}", f"{regret[0]:.3f} to {regret[2]:.3f}", f"{harmed:.1%}", f"{np.expm1(gain):+.1%}")
+    return shown, *costs, f"{false} {of}", f"{placebos} {of}"
 
 
 def regrets(found: Sequence[Contested]) -> str:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 from trimtab.core import Objective
 from trimtab.lab import FOUND, Arm, Context, Lab
-from trimtab.lab._contest_beds import SHOPS, SURFACES
-from trimtab.lab._contest_run import STATIC, Contest, Contested, searches
+from trimtab.lab._contest_run import SHOPS, STATIC, SURFACES, Contest, Contested, searches
 from trimtab.lab._surfaces import METRIC
 from trimtab.report.track import Track
 

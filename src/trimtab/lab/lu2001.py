@@ -17,7 +17,7 @@ from trimtab.identification.signals import Kind
 from trimtab.lab import Arm, Lab, Runs
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import Scene
-from trimtab.lab._lu2001_designs import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
+from trimtab.lab._lu2001_scenes import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
 from trimtab.plants.gate.knobs import PROCESS_BUDGET
 from trimtab.testbed.lu2001 import STEP_S
 
