@@ -185,10 +185,14 @@ class Page:
         with (self.folder / f"{name}.jsonl").open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(one) + "\n" for one in records)
 
+    def tracks(self, part: str) -> list[Track]:
+        """The runs of a part, label by label."""
+        return [track for repeats in self.parts.get(part, {}).values() for track in repeats]
+
     def found(self, part: str, kind: type[T]) -> list[T]:
         """The records that the models of a part have computed, label by label."""
-        runs = [track.run for repeats in self.parts.get(part, {}).values() for track in repeats]
-        return [one for run in runs if (one := run.plan.extra(FOUND, kind)) is not None]
+        plans = (track.run.plan for track in self.tracks(part))
+        return [one for plan in plans if (one := plan.extra(FOUND, kind)) is not None]
 
 
 @dataclass(frozen=True)

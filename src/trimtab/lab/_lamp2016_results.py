@@ -42,7 +42,7 @@ def summary(page: Page) -> list[str]:
         if part == ONLINE:
             text += _online(page, labels)
             continue
-        tracks = [track for repeats in labels.values() for track in repeats]
+        tracks = page.tracks(part)
         text += [f"## {part}: {PARTS[part].what}", ""]
         for metric, said in ((METRIC, "score"), (P99, "99th percentile")):
             text += _section(page, part, tracks, metric, said)
@@ -220,8 +220,7 @@ def _ended_with(track: Track) -> str:
 
 def _combined(page: Page, machine: str) -> list[str]:
     """The paper's combined score, ten times Apache's and PHP's, by cell: its Table 3."""
-    sides = [page.parts.get(f"{kind}-{machine}", {}) for kind in ("apache", "php")]
-    by = [by_cell(observations([t for repeats in one.values() for t in repeats], METRIC)) for one in sides]
+    by = [by_cell(observations(page.tracks(f"{kind}-{machine}"), METRIC)) for kind in ("apache", "php")]
     both = {
         key: APACHE_WEIGHT * statistics.fmean(by[0][key]) + statistics.fmean(by[1][key])
         for key in by[0]
@@ -246,8 +245,7 @@ def _combined(page: Page, machine: str) -> list[str]:
 
 
 def _found(page: Page, part: str, metric: str = METRIC) -> Analysis | None:
-    tracks = [track for repeats in page.parts.get(part, {}).values() for track in repeats]
-    return analysed(observations(tracks, metric), PARTS[part].factors)
+    return analysed(observations(page.tracks(part), metric), PARTS[part].factors)
 
 
 def _level(part: str, factor: str, level: str) -> Callable[[Page], float | None]:

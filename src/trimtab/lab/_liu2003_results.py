@@ -44,16 +44,10 @@ def response_times(sweep: Sweep, default: int) -> str:
     """Fig. 4: response time against MaxRequestWorkers, mean and standard deviation over repeats."""
 
     def draw(figure: Figure) -> None:
-        axes: Any = figure.subplots()
-        m, mean, spread = curve(sweep, "response_time_s")
-        low = [min(s, 0.9 * v) for v, s in zip(mean, spread, strict=True)]
-        axes.errorbar(m, mean, yerr=[low, spread], fmt="o-", color=ORANGE, capsize=3, label="server side, Eq. (1)")
+        axes = _response_axes(figure, sweep, "server side, Eq. (1)")
         m, mean, _ = curve(sweep, "client_page_time_s")
         axes.plot(m, mean, "s--", color=GREY, markersize=4, label="client side")
         axes.axvline(default, color=RED, linewidth=0.9, linestyle=":", label=f"shipped default {default}")
-        _worker_axis(axes, list(sweep))
-        logarithmic(axes, seconds)
-        axes.set_ylabel("response time per page")
         axes.legend()
 
     return svg(draw, 6.8, 3.8)
@@ -92,17 +86,23 @@ def model(measured: Sweep, predicted: Mapping[int, float]) -> str:
     """Fig. 6: response time measured and predicted by M/M/m/K/N."""
 
     def draw(figure: Figure) -> None:
-        axes: Any = figure.subplots()
-        m, mean, spread = curve(measured, "response_time_s")
-        low = [min(s, 0.9 * v) for v, s in zip(mean, spread, strict=True)]
-        axes.errorbar(m, mean, yerr=[low, spread], fmt="o-", color=ORANGE, capsize=3, label="measured")
+        axes = _response_axes(figure, measured, "measured")
         axes.plot(list(predicted), list(predicted.values()), "^--", color=BLUE, label="M/M/m/K/N")
-        _worker_axis(axes, list(measured))
-        logarithmic(axes, seconds)
-        axes.set_ylabel("response time per page")
         axes.legend()
 
     return svg(draw, 6.8, 3.8)
+
+
+def _response_axes(figure: Figure, sweep: Sweep, label: str) -> Any:
+    """Axes with the response time measured at each setting, mean and standard deviation over repeats."""
+    axes: Any = figure.subplots()
+    m, mean, spread = curve(sweep, "response_time_s")
+    low = [min(s, 0.9 * v) for v, s in zip(mean, spread, strict=True)]
+    axes.errorbar(m, mean, yerr=[low, spread], fmt="o-", color=ORANGE, capsize=3, label=label)
+    _worker_axis(axes, list(sweep))
+    logarithmic(axes, seconds)
+    axes.set_ylabel("response time per page")
+    return axes
 
 
 def _worker_axis(axes: Any, settings: Sequence[int]) -> None:

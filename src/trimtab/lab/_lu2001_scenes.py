@@ -79,11 +79,11 @@ def rising(*desired: str) -> Scene:
     return _scene("hybrid", _members(_quoted("hybrid", desired)), [50, 200], steps)
 
 
-def hybrid_options(relative: Design, absolute: Design) -> dict[str, Any]:
+def hybrid_options(known: Designs) -> dict[str, Any]:
     """The options of the hybrid controller that follow from both designs."""
+    absolute = known.controllers[Kind.ABSOLUTE]
     return {
-        "gain": relative.gain,
-        "zero": relative.zero,
+        **known.gains(Kind.LOGARITHMIC),
         "absolute_gain": absolute.gain,
         "absolute_zero": absolute.zero,
         "hysteresis_s": 1.0 / SCALE,
@@ -127,15 +127,7 @@ def _scene(
     first_schedule: tuple[Step, ...] = (),
     scale: float = SCALE,
 ) -> Scene:
-    """The paper's server with these classes.
-
-    Args:
-        guarantee: the guarantee.
-        members: the classes.
-        users: user equivalents of each class.
-        first_schedule: how the number of users of the first class changes.
-        scale: divisor of times.
-    """
+    """The paper's server with these classes and users of each; the number of the first class's users may change."""
     names = [member.name for member in members]
     first, *others = lu2001.clients(dict(zip(names, users, strict=True)), scale)
     populations = (replace(first, schedule=first_schedule), *others)

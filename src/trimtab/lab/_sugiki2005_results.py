@@ -141,8 +141,8 @@ def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; draws its"""
     sections = {"switch": _switch, "joint": _joint, "production": _production, "event": _others, "nginx": _others}
     text: list[str] = []
-    for part, labels in page.parts.items():
-        text += sections.get(part, _sweep)(page, part, [t for repeats in labels.values() for t in repeats])
+    for part in page.parts:
+        text += sections.get(part, _sweep)(page, part, page.tracks(part))
     return text
 
 
@@ -150,7 +150,7 @@ def _reached(part: str, ratio: str, low: float, high: float) -> Claim:
     """Fig. 9, 10, 12 and 13: the paper's controller against the best fixed time, at the worst number of clients."""
 
     def measured(page: Page) -> float | None:
-        found = points([t for repeats in page.parts.get(part, {}).values() for t in repeats])
+        found = points(page.tracks(part))
         ratios = [float(getattr(v, ratio)) for v in verdicts(table_of(found, part)) if v.label == PAPERS]
         if not ratios:
             return None

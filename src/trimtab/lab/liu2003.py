@@ -80,15 +80,7 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
 
 
 def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, float]) -> Arm:
-    """One arm of a comparison: a method from the shipped default, or the reference.
-
-    Args:
-        part: the comparison.
-        label: a method, one with `GUARDED`, or `FIXED`.
-        setup: server and workload.
-        seed: source of all randomness.
-        times: (length of the run, length of a window), in seconds.
-    """
+    """One arm: a method from the shipped default, or the reference; times are those of the run and of a window."""
     if label == FIXED:
         return Arm(part, label, seed, OnApache(setup, start=setup.reference), "static", *times, guarded=False)
     method = label.removesuffix(GUARDED)
