@@ -12,7 +12,7 @@ stamp := .venv/.setup-stamp
 inputs := tools/setup.sh packages.txt requirements.txt pyproject.toml $(sources)
 
 demo: setup
-	$(bin)/trimtab lab run demo --seeds 1 --report demo-report.html
+	$(bin)/trimtab lab run demo --seeds 1 --fresh --report demo-report.html
 
 test: setup-test
 	$(MAKE) -j 2 --output-sync=target lint-python native

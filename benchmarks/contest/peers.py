@@ -22,10 +22,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
 
-from trimtab.lab._contest_beds import bed
-from trimtab.lab._contest_run import STATIC, Contested, contested, run, searches
-from trimtab.lab._contest_summary import summary
-from trimtab.lab.contest import BEDS, NICE, PARTS, TRIALS
+from trimtab.lab._contest_run import STATIC, Contest, Contested, bed, run, searches
+from trimtab.lab._contest_summary import tables
+from trimtab.lab._engine import NICE
+from trimtab.lab.contest import BEDS, PARTS, TRIALS
 from trimtab.search.ask_and_tell import AskAndTell, AskState, worst
 from trimtab.search.space import Point, point_of
 
@@ -145,7 +145,7 @@ def _never(config: Any, seed: int = 0) -> float:
 def one(method: str, kind: str, seed: int, trials: int) -> Contested:
     """A run of one method on one bed."""
     if method not in PEERS:
-        return contested(method, kind, seed, trials)
+        return Contest(method, kind, seed, trials).compute()
     drawn = bed(kind, seed, trials)
     return run(PEERS[method](drawn.objective, budget=trials), method, kind, drawn, seed, trials)
 
@@ -167,7 +167,7 @@ def main() -> None:
         for done, result in enumerate(pool.map(one, *zip(*jobs, strict=True), [trials] * len(jobs)), 1):
             found.append(result)
             print(f"\r{done} of {len(jobs)} runs", end="", flush=True)
-    text = summary(found, given.part)
+    text = "\n".join(tables(found, given.part))
     print(f"\n{text}")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def test_an_unknown_part_is_refused_before_anything_is_done(name: str, tmp_path:
 @every
 def test_every_part_has_arms_of_its_own_lab(name: str) -> None:
     lab = lab_of(name)
-    for part in () if lab.unstored else lab.parts:
+    for part in lab.parts:
         arms = lab.arms(part, 1)
         assert arms
         assert {arm.group for arm in arms} <= set(lab.parts)
@@ -69,8 +69,6 @@ def test_every_part_has_arms_of_its_own_lab(name: str) -> None:
 @every
 def test_a_lab_writes_results_or_a_report_and_refuses_the_other(name: str, tmp_path: Path) -> None:
     lab, store = lab_of(name), Store(None)
-    if lab.unstored:
-        return
     assert bool(lab.results) != bool(lab.report)
     wrong = Context(store, report=tmp_path / "x") if lab.results else Context(store, results=tmp_path / "x")
     with pytest.raises(UsageError, match="writes no"):

@@ -8,12 +8,13 @@ and writes the results, which are pure functions of what was stored.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from trimtab.core import Objective, Plant, Role
 from trimtab.errors import TrimtabError, UsageError
@@ -24,6 +25,9 @@ from trimtab.settings import Settings
 from trimtab.store import Store
 from trimtab.trials import Search
 
+T = TypeVar("T")
+FOUND = "found"
+"""What a model has computed, among the extras of a run's plan."""
 FIXED = "fixed"
 """Label of the arms that stay at the best setting, with which the methods are compared."""
 
@@ -89,6 +93,15 @@ class Bed(Protocol):
         ...
 
 
+@runtime_checkable
+class Model(Protocol):
+    """A bed without a server: a frozen dataclass, whose fields alone decide what is computed."""
+
+    def compute(self) -> object:
+        """What there is to find: a record that the codec can bring back."""
+        ...
+
+
 @dataclass(frozen=True)
 class Arm:
     """One run to make: one controller on one bed with one seed.
@@ -97,7 +110,7 @@ class Arm:
         group: the part it belongs to.
         label: its name in the group; repeats share it.
         seed: source of all randomness, the load's too.
-        bed: server and clients.
+        bed: server and clients, or the model of them.
         controller: registered name.
         duration_s: length of the run, in seconds.
         window_s: length of a window, in seconds.
@@ -115,7 +128,7 @@ class Arm:
     group: str
     label: str
     seed: int
-    bed: Bed
+    bed: Bed | Model
     controller: str
     duration_s: float
     window_s: float = 2.0
@@ -167,6 +180,20 @@ class Page:
         """Writes a figure as `name`.svg."""
         (self.folder / f"{name}.svg").write_text(drawn, encoding="utf-8")
 
+    def lines(self, name: str, records: Iterable[Mapping[str, Any]]) -> None:
+        """Writes records as lines of JSON to `name`.jsonl."""
+        with (self.folder / f"{name}.jsonl").open("w", encoding="utf-8") as out:
+            out.writelines(json.dumps(one) + "\n" for one in records)
+
+    def tracks(self, part: str) -> list[Track]:
+        """The runs of a part, label by label."""
+        return [track for repeats in self.parts.get(part, {}).values() for track in repeats]
+
+    def found(self, part: str, kind: type[T]) -> list[T]:
+        """The records that the models of a part have computed, label by label."""
+        plans = (track.run.plan for track in self.tracks(part))
+        return [one for plan in plans if (one := plan.extra(FOUND, kind)) is not None]
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -204,10 +231,9 @@ class Lab:
         told: text on a run once it is made.
         programs: programs that have to be installed.
         order: the parts that are run when these are asked for; empty for the usual ones.
+        root: for what it has to be root, after "only root can"; empty where any user can run it.
         conditions: refuses a machine on which it cannot be run.
-        remembers: whether runs that the store has are skipped.
         survives: whether a run that cannot be made is recorded and the next one made.
-        unstored: runs parts in place of the engine, where a seed makes everything anew and nothing is stored.
     """
 
     name: str
@@ -221,10 +247,9 @@ class Lab:
     told: Callable[[Track], Sequence[str]] = lambda track: ()
     programs: tuple[str, ...] = ("apache2",)
     order: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda wanted: wanted
+    root: str = ""
     conditions: Callable[[Context], None] = lambda context: None
-    remembers: bool = True
     survives: bool = False
-    unstored: Callable[[tuple[str, ...], Context], None] | None = None
 
 
 def chosen(known: Mapping[str, str], parts: Sequence[str]) -> tuple[str, ...]:

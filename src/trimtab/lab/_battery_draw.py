@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from trimtab.core.trial import MoveState
 from trimtab.decision import Oversight
 from trimtab.events import Note, Outcome, Stamp
 from trimtab.guard.domain import Domain
-from trimtab.lab._scenario import BASE_BYTES, Scenario, draw
+from trimtab.lab._scenario import BASE_BYTES, Scenario
 from trimtab.loop import Loop
 from trimtab.observer import Stop
 from trimtab.plants._simulated_classes import SimulatedClass
@@ -103,24 +103,31 @@ class Drawn:
         return (1 - self.ratio) / (1 - 1 / self.to_gain)
 
 
-def drawn(seed: int, peers: Sequence[str] = ()) -> Drawn:
+@dataclass(frozen=True)
+class Simulation:
     """All runs of a draw.
 
     Args:
-        seed: seed of the scenario and of its clients.
+        scenario: the scenario drawn.
         peers: controllers to run beside trim, as their users would: without a referee.
     """
-    scenario = draw(seed)
-    runs = {ALONE: untouched(scenario)}
-    for workers in FIXED_WORKERS:
-        runs[f"{workers}"] = untouched(scenario, workers)
-    best = int(min((label for label in runs if label != ALONE), key=lambda label: runs[label].waited_s))
-    for keep_alive_s in FIXED_KEEP_ALIVE_S:
-        if keep_alive_s != scenario.keep_alive_s:
-            runs[f"{best}, {keep_alive_s:g} s"] = untouched(replace(scenario, keep_alive_s=keep_alive_s), best)
-    for name in (TRIM, *peers):
-        runs[name] = tuned(scenario, name)
-    return Drawn(scenario, runs)
+
+    scenario: Scenario
+    peers: tuple[str, ...] = ()
+
+    def compute(self) -> Drawn:
+        """Makes them, all with the same clients."""
+        scenario = self.scenario
+        runs = {ALONE: untouched(scenario)}
+        for workers in FIXED_WORKERS:
+            runs[f"{workers}"] = untouched(scenario, workers)
+        best = int(min((label for label in runs if label != ALONE), key=lambda label: runs[label].waited_s))
+        for keep_alive_s in FIXED_KEEP_ALIVE_S:
+            if keep_alive_s != scenario.keep_alive_s:
+                runs[f"{best}, {keep_alive_s:g} s"] = untouched(replace(scenario, keep_alive_s=keep_alive_s), best)
+        for name in (TRIM, *self.peers):
+            runs[name] = tuned(scenario, name)
+        return Drawn(scenario, runs)
 
 
 def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False) -> Simulated:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from trimtab.drawing import Figure
-from trimtab.lab._battery_draw import ALONE, TRIM, Drawn
+from trimtab.lab import Page
+from trimtab.lab._battery_draw import ALONE, TRIM, Drawn, as_json
+from trimtab.lab._tables import table
 from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, logarithmic, svg
 from trimtab.report.text import plain
 
@@ -17,24 +20,32 @@ HARM = 1.10
 TO_GAIN = 1.3
 """How many times better the best fixed setting has to be for a gain to count."""
 LISTED = 10
+TITLES = (
+    *("method", ">median", ">90 %", ">99 %", ">max", ">mean of log"),
+    *(f">at most {HARM:g}", ">median share of the gain"),
+)
 
 
-def summary(found: Sequence[Drawn]) -> str:
-    """The outcome as Markdown: all methods, then the draws in which trim lost or left most."""
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; writes every draw, what clients waited in each, and the figure."""
+    found = page.found("peers", Drawn) or page.found("trim", Drawn)
     if not found:
-        return "no draw was finished\n"
+        return ["no draw was finished"]
+    page.lines("draws", map(as_json, found))
+    (page.folder / "waits.json").write_text(json.dumps(waits(found)).replace("], [", "],\n["), encoding="utf-8")
+    page.figure("ratios", ratios(found))
+    return outcome(found)
+
+
+def outcome(found: Sequence[Drawn]) -> list[str]:
+    """All methods, then the draws in which trim lost or left most."""
     names = [label for label in found[0].runs if label != ALONE and not label[0].isdigit()]
-    lines = [
+    return [
         f"{len(found)} draws, seeds {found[0].scenario.seed} to {found[-1].scenario.seed}. Ratios are of what all "
         "clients waited together to the same with the server left alone; a gain is there where the best fixed "
         f"setting is {TO_GAIN:g} times better.",
         "",
-        "| method | median | 90 % | 99 % | max | mean of log | "
-        f"at most {HARM:g} | median share of the gain | draws with one |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-        *(_row(name, found) for name in names),
-        _row("best fixed", found),
-        "",
+        *table((*TITLES, ">draws with one"), (_row(name, found) for name in (*names, "best fixed"))),
         "## Most harm",
         "",
         *_listed(sorted(found, key=lambda one: -one.ratio)),
@@ -42,7 +53,6 @@ def summary(found: Sequence[Drawn]) -> str:
         "",
         *_listed(sorted(_with_gain(found), key=lambda one: -one.ratio * one.to_gain)),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _with_gain(found: Sequence[Drawn]) -> list[Drawn]:
@@ -53,16 +63,16 @@ def _ratio(one: Drawn, name: str) -> float:
     return one.to_alone(name if name in one.runs else one.best_fixed)
 
 
-def _row(name: str, found: Sequence[Drawn]) -> str:
+def _row(name: str, found: Sequence[Drawn]) -> tuple[str, ...]:
     """One method against all draws."""
     values = sorted(_ratio(one, name) for one in found)
     low = [1 / max(value, 1e-9) for value in values]
     shares = [(1 - _ratio(one, name)) / (1 - 1 / one.to_gain) for one in _with_gain(found)]
-    quantiles = " | ".join(f"{_quantile(values, q):.3f}" for q in (0.5, 0.9, 0.99, 1.0))
+    quantiles = (f"{_quantile(values, q):.3f}" for q in (0.5, 0.9, 0.99, 1.0))
     harmless = sum(value <= HARM for value in values) / len(values)
     share = f"{statistics.median(shares):.0%}" if shares else "-"
     mean_log = -statistics.fmean(map(math.log, low))
-    return f"| {name} | {quantiles} | {mean_log:+.3f} | {harmless:.1%} | {share} | {len(shares)} |"
+    return name, *quantiles, f"{mean_log:+.3f}", f"{harmless:.1%}", share, str(len(shares))
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:

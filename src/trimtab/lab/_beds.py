@@ -129,6 +129,22 @@ Testbed = ApacheTestbed | NginxTestbed
 
 
 @contextlib.contextmanager
+def shimmed(gated: bool) -> Iterator[tuple[RunDirectory, Callable[[int], Mapping[str, str]]]]:
+    """A run directory of this process, and by port the environment with which a server has the shim in it.
+
+    Raises:
+        UsageError: the shim is not installed, or cannot be loaded.
+    """
+    shim = loadable(native.shim_path())
+    run_dir = run_directory.claim(f"lab-{os.getpid()}")
+    try:
+        _shared_file.create(run_dir.shared)
+        yield run_dir, lambda port: preloaded({}, shim, run_dir, (port,), gated=gated)
+    finally:
+        run_dir.release()
+
+
+@contextlib.contextmanager
 def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, RunDirectory]]:
     """A private, unmodified server with the shim in it and no gate, as `trimtab run --ports` starts one.
 
@@ -138,24 +154,14 @@ def sensed(spec: ApacheSpec | NginxSpec) -> Iterator[tuple[Testbed, KeepAlive, R
         UsageError: something is not installed.
         TrimtabError: the server did not start.
     """
-    shim = loadable(native.shim_path())
-    run_dir = run_directory.claim(f"lab-{os.getpid()}")
-
-    def environment(port: int) -> Mapping[str, str]:
-        return preloaded({}, shim, run_dir, (port,), gated=False)
-
-    try:
-        _shared_file.create(run_dir.shared)
+    with shimmed(gated=False) as (run_dir, environment):
         with contextlib.closing(KeepAliveTime(run_dir.shared)) as time:
             # As `trimtab run --keep-alive` does, so that a later setting reaches every connection.
             time.write(Setting(InCharge.FIXED, None))
-        with _testbed(spec, environment) as bed, contextlib.closing(KeepAlive(SystemClock(), run_dir)) as plant:
+        server: Testbed
+        if isinstance(spec, NginxSpec):
+            server = NginxTestbed(spec, environment=environment)
+        else:
+            server = ApacheTestbed(spec, environment=environment)
+        with server as bed, contextlib.closing(KeepAlive(SystemClock(), run_dir)) as plant:
             yield bed, plant, run_dir
-    finally:
-        run_dir.release()
-
-
-def _testbed(spec: ApacheSpec | NginxSpec, environment: Callable[[int], Mapping[str, str]]) -> Testbed:
-    if isinstance(spec, NginxSpec):
-        return NginxTestbed(spec, environment=environment)
-    return ApacheTestbed(spec, environment=environment)

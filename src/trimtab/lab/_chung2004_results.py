@@ -52,10 +52,10 @@ LOST = 0.9
 def summary(page: Page) -> list[str]:
     """The sections of `summary.md`."""
     text: list[str] = []
-    if noise := page.parts.get("noise"):
-        text += _noise([t for repeats in noise.values() for t in repeats])
-    if single := page.parts.get("single"):
-        text += _single([t for repeats in single.values() for t in repeats])
+    if noise := page.tracks("noise"):
+        text += _noise(noise)
+    if single := page.tracks("single"):
+        text += _single(single)
     for mix in MIXES:
         if found := page.parts.get(f"search-{mix}"):
             text += _searches(mix, found)

@@ -10,14 +10,33 @@ from typing import Any
 from trimtab import discovery
 from trimtab.core import Configuration, Fate, Knob, MoveState, Objective, Trial
 from trimtab.core.rules import within_rules
-from trimtab.lab._contest_beds import Bed, bed
+from trimtab.lab import _simulated_shop, _surfaces
 from trimtab.search.evidence import Told, best_of, y_of
 from trimtab.search.matter import Matter, which_matter
 from trimtab.search.space import Values, in_force, named
 
+Bed = _surfaces.Surface | _simulated_shop.SimulatedShop
+"""Trials are windows, counted from 0."""
+SURFACES = {name: said for name, (_, said) in _surfaces.KINDS.items()}
+SHOPS = {name: said for name, (_, said) in _simulated_shop.KINDS.items()}
+SAID = {**SURFACES, **SHOPS}
+"""Name of a kind of bed to what it shows."""
 ROOM = "trimtab.controllers"
 STATIC = "static"
 """Controller that never moves: no search, but what one has to beat."""
+
+
+def bed(kind: str, seed: int, trials: int) -> Bed:
+    """A bed drawn from a seed.
+
+    Args:
+        kind: one of `SAID`.
+        seed: source of all randomness.
+        trials: how many there will be.
+    """
+    if kind in SHOPS:
+        return _simulated_shop.simulated_shop(kind, seed, trials)
+    return _surfaces.surface(_surfaces.KINDS[kind][0], seed, trials)
 
 
 @dataclass(frozen=True)
@@ -60,8 +79,9 @@ def searches() -> tuple[str, ...]:
     return tuple(name for name, kind in rooms if getattr(kind, "searches", False))
 
 
-def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
-    """Runs a method on a bed.
+@dataclass(frozen=True)
+class Contest:
+    """A method on a bed.
 
     Args:
         method: registered name.
@@ -69,8 +89,16 @@ def contested(method: str, kind: str, seed: int, trials: int) -> Contested:
         seed: of the bed, and of the method's randomness.
         trials: how many it is given.
     """
-    drawn = bed(kind, seed, trials)
-    return run(built(method, drawn.objective), method, kind, drawn, seed, trials)
+
+    method: str
+    kind: str
+    seed: int
+    trials: int
+
+    def compute(self) -> Contested:
+        """Runs it."""
+        drawn = bed(self.kind, self.seed, self.trials)
+        return run(built(self.method, drawn.objective), self.method, self.kind, drawn, self.seed, self.trials)
 
 
 def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: int) -> Contested:

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from trimtab.drawing import Figure
-from trimtab.lab._contest_beds import SAID
-from trimtab.lab._contest_run import Contested
+from trimtab.lab import Page
+from trimtab.lab._contest_run import SAID, SHOPS, Contested
+from trimtab.lab._shop_calibration import real_against_simulated
+from trimtab.lab._tables import table
 from trimtab.report.style import svg
 
 OURS = "trust-region"
 WORTH = 0.005
 """A winner that truly gains less than half a percent is a false improvement."""
 
+TITLES = (
+    *("method", ">median regret", ">quartiles", ">trials worse than the start by a tenth"),
+    *(">median gain of the winner", ">false improvements", ">reports naming a placebo"),
+)
 NEAR = 0.1
 """Regret up to which the figure's axis is linear; beyond it is logarithmic."""
 
 
-def summary(found: Sequence[Contested], part: str) -> str:
-    """The outcome as Markdown, one table for each kind of bed, the least regret first."""
+def summary(page: Page) -> list[str]:
+    """The sections of `summary.md`; writes every run and the figures."""
+    lines: list[str] = []
+    for part in page.parts:
+        found = page.found(part, Contested)
+        page.lines(part, map(asdict, found))
+        page.figure(f"regret-{part}", regrets(found))
+        lines += tables(found, part)
+        if {one.kind for one in found} <= SHOPS.keys():
+            lines.append(real_against_simulated())
+    return lines
+
+
+def tables(found: Sequence[Contested], part: str) -> list[str]:
+    """The outcome, one table for each kind of bed, the least regret first."""
     lines = [f"## {part}", ""]
     for kind in dict.fromkeys(one.kind for one in found):
         these = [one for one in found if one.kind == kind]
@@ -30,13 +50,9 @@ def summary(found: Sequence[Contested], part: str) -> str:
         lines += [
             f"### {kind}: {SAID[kind]} ({seeds} seeds, {trials} trials)",
             "",
-            "| method | median regret | quartiles | trials worse than the start by a tenth | "
-            "median gain of the winner | false improvements | reports naming a placebo |",
-            "|---|---:|---:|---:|---:|---:|---:|",
-            *(_row(name, [one for one in these if one.method == name]) for name in ranked(these)),
-            "",
+            *table(TITLES, (_row(name, [one for one in these if one.method == name]) for name in ranked(these))),
         ]
-    return "\n".join(lines)
+    return lines
 
 
 def ranked(found: Sequence[Contested]) -> list[str]:
@@ -45,17 +61,15 @@ def ranked(found: Sequence[Contested]) -> list[str]:
     return sorted(names, key=lambda name: statistics.median(one.regret for one in found if one.method == name))
 
 
-def _row(name: str, found: Sequence[Contested]) -> str:
+def _row(name: str, found: Sequence[Contested]) -> tuple[str, ...]:
     regret = np.quantile([one.regret for one in found], (0.25, 0.5, 0.75))
     harmed = statistics.fmean(one.harmed for one in found)
     gain = statistics.median(one.gain for one in found)
     false = sum(one.moved and one.gain < WORTH for one in found)
     placebos = sum(one.placebos > 0 for one in found)
-    shown = f"**{name}**" if name == OURS else name
-    return (
-        f"| {shown} | {regret[1]:.3f} | {regret[0]:.3f} to {regret[2]:.3f} | {harmed:.1%} | {np.expm1(gain):+.1%} | "
-        f"{false} of {len(found)} | {placebos} of {len(found)} |"
-    )
+    shown, of = f"**{name}**" if name == OURS else name, f"of {len(found)}"
+    costs = (f"{regret[1]:.3f}", f"{regret[0]:.3f} to {regret[2]:.3f}", f"{harmed:.1%}", f"{np.expm1(gain):+.1%}")
+    return shown, *costs, f"{false} {of}", f"{placebos} {of}"
 
 
 def regrets(found: Sequence[Contested]) -> str:

@@ -39,16 +39,14 @@ class Score:
     spread_ratio: float
 
 
-def settled_s(track: Track, since: int = SETTLED) -> float | None:
-    """Mean response time of a run from a window on, or of its second half where that is more; None if unknown."""
-    first = min(since, len(track.windows) // 2)
+def settled_s(track: Track) -> float | None:
+    """Mean response time of a run from `SETTLED` on, or of its second half where that is more; None if unknown."""
+    first = min(SETTLED, len(track.windows) // 2)
     times = [w.readings["response_time_s"] for w in track.windows[first:] if "response_time_s" in w.readings]
     return statistics.fmean(times) if times else None
 
 
-def score(
-    label: str, repeats: Sequence[Track], best_s: Mapping[int, float], tolerance: float, since: int = SETTLED
-) -> Score:
+def score(label: str, repeats: Sequence[Track], best_s: Mapping[int, float], tolerance: float) -> Score:
     """Scores a method.
 
     Args:
@@ -56,13 +54,12 @@ def score(
         repeats: its runs.
         best_s: response time of the reference by seed, in seconds; a run of another seed is left out.
         tolerance: ratio above the best within which it has converged, such as 0.1.
-        since: first window that counts as settled.
 
     Raises:
         ValueError: no run measured a response time once it had settled.
     """
     known = [t for t in repeats if t.run.plan.settings.seed in best_s]
-    pairs = [(v, best_s[t.run.plan.settings.seed]) for t in known if (v := settled_s(t, since)) is not None]
+    pairs = [(v, best_s[t.run.plan.settings.seed]) for t in known if (v := settled_s(t)) is not None]
     if not pairs:
         raise ValueError(f"{label}: no response time once settled")
     half = [len(t.windows) // 2 for t in known]

@@ -1,13 +1,22 @@
 """The engine of every experiment: makes the runs that are declared, goes on where it was stopped, writes results.
 
 A run is known by its group, label and seed and by the version of its declaration (`Arm.digest`). One that has come to
-an end is not made again with the same store; one that was stopped or killed in the middle counts for nothing.
+an end is not made again with the same store; one that was stopped or killed in the middle counts for nothing. What is
+only computed is computed on all CPUs and stored in the order of the arms, one run after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context, parent_process
+from pathlib import Path
 from typing import Any
 
 from trimtab import codec, discovery, host, own
@@ -18,8 +27,8 @@ from trimtab.errors import TrimtabError, UsageError
 from trimtab.events import Event, Outcome, Status
 from trimtab.files import write_whole
 from trimtab.guard.domain import Domain
-from trimtab.lab import Arm, Context, Lab, World, chosen
-from trimtab.lab._results import new_folder, write_results
+from trimtab.lab import FOUND, Arm, Context, Lab, Model, World, chosen
+from trimtab.lab._results import new_folder, sections, write_results
 from trimtab.loop import Loop
 from trimtab.options import options_in_force
 from trimtab.records import Plan, Run
@@ -34,6 +43,8 @@ FINISHED = (Status.DONE, Status.GONE, Status.FAILED)
 """A run that its server did not survive is a result too, if it has windows."""
 START_S = 8.0
 """Time to start, warm and end a server, for the forecast of the first run."""
+NICE = 10
+"""Niceness of what is only computed: behind whatever else runs."""
 
 
 @dataclass
@@ -69,10 +80,9 @@ def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
     """
     known = chosen(lab.parts, parts)
     wanted = lab.order(known if parts else ()) or known
-    if lab.unstored:
-        lab.unstored(tuple(parts), context)
-        return
     refuse_unwritten(lab, context)
+    if lab.root and os.geteuid() != 0:
+        raise UsageError(f"only root can {lab.root}")
     lab.conditions(context)
     for program in lab.programs:
         if not own.program(program):
@@ -80,13 +90,15 @@ def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
     folder = None if context.results is None else new_folder(context.results)
     arms = [arm for part in wanted for seed in context.seeds for arm in lab.arms(part, seed)]
     arms = list({_key(arm): arm for arm in arms}.values())
-    remembers = lab.remembers and not context.fresh
-    made = Made(context.store, finished(context.store, arms) if remembers else {})
+    made = Made(context.store, {} if context.fresh else finished(context.store, arms))
     if made.ids:
         context.say(f"{len(made.ids)} of {len(arms)} runs are in the store and not made again (--fresh makes them)")
     _make(lab, [arm for arm in arms if _key(arm) not in made.ids], made, context)
     ids = [made.ids[_key(arm)] for arm in arms if _key(arm) in made.ids]
     write_lab(lab, ids, replace(context, results=folder))
+    if all(isinstance(arm.bed, Model) for arm in arms):
+        with tempfile.TemporaryDirectory() as figures:
+            context.say("\n".join((*sections(lab, Path(figures), tracks(context.store, ids)), "")))
 
 
 def write_lab(lab: Lab, run_ids: Sequence[int], context: Context) -> None:
@@ -95,8 +107,6 @@ def write_lab(lab: Lab, run_ids: Sequence[int], context: Context) -> None:
     Raises:
         UsageError: there is no such run, or the context asks for what the experiment does not write.
     """
-    if lab.unstored:
-        raise UsageError(f"{lab.name} stores no runs: run it again with the same seeds")
     refuse_unwritten(lab, context)
     if context.results is not None:
         write_results(lab, new_folder(context.results), context.store, run_ids, context.say)
@@ -145,28 +155,60 @@ def _make(lab: Lab, arms: Sequence[Arm], made: Made, context: Context) -> None:
     Raises:
         TrimtabError: one could not be made, or it was stopped from outside; those that came to an end are stored.
     """
-    total, clock = len(arms) + len(made.ids), _Forecast([arm.duration_s for arm in arms])
-    for index, arm in enumerate(arms):
-        number = total - len(arms) + index + 1
-        context.say(
-            f"[{number}/{total}] {arm.group}: {arm.label}, seed {arm.seed}, {arm.duration_s:g} s; "
-            f"{format_duration(clock.left_s(index))} left"
-        )
-        try:
-            context.heed_stop()
-            run_id = run_arm(arm, context, made)
-        except Exception as error:
-            if context.stop:
-                raise TrimtabError(
-                    f"{error}; {number - 1} of {total} runs are stored, the same command goes on"
-                ) from error
-            if not lab.survives:
-                raise
-            why = str(error) if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
-            context.say(f"not run: {why}")
-            run_id = _record_failure(arm, context.store, why)
-        made.ids[_key(arm)] = run_id
-        context.say("\n".join(lab.told(tracks(context.store, [run_id])[0])))
+    total, clock = (
+        len(arms) + len(made.ids),
+        _Forecast([0.0 if isinstance(a.bed, Model) else a.duration_s for a in arms]),
+    )
+    with _computing() as pool:
+        computed = {_key(arm): pool.submit(arm.bed.compute) for arm in arms if isinstance(arm.bed, Model)}
+        for index, arm in enumerate(arms):
+            number = total - len(arms) + index + 1
+            context.say(
+                f"[{number}/{total}] {arm.group}: {arm.label}, seed {arm.seed}, {arm.duration_s:g} s; "
+                f"{format_duration(clock.left_s(index))} left"
+            )
+            try:
+                context.heed_stop()
+                if _key(arm) in computed:
+                    run_id = _record(arm, context.store, {FOUND: computed.pop(_key(arm)).result()})
+                else:
+                    run_id = run_arm(arm, context, made)
+            except Exception as error:
+                if context.stop:
+                    raise TrimtabError(
+                        f"{error}; {number - 1} of {total} runs are stored, the same command goes on"
+                    ) from error
+                if not lab.survives:
+                    raise
+                why = str(error) if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
+                context.say(f"not run: {why}")
+                run_id = _record(arm, context.store, {}, why)
+            made.ids[_key(arm)] = run_id
+            context.say("\n".join(lab.told(tracks(context.store, [run_id])[0])))
+
+
+@contextlib.contextmanager
+def _computing() -> Iterator[ProcessPoolExecutor]:
+    """Processes on all CPUs; what they have not begun in the end is left."""
+    pool = ProcessPoolExecutor(os.cpu_count(), get_context("forkserver"), _behind)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _behind() -> None:
+    """Makes a process that computes wait for others, leave Ctrl-C to the one that started it, and end with that."""
+    os.nice(NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_owner, daemon=True).start()
+
+
+def _end_with_owner() -> None:
+    owner = parent_process()
+    assert owner is not None
+    owner.join()
+    os._exit(1)
 
 
 class _Forecast:
@@ -191,6 +233,7 @@ def run_arm(arm: Arm, context: Context, made: Made) -> int:
     """
     extras = {**arm.extras, DIGEST: arm.digest()}
     complete = arm.resolved(arm, made) if arm.resolved else arm
+    assert not isinstance(complete.bed, Model)
     with complete.bed.open(complete, context) as world:
         return through_loop(replace(complete, extras={**extras, **complete.extras}), context, world)
 
@@ -251,9 +294,9 @@ def _plan(
     )
 
 
-def _record_failure(arm: Arm, store: Store, why: str) -> int:
-    """Stores that a run could not be made, and why: results show it, and the next sitting tries again."""
-    extras = {**arm.extras, DIGEST: arm.digest()}
+def _record(arm: Arm, store: Store, found: Mapping[str, Any], failure: str = "") -> int:
+    """Stores what was computed, or why a run could not be made: results show it, and the next sitting tries again."""
+    extras = {**arm.extras, **found, DIGEST: arm.digest()}
     writer = store.begin(_plan(replace(arm, extras=extras)))
-    writer.finish(Outcome(Status.FAILED, why, 0, False))
+    writer.finish(Outcome(Status.FAILED if failure else Status.DONE, failure, 0, False))
     return writer.run_id

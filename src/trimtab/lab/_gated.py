@@ -6,22 +6,17 @@ Those of liu2003 that move M live run on it too, with one class that has all the
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from trimtab import native
 from trimtab.clock import SystemClock
-from trimtab.gate import run_directory
 from trimtab.gate import spec as specs
-from trimtab.gate.launch import loadable, preloaded
 from trimtab.gate.pair import Pair
 from trimtab.lab import Arm, Context, World
-from trimtab.lab._beds import OnApache, aside, under_load
+from trimtab.lab._beds import OnApache, aside, shimmed, under_load
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
 from trimtab.plants.simulated import Simulated, SimulatedClass, lu2001_server
-from trimtab.sensors import _shared_file
 from trimtab.sensors.server_status import ServerStatus
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
@@ -121,28 +116,13 @@ def under_gate(scene: Scene, say: Callable[[str], None]) -> Iterator[tuple[Apach
         TrimtabError: one of them did not start.
     """
     clock = SystemClock()
-    shim = loadable(native.shim_path())
-    run_dir = run_directory.claim(f"lab-{os.getpid()}")
-    pair: Pair | None = None
-    try:
-        _shared_file.create(run_dir.shared)
+    with shimmed(gated=True) as (run_dir, environment), contextlib.ExitStack() as held:
         line = specs.parse(scene.spec()).start(run_dir.directory)
         run_dir.write_start_line(line)
         pair = Pair(run_dir, line, clock, say)
-
-        def environment(port: int) -> Mapping[str, str]:
-            return preloaded({}, shim, run_dir, (port,), gated=True)
-
-        with ApacheTestbed(scene.apache, environment=environment) as bed:
-            gate = Gate(clock, run_dir)
-            try:
-                yield bed, gate
-            finally:
-                gate.close()
-    finally:
-        if pair is not None:
-            pair.stop()
-        run_dir.release()
+        held.callback(pair.stop)
+        bed = held.enter_context(ApacheTestbed(scene.apache, environment=environment))
+        yield bed, held.enter_context(contextlib.closing(Gate(clock, run_dir)))
 
 
 @dataclass(frozen=True)

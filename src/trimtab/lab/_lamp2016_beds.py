@@ -209,11 +209,13 @@ class Cell:
         page = Url(dynamic_url(STACK_CPU_US, STACK_MEMORY_KB))
         clients = (Population(class_name="pages", pages=(page,), arrivals=ConstantRate(STACK_RATE_HZ)),)
         with ApacheTestbed(spec) as bed, _hogs([bed.cgroups[name] for name in ("cpu", "cpuset")], HOGS):
-            yield (
-                bed.pid,
-                bed.confinement,
-                lambda: programs.arrivals(bed.port, clients, arm.window_s, arm.seed, _other_cpu(self.machine.cpus)),
-            )
+            yield bed.pid, bed.confinement, self._arrivals(bed, clients, arm)
+
+    def _arrivals(self, bed: ApacheTestbed, clients: Sequence[Population], arm: Arm) -> Callable[[], Result]:
+        """Starts clients on a CPU beside the server's, where there is one."""
+        rest = os.sched_getaffinity(0) - set(self.machine.cpus)
+        cpu = max(rest, default=None)
+        return lambda: programs.arrivals(bed.port, clients, arm.window_s, arm.seed, cpu)
 
     @contextlib.contextmanager
     def _memory(self, arm: Arm) -> Iterator[Bed]:
@@ -221,21 +223,11 @@ class Cell:
         spec = replace(DYNAMIC.spec, max_request_workers=MEMORY_WORKERS, cpus=self.machine.cpus)
         clients = DYNAMIC.workload.populations()
         with ApacheTestbed(spec) as bed:
-            yield (
-                bed.pid,
-                bed.confinement,
-                lambda: programs.arrivals(bed.port, clients, arm.window_s, arm.seed, _other_cpu(self.machine.cpus)),
-            )
+            yield bed.pid, bed.confinement, self._arrivals(bed, clients, arm)
 
 
 Bed = tuple[int, str, Callable[[], Result]]
 """First process of a server, its limits in words, and what starts a run of the benchmark."""
-
-
-def _other_cpu(cpus: Sequence[int]) -> int | None:
-    """A CPU beside these; None when there is none."""
-    rest = os.sched_getaffinity(0) - set(cpus)
-    return max(rest) if rest else None
 
 
 @contextlib.contextmanager

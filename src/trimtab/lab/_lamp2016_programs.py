@@ -171,16 +171,16 @@ def _program(name: str, words: Sequence[str], cpus: Sequence[int], duration_s: f
 
 
 def _of_ab(said: str) -> Readings | None:
-    rate = re.search(r"^Requests per second:\s+([\d.]+)", said, re.MULTILINE)
-    p99 = re.search(r"^\s*99%\s+(\d+)", said, re.MULTILINE)
-    failed = re.search(r"^Failed requests:\s+(\d+)", said, re.MULTILINE)
-    if rate is None or p99 is None or failed is None:
+    return _rated(said, r"Requests per second:\s+([\d.]+)", r"\s*99%\s+(\d+)", r"Failed requests:\s+(\d+)")
+
+
+def _rated(said: str, *patterns: str) -> Readings | None:
+    """Rate, 99th percentile in ms and failed requests, each from the line that its pattern begins."""
+    found = [one[1] for pattern in patterns if (one := re.search(f"^{pattern}", said, re.MULTILINE))]
+    if len(found) < len(patterns):
         return None
-    return {
-        "benchmark_score": float(rate[1]),
-        "benchmark_p99_s": int(p99[1]) * _MS,
-        "benchmark_errors": float(failed[1]),
-    }
+    rate, p99_ms, failed = map(float, found)
+    return {"benchmark_score": rate, "benchmark_p99_s": p99_ms * _MS, "benchmark_errors": failed}
 
 
 def _of_wrk(said: str) -> Readings | None:
@@ -204,13 +204,5 @@ def _of_slap(said: str) -> Readings | None:
 
 
 def _of_sysbench(said: str) -> Readings | None:
-    rate = re.search(r"^\s*queries:\s+\d+\s+\(([\d.]+) per sec\.\)", said, re.MULTILINE)
-    p99 = re.search(r"^\s*99th percentile:\s+([\d.]+)", said, re.MULTILINE)
-    failed = re.search(r"^\s*ignored errors:\s+(\d+)", said, re.MULTILINE)
-    if rate is None or p99 is None or failed is None:
-        return None
-    return {
-        "benchmark_score": float(rate[1]),
-        "benchmark_p99_s": float(p99[1]) * _MS,
-        "benchmark_errors": float(failed[1]),
-    }
+    rate = r"\s*queries:\s+\d+\s+\(([\d.]+) per sec\.\)"
+    return _rated(said, rate, r"\s*99th percentile:\s+([\d.]+)", r"\s*ignored errors:\s+(\d+)")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from trimtab.drawing import Figure
 from trimtab.experiments import phoronix
 from trimtab.experiments.analysis import Analysis, Contrast, Observation, Term, analyse, by_cell
 from trimtab.experiments.design import Factor, repeats, usual
 from trimtab.lab import Claim, Page
-from trimtab.lab import _lamp2016_figures as figures
 from trimtab.lab._tables import mean, table
 from trimtab.lab.lamp2016 import LEFT, METRIC, ONLINE, P99, PAPER, PARTS, TUNED, label
+from trimtab.report.style import BLUE, GREY, ORANGE, svg
 from trimtab.report.track import Track, estimate
 
 PAPERS = {
@@ -29,16 +31,18 @@ ALIKE = 1.001
 """Scores within this ratio are what clients asked for, which no cell changes."""
 ENOUGH = 2
 """Blocks below which there is nothing to analyse."""
+_LONGEST = 40
+"""Cells that still fit; of more the middle ones are left out."""
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its figures."""
+    """The sections of `summary.md`; draws its"""
     text: list[str] = []
     for part, labels in page.parts.items():
         if part == ONLINE:
             text += _online(page, labels)
             continue
-        tracks = [track for repeats in labels.values() for track in repeats]
+        tracks = page.tracks(part)
         text += [f"## {part}: {PARTS[part].what}", ""]
         for metric, said in ((METRIC, "score"), (P99, "99th percentile")):
             text += _section(page, part, tracks, metric, said)
@@ -78,7 +82,7 @@ def _section(page: Page, part: str, tracks: Sequence[Track], metric: str, said: 
     if found is None:
         return [*lines, f"Too little for an analysis: it takes {ENOUGH} blocks, and every cell.", ""]
     name = f"{part}-{'p99' if metric == P99 else 'score'}"
-    page.figure(name, figures.cells(found, f"{said}, to the control"))
+    page.figure(name, cells(found, f"{said}, to the control"))
     lines += [f"![cells against the control]({name}.svg)", ""]
     needed = max(repeats(SMALL, found.noise_ratio, len(seen) // blocks // len(one.levels)) for one in factors)
     lines += [
@@ -216,8 +220,7 @@ def _ended_with(track: Track) -> str:
 
 def _combined(page: Page, machine: str) -> list[str]:
     """The paper's combined score, ten times Apache's and PHP's, by cell: its Table 3."""
-    sides = [page.parts.get(f"{kind}-{machine}", {}) for kind in ("apache", "php")]
-    by = [by_cell(observations([t for repeats in one.values() for t in repeats], METRIC)) for one in sides]
+    by = [by_cell(observations(page.tracks(f"{kind}-{machine}"), METRIC)) for kind in ("apache", "php")]
     both = {
         key: APACHE_WEIGHT * statistics.fmean(by[0][key]) + statistics.fmean(by[1][key])
         for key in by[0]
@@ -242,8 +245,7 @@ def _combined(page: Page, machine: str) -> list[str]:
 
 
 def _found(page: Page, part: str, metric: str = METRIC) -> Analysis | None:
-    tracks = [track for repeats in page.parts.get(part, {}).values() for track in repeats]
-    return analysed(observations(tracks, metric), PARTS[part].factors)
+    return analysed(observations(page.tracks(part), metric), PARTS[part].factors)
 
 
 def _level(part: str, factor: str, level: str) -> Callable[[Page], float | None]:
@@ -289,3 +291,30 @@ CLAIMS = tuple(
         Claim(f"{part}: chance that the placebo does as much", "not asked", 0.05, 1.0, _chance(part, "rr slice")),
     )
 )
+
+
+def cells(found: Analysis, axis: str) -> str:
+    """Every cell against the control, sorted, with the interval for all cells together.
+
+    Args:
+        found: the analysis.
+        axis: what is compared.
+    """
+    rows = found.cells
+    if len(rows) > _LONGEST:
+        rows = (*rows[: _LONGEST // 2], *rows[-_LONGEST // 2 :])
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        for place, row in enumerate(reversed(rows)):
+            told = not row.low <= 1 <= row.high
+            colour = ORANGE if told else BLUE
+            axes.plot([100 * (row.low - 1), 100 * (row.high - 1)], [place, place], color=colour, linewidth=1.6)
+            axes.plot([100 * (row.ratio - 1)], [place], "o", color=colour, markersize=3.5)
+        axes.axvline(0, color=GREY, linewidth=0.9, linestyle=":")
+        axes.set_yticks(range(len(rows)))
+        axes.set_yticklabels([", ".join(row.cell.values()) for row in reversed(rows)], fontsize=7)
+        axes.set_ylabel(", ".join(rows[0].cell))
+        axes.set_xlabel(f"{axis} [%], 95 % for all cells together")
+
+    return svg(draw, 6.8, 1.2 + 0.17 * len(rows))

@@ -6,16 +6,18 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from trimtab.core import Window
+from trimtab.drawing import Figure
 from trimtab.lab import FIXED, Claim, Page
-from trimtab.lab import _liu2003_figures as figures
 from trimtab.lab._convergence import SETTLED, SMOOTHED, Score, reached, score, settled_s
 from trimtab.lab._gated import SPARE_FACT
 from trimtab.lab._tables import interval, listed, mean, means, side_by_side, table
 from trimtab.lab.liu2003 import SWITCHED_S
 from trimtab.queueing.liu2003 import Sessions, fig6, held_lognormal_s
 from trimtab.report.figures.trajectories import trajectories
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.testbed.setups import Setup, setup
@@ -27,10 +29,93 @@ CAUSES = ("accept_queue_delay_s", "service_time_s", "burst_length", "cpu_ratio",
 
 Labels = Mapping[str, Sequence[Track]]
 """Label to repeats."""
+Sweep = Mapping[int, Sequence[Track]]
+"""MaxRequestWorkers to its repeats."""
+
+
+def curve(sweep: Sweep, metric: str) -> tuple[list[int], list[float], list[float]]:
+    """Settings, means and standard deviations over repeats of a metric, where it was measured."""
+    found = {m: means(r, metric) for m, r in sorted(sweep.items())}
+    found = {m: v for m, v in found.items() if v}
+    spread = [statistics.stdev(v) if len(v) > 1 else 0.0 for v in found.values()]
+    return list(found), [statistics.fmean(v) for v in found.values()], spread
+
+
+def response_times(sweep: Sweep, default: int) -> str:
+    """Fig. 4: response time against MaxRequestWorkers, mean and standard deviation over repeats."""
+
+    def draw(figure: Figure) -> None:
+        axes = _response_axes(figure, sweep, "server side, Eq. (1)")
+        m, mean, _ = curve(sweep, "client_page_time_s")
+        axes.plot(m, mean, "s--", color=GREY, markersize=4, label="client side")
+        axes.axvline(default, color=RED, linewidth=0.9, linestyle=":", label=f"shipped default {default}")
+        axes.legend()
+
+    return svg(draw, 6.8, 3.8)
+
+
+def causes(sweep: Sweep) -> str:
+    """Fig. 10 and 11: accept-queue time, service time, CPU and memory against MaxRequestWorkers."""
+
+    def draw(figure: Figure) -> None:
+        grid: Any = figure.subplots(2, 1, sharex=True, squeeze=False)
+        upper, lower = grid[0][0], grid[1][0]
+        lines = (("response_time_s", ORANGE, "RT"), ("accept_queue_delay_s", BLUE, "AQT"))
+        for name, colour, text in (*lines, ("service_time_s", GREEN, "ST (one request)")):
+            m, mean, _ = curve(sweep, name)
+            positive = [(a, b) for a, b in zip(m, mean, strict=True) if b > 0]
+            upper.plot(
+                [a for a, _ in positive], [b for _, b in positive], "o-", color=colour, markersize=4, label=text
+            )
+        for name, colour, text in (("cpu_ratio", BLUE, "CPU"), ("memory_ratio", RED, "memory demand")):
+            m, mean, spread = curve(sweep, name)
+            percent = [100 * v for v in mean]
+            error = [100 * v for v in spread]
+            lower.errorbar(m, percent, yerr=error, fmt="o-", color=colour, markersize=4, capsize=3, label=text)
+        lower.axhline(100, color=GREY, linewidth=0.8)
+        logarithmic(upper, seconds)
+        _worker_axis(lower, list(sweep))
+        upper.set_ylabel("time")
+        lower.set_ylabel("% of what it may use")
+        upper.legend()
+        lower.legend()
+
+    return svg(draw, 6.8, 5.4)
+
+
+def model(measured: Sweep, predicted: Mapping[int, float]) -> str:
+    """Fig. 6: response time measured and predicted by M/M/m/K/N."""
+
+    def draw(figure: Figure) -> None:
+        axes = _response_axes(figure, measured, "measured")
+        axes.plot(list(predicted), list(predicted.values()), "^--", color=BLUE, label="M/M/m/K/N")
+        axes.legend()
+
+    return svg(draw, 6.8, 3.8)
+
+
+def _response_axes(figure: Figure, sweep: Sweep, label: str) -> Any:
+    """Axes with the response time measured at each setting, mean and standard deviation over repeats."""
+    axes: Any = figure.subplots()
+    m, mean, spread = curve(sweep, "response_time_s")
+    low = [min(s, 0.9 * v) for v, s in zip(mean, spread, strict=True)]
+    axes.errorbar(m, mean, yerr=[low, spread], fmt="o-", color=ORANGE, capsize=3, label=label)
+    _worker_axis(axes, list(sweep))
+    logarithmic(axes, seconds)
+    axes.set_ylabel("response time per page")
+    return axes
+
+
+def _worker_axis(axes: Any, settings: Sequence[int]) -> None:
+    """The axis of MaxRequestWorkers, logarithmic, with the settings that were tried as ticks."""
+    axes.set_xscale("log")
+    axes.set_xticks(settings, [str(m) for m in settings])
+    axes.minorticks_off()
+    axes.set_xlabel("MaxRequestWorkers")
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its figures."""
+    """The sections of `summary.md`; draws its"""
     text, bests = list[str](), dict[str, float]()
     for part in (p for p in page.parts if p.startswith("sweep-")):
         name = part.removeprefix("sweep-")
@@ -49,7 +134,7 @@ def summary(page: Page) -> list[str]:
     return text
 
 
-def swept(page: Page, name: str) -> figures.Sweep:
+def swept(page: Page, name: str) -> Sweep:
     """MaxRequestWorkers to its repeats, of the sweep of a set-up."""
     return {int(label): repeats for label, repeats in page.parts.get(f"sweep-{name}", {}).items()}
 
@@ -58,7 +143,7 @@ def _worst_over_best(name: str, at: int | None = None) -> Claim:
     """Table I: how much worse the worst setting, or one of them, is than the best."""
 
     def measured(page: Page) -> float | None:
-        settings, times, _ = figures.curve(swept(page, name), "response_time_s")
+        settings, times, _ = curve(swept(page, name), "response_time_s")
         if not times or (at is not None and at not in settings):
             return None
         return (max(times) if at is None else times[settings.index(at)]) / min(times)
@@ -73,15 +158,15 @@ def _worst_over_best(name: str, at: int | None = None) -> Claim:
 CLAIMS = (*(_worst_over_best(name, at) for name in ("dynamic", "static") for at in (None, DEFAULT)),)
 
 
-def _sweep(page: Page, name: str, sweep: figures.Sweep) -> tuple[list[str], float]:
+def _sweep(page: Page, name: str, sweep: Sweep) -> tuple[list[str], float]:
     """Fig. 4, 6, 10 and 11 and the table behind them; the best mean response time in seconds."""
-    settings, times, spread = figures.curve(sweep, "response_time_s")
+    settings, times, spread = curve(sweep, "response_time_s")
     best = times.index(min(times))
     worst = times.index(max(times))
-    page.figure(f"fig4-{name}", figures.response_times(sweep, DEFAULT))
-    page.figure(f"fig10-{name}", figures.causes(sweep))
+    page.figure(f"fig4-{name}", response_times(sweep, DEFAULT))
+    page.figure(f"fig10-{name}", causes(sweep))
     forecast = predicted(setup(name), sweep)
-    page.figure(f"fig6-{name}", figures.model(sweep, forecast))
+    page.figure(f"fig6-{name}", model(sweep, forecast))
     falls = all(b <= a * 1.1 for a, b in pairwise(times[: best + 1]))
     rises = all(b >= a * 0.9 for a, b in pairwise(times[best:]))
     lines = [
@@ -122,7 +207,7 @@ def _mean(repeats: Sequence[Track], metric: str) -> str:
 
 
 def _comparison(page: Page, part: str, labels: Labels, best_s: float | None) -> list[str]:
-    """Fig. 13 to 15 and Table IV in figures."""
+    """Fig. 13 to 15 and Table IV in"""
     kind, _, name = part.partition("-")
     shown = name if kind == "compare" else part
     for number, drawn in side_by_side(labels):

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from trimtab.core import of_class
+from trimtab.drawing import Figure
 from trimtab.identification.model import PAPER
 from trimtab.identification.result import Identified
 from trimtab.identification.signals import Kind
 from trimtab.lab import Claim, Page
-from trimtab.lab import _lu2001_figures as figures
-from trimtab.lab._lu2001_designs import MODEL_SEEDS, MODELS, identified
-from trimtab.lab._lu2001_scenes import NAMES, SCALE, WARM_S
+from trimtab.lab._lu2001_scenes import MODEL_SEEDS, MODELS, NAMES, SCALE, SETTLE_S, WARM_S, identified
 from trimtab.lab._tables import Shown, interval, mean, means, side_by_side, table
 from trimtab.lab.lu2001 import CLOSED
+from trimtab.plants.gate.knobs import PROCESS_BUDGET
 from trimtab.report.identification import comparison, errors, parameters
+from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 from trimtab.testbed.lu2001 import STEP_S
@@ -26,8 +29,6 @@ BAND = 0.1
 """So near counts as at the reference: the paper's 10 %."""
 SMOOTHED = 5
 """Windows in a running mean: one window holds too few connections to be compared with a reference."""
-SETTLE_S = 300.0 / SCALE
-"""The settling time that the controllers are designed for."""
 RELATIVE = ("relative", "three", "renewed", "unscaled")
 CHANGE = {"relative": "load step", "unscaled": "load step", "renewed": "change of pages"}
 """The event in mid-run."""
@@ -36,10 +37,99 @@ LAST = 0.6
 
 Labels = Mapping[str, Sequence[Track]]
 """Label to repeats."""
+TITLE_CHARACTERS = 96
+"""Characters of a title that fit above all columns together."""
+COLOURS = (BLUE, ORANGE, GREEN)
+_MOST_RATIO = 2.0
+"""The axis of a ratio ends at this multiple of the largest reference; what lies above is in the raw data."""
+
+
+def classes_of(track: Track) -> tuple[str, ...]:
+    """The classes whose budgets were in force, in order of priority."""
+    names = [knob.name for knob in track.run.plan.knobs]
+    return tuple(name.partition("@")[2] for name in names if name.startswith(f"{PROCESS_BUDGET}@"))
+
+
+def ratios(track: Track, upper: str, lower: str) -> tuple[list[float], list[float]]:
+    """Window centres in s, and the delay of the lower class over that of the upper one, where both were measured."""
+    above, below = (of_class("connection_delay_s", name) for name in (upper, lower))
+    found = [w for w in track.windows if w.readings.get(above, 0.0) > 0 and below in w.readings]
+    return [w.start_s + w.duration_s / 2 for w in found], [w.readings[below] / w.readings[above] for w in found]
+
+
+def guarantee(tracks: Sequence[Track], desired: Sequence[float], relative: bool, step_s: float | None) -> str:
+    """Fig. 7, 8 and 9: delays, their ratios (relative guarantees) and budgets over time, one column per run.
+
+    Args:
+        tracks: runs of the same classes.
+        desired: W_k: weights, or delays in seconds.
+        relative: whether the ratios are what is guaranteed.
+        step_s: when the workload changed, on the run's clock; None where it did not.
+    """
+    rows = 3 if relative else 2
+
+    def draw(figure: Figure) -> None:
+        grid: Any = figure.subplots(rows, len(tracks), sharex="col", sharey="row", squeeze=False)
+        for column, track in enumerate(tracks):
+            names = classes_of(track)
+            delays, shares = grid[0][column], grid[rows - 1][column]
+            delays.set_title(textwrap.fill(track.label, TITLE_CHARACTERS // len(tracks)))
+            for number, name in enumerate(names):
+                colour = COLOURS[number % len(COLOURS)]
+                t, values = track.series(of_class("connection_delay_s", name))
+                delays.plot(t, values, ".-", color=colour, linewidth=1.2, markersize=3, label=name)
+                if not relative:
+                    delays.axhline(desired[number], color=colour, linewidth=0.9, linestyle="--")
+                t, values = track.series(of_class(PROCESS_BUDGET, name))
+                shares.step(t, values, where="mid", color=colour, linewidth=1.4, label=name)
+            if relative:
+                _ratios(grid[1][column], track, names, desired)
+            for axes in (row[column] for row in grid):
+                if step_s is not None:
+                    axes.axvline(step_s, color=GREY, linewidth=0.9, linestyle=":")
+            shares.set_xlabel("time in s")
+        grid[0][0].set_ylabel("connection delay in s")
+        grid[rows - 1][0].set_ylabel("process budget")
+        grid[0][0].legend(loc="upper left")
+        if relative:
+            grid[1][0].set_ylabel("ratio of delays")
+
+    return svg(draw, min(11.0, max(6.0, 3.6 * len(tracks))), 2.1 * rows + 0.6)
+
+
+def _ratios(axes: Any, track: Track, names: Sequence[str], desired: Sequence[float]) -> None:
+    """The delay of every class over that of the one before it, with the desired ratio."""
+    references = [desired[k] / desired[k - 1] for k in range(1, len(names))]
+    for k, reference in enumerate(references, 1):
+        colour = COLOURS[k % len(COLOURS)]
+        t, values = ratios(track, names[k - 1], names[k])
+        axes.plot(t, values, ".-", color=colour, linewidth=1.2, markersize=3)
+        axes.axhline(reference, color=colour, linewidth=0.9, linestyle="--")
+        axes.axhspan(0.9 * reference, 1.1 * reference, color=colour, alpha=0.12, linewidth=0)
+    axes.set_ylim(0, _MOST_RATIO * max(references))
+
+
+def delay_and_response(points: Mapping[int, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """Fig. 4: connection delay and response time per request against the number of users, by repeat."""
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        users = sorted(points)
+        for index, (colour, text) in enumerate(((RED, "connection delay"), (BLUE, "response time per request"))):
+            means = [sum(points[u][index]) / len(points[u][index]) for u in users]
+            low = [m - min(points[u][index]) for u, m in zip(users, means, strict=True)]
+            high = [max(points[u][index]) - m for u, m in zip(users, means, strict=True)]
+            axes.errorbar(users, means, yerr=[low, high], fmt="o-", color=colour, capsize=3, label=text)
+        axes.set_xlabel("users")
+        axes.yaxis.set_major_formatter(lambda value, _: seconds(value))
+        axes.set_ylabel("mean time")
+        axes.legend()
+
+    return svg(draw, 6.8, 3.8)
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its figures."""
+    """The sections of `summary.md`; draws its"""
     text = _delay(page, page.parts["delay"]) if "delay" in page.parts else []
     excited = page.parts.get(MODELS, {})
     if len(excited) == len(MODEL_SEEDS):
@@ -60,7 +150,7 @@ def _at_end(part: str) -> Claim:
         repeats = page.parts.get(part, {}).get(CLOSED, [])
         if not repeats:
             return None
-        names, desired = figures.classes_of(repeats[0]), _desired({CLOSED: repeats})
+        names, desired = classes_of(repeats[0]), _desired({CLOSED: repeats})
         ratios = [v for t in repeats if (v := _ratio(t, names[-2], names[-1], _end_s(t), math.inf)) is not None]
         return statistics.fmean(ratios) / (desired[-1] / desired[-2]) if ratios else None
 
@@ -85,11 +175,11 @@ def _delay(page: Page, labels: Labels) -> list[str]:
     """Fig. 4 and the table behind it."""
     points: dict[int, tuple[list[float], list[float]]] = {}
     for label, repeats in labels.items():
-        delay = means(repeats, of_class("connection_delay_s", figures.classes_of(repeats[0])[0]))
+        delay = means(repeats, of_class("connection_delay_s", classes_of(repeats[0])[0]))
         times = means(repeats, "client_request_time_s")
         if delay and times:
             points[int(label.split()[0])] = (delay, times)
-    page.figure("fig4", figures.delay_and_response(points))
+    page.figure("fig4", delay_and_response(points))
     middles = {users: tuple(map(statistics.fmean, pair)) for users, pair in points.items()}
     rows = [(str(users), seconds(d), seconds(t), plain(d / t)) for users, (d, t) in middles.items()]
     titles = (">users", ">connection delay", ">response time per request", ">delay / response")
@@ -120,8 +210,8 @@ def _relative(page: Page, part: str, labels: Labels) -> list[str]:
     scale = 1.0 if part == "unscaled" else SCALE
     step_s = (STEP_S - WARM_S) / scale
     for number, drawn in side_by_side(labels):
-        page.figure(f"{part}-{number}", figures.guarantee(drawn, desired, True, step_s if steps else None))
-    names = figures.classes_of(next(iter(labels.values()))[0])
+        page.figure(f"{part}-{number}", guarantee(drawn, desired, True, step_s if steps else None))
+    names = classes_of(next(iter(labels.values()))[0])
     rows = []
     for label, repeats in labels.items():
         for k, (upper, lower) in enumerate(pairwise(names), 1):
@@ -136,7 +226,7 @@ def _relative(page: Page, part: str, labels: Labels) -> list[str]:
     text = (
         f"Desired {':'.join(plain(w) for w in desired)}. Ratio of mean delays, over repeats; settled: seconds after "
         f"the {CHANGE.get(part, 'start')} until the running mean of {SMOOTHED} windows of every ratio stays "
-        f"within 10 % for as many, by repeat; designed for {seconds(SETTLE_S * SCALE / scale)}."
+        f"within 10 % for as many, by repeat; designed for {seconds(SETTLE_S / scale)}."
     )
     titles = (
         "run",
@@ -155,10 +245,10 @@ def _absolute(page: Page, part: str, labels: Labels) -> list[str]:
     desired, step_s = _desired(labels), (STEP_S - WARM_S) / SCALE
     for number, drawn in side_by_side(labels):
         at_s = step_s if part == "absolute" else None
-        page.figure(f"{part}-{number}", figures.guarantee(drawn, desired, False, at_s))
+        page.figure(f"{part}-{number}", guarantee(drawn, desired, False, at_s))
     rows = []
     for label, repeats in labels.items():
-        for name, wanted in zip(figures.classes_of(repeats[0]), desired, strict=True):
+        for name, wanted in zip(classes_of(repeats[0]), desired, strict=True):
             metric = of_class("connection_delay_s", name)
             before = [_mean(t, metric, step_s / 2, step_s) for t in repeats]
             ends = [_mean(t, metric, _end_s(t)) for t in repeats]
@@ -195,7 +285,7 @@ def _ratio(track: Track, upper: str, lower: str, since_s: float, until_s: float)
 
 def _settled(track: Track, upper: str, lower: str, reference: float, since_s: float) -> float | None:
     """Seconds after a moment until the running mean of the ratio is within the band, and stays there as long."""
-    times, values = figures.ratios(track, upper, lower)
+    times, values = ratios(track, upper, lower)
     after = [(t, v) for t, v in zip(times, values, strict=True) if t >= since_s]
     running = [statistics.fmean(v for _, v in after[i : i + SMOOTHED]) for i in range(len(after) - SMOOTHED + 1)]
     inside = [abs(m / reference - 1) <= BAND for m in running]

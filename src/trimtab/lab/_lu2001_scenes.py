@@ -1,15 +1,21 @@
-"""Gates and classes of lu2001's experiments (Section 7) on its server and clients, with time divided by `SCALE`."""
+"""Gates and classes of lu2001's experiments (Section 7), with time divided by `SCALE`, and the models and designs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from trimtab.design.pi import Design
+from trimtab.core import Objective, Role, by_label, of_class
+from trimtab.design.pi import Design, designed
+from trimtab.design.specification import Specification
+from trimtab.identification.result import Identified, analysed
+from trimtab.identification.signals import Kind, Pair
+from trimtab.lab import Runs
 from trimtab.lab._gated import Member, Scene
+from trimtab.report.track import Track
 from trimtab.testbed import lu2001
 from trimtab.testbed.lu2001 import STEP_S
 from trimtab.workloads._distribution import BoundedPareto
@@ -23,6 +29,16 @@ WARM_S = 150.0
 LONG_PAGE_FILES = 20.0
 """Least number of files in a page once the users have turned to others."""
 NAMES = ("class0", "class1", "class2")
+MODELS = "identify"
+"""The part with the excited runs."""
+IDENTIFY_S = 1800.0
+SETTLE_S = 300.0
+"""The settling time that the paper asks for."""
+MODEL_SEEDS = (101, 102)
+"""The first run gives the models, the second judges them."""
+WARM_WINDOWS = 2
+ORDERS = (1, 2, 3)
+OBJECTIVE = Objective(of_class("connection_delay_s", NAMES[0]))
 
 
 def single(users: int) -> Scene:
@@ -65,11 +81,11 @@ def rising(*desired: str) -> Scene:
     return _scene("hybrid", _members(_quoted("hybrid", desired)), [50, 200], steps)
 
 
-def hybrid_options(relative: Design, absolute: Design) -> dict[str, Any]:
+def hybrid_options(known: Designs) -> dict[str, Any]:
     """The options of the hybrid controller that follow from both designs."""
+    absolute = known.controllers[Kind.ABSOLUTE]
     return {
-        "gain": relative.gain,
-        "zero": relative.zero,
+        **known.gains(Kind.LOGARITHMIC),
         "absolute_gain": absolute.gain,
         "absolute_zero": absolute.zero,
         "hysteresis_s": 1.0 / SCALE,
@@ -113,18 +129,59 @@ def _scene(
     first_schedule: tuple[Step, ...] = (),
     scale: float = SCALE,
 ) -> Scene:
-    """The paper's server with these classes.
-
-    Args:
-        guarantee: the guarantee.
-        members: the classes.
-        users: user equivalents of each class.
-        first_schedule: how the number of users of the first class changes.
-        scale: divisor of times.
-    """
+    """The paper's server with these classes and users of each; the number of the first class's users may change."""
     names = [member.name for member in members]
     first, *others = lu2001.clients(dict(zip(names, users, strict=True)), scale)
     populations = (replace(first, schedule=first_schedule), *others)
     facts = {"workload": f"SURGE, {', '.join(map(str, users))} users", "time divided by": f"{scale:g}"}
     times = (PERIOD_S / scale, WARM_S / scale)
     return Scene(lu2001.server(scale), guarantee, tuple(members), populations, *times, facts=facts)
+
+
+@dataclass(frozen=True)
+class Designs:
+    """The models that were found, and the controllers designed from them, by kind of model.
+
+    Args:
+        found: the models.
+        controllers: the designs.
+    """
+
+    found: Mapping[Kind, Identified]
+    controllers: Mapping[Kind, Design]
+
+    def gains(self, kind: Kind) -> dict[str, Any]:
+        """The options of a linear controller."""
+        return {"gain": self.controllers[kind].gain, "zero": self.controllers[kind].zero}
+
+    def facts(self, kind: Kind) -> dict[str, str]:
+        """The facts that are recorded of a closed-loop run."""
+        design = self.controllers[kind]
+        gains = f"g = {design.gain:g}, r = {design.zero:g}, settles in {design.settling_s:g} s"
+        return {"model": f"{kind}: {design.model}", "design": gains}
+
+
+def designs(runs: Runs) -> Designs:
+    """Controllers from the excited runs that were made (Sections 5.3 and 7.2).
+
+    Raises:
+        TrimtabError: they were not, or no model can be estimated from them.
+    """
+    excited = zip(("identify", "validate"), MODEL_SEEDS, strict=True)
+    found = identified([runs.track(MODELS, label, seed) for label, seed in excited])
+    wanted = Specification(SETTLE_S / SCALE, PERIOD_S / SCALE)
+    return Designs(found, {kind: designed(one.model, wanted) for kind, one in found.items()})
+
+
+def identified(excited: Sequence[Track]) -> dict[Kind, Identified]:
+    """The models from one pair of excited runs, each from another quantity of the windows (Section 5.2).
+
+    Args:
+        excited: the run that gives them, and the run that judges them.
+    """
+    training, validation = ([w for w in t.windows if w.index >= WARM_WINDOWS] for t in excited)
+    facts = {"runs": [t.run.id for t in excited], "seeds": list(MODEL_SEEDS)}
+    period_s = PERIOD_S / SCALE
+    budgets = by_label(excited[0].run.plan.knobs, Role.PROCESS_BUDGET)
+    pairs = [Pair(kind, *NAMES[:2]) for kind in (Kind.RELATIVE, Kind.LOGARITHMIC, Kind.ABSOLUTE)]
+    return {pair.kind: analysed(pair, budgets, period_s, training, validation, ORDERS, facts) for pair in pairs}

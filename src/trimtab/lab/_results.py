@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.lab import Claim, Lab, Page
+from trimtab.lab import FOUND, Claim, Lab, Page
 from trimtab.lab._tables import ranges
 from trimtab.report.track import Track, tracks
 from trimtab.store import Store
@@ -55,13 +55,10 @@ def write_results(
         say: told what was left out.
     """
     found = tracks(store, run_ids)
-    page = Page(folder, by_part(found))
-    module = importlib.import_module(lab.results)
-    lines = [f"# {lab.name}: {lab.description}", "", *_conditions(lab, found), "", *module.summary(page)]
-    lines += _claims(page, getattr(module, "CLAIMS", ()))
+    lines = [f"# {lab.name}: {lab.description}", "", *_conditions(lab, found), "", *sections(lab, folder, found)]
     (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "runs.jsonl").write_text("".join(json.dumps(_known(t)) + "\n" for t in found), encoding="utf-8")
-    compressed, reads = packed(store, run_ids), getattr(module, "READS", ())
+    compressed, reads = packed(store, run_ids), getattr(importlib.import_module(lab.results), "READS", ())
     if len(compressed) > MOST_STORED_BYTES and reads:
         compressed = packed(store, run_ids, reads)
         say(f"{STORE} has the readings that the summary is made from, and no others")
@@ -69,6 +66,12 @@ def write_results(
         (folder / STORE).write_bytes(compressed)
     else:
         say(f"{STORE} is left out: {len(compressed) >> 10} KiB, allowed are {MOST_STORED_BYTES >> 10}")
+
+
+def sections(lab: Lab, folder: Path, found: Sequence[Track]) -> list[str]:
+    """What the lab's module of results says of these runs, and the claims; its figures go to the folder."""
+    module, page = importlib.import_module(lab.results), Page(folder, by_part(found))
+    return [*module.summary(page), *_claims(page, getattr(module, "CLAIMS", ()))]
 
 
 def by_part(found: Sequence[Track]) -> dict[str, dict[str, list[Track]]]:
@@ -171,5 +174,5 @@ def _known(track: Track) -> dict[str, object]:
         "detail": track.run.detail,
         "initial": dict(plan.initial),
         "host": dict(plan.host),
-        "extras": dict(plan.extras),
+        "extras": {name: value for name, value in plan.extras.items() if name != FOUND},
     }

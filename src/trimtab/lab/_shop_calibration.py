@@ -22,6 +22,7 @@ from typing import Any
 
 from trimtab.lab._results import unpacked
 from trimtab.lab._shop_model import MIXES, RATE, TIERS, TIME, Constants, constants, cpu_s, run
+from trimtab.lab._tables import table
 from trimtab.report.track import Track, tracks
 
 _ROUNDS = 8
@@ -145,18 +146,14 @@ def real_against_simulated() -> str:
 
 def _table(mix: str, found: Mapping[str, tuple[float | None, float]]) -> str:
     told = "CPU times and blocks are fitted to it" if mix == FITTED else "nothing is fitted to it"
-    lines = [
-        f"### real against simulated shop, {mix} mix: {told}",
-        "",
-        "| | real | simulated | error |",
-        "|---|---:|---:|---:|",
-    ]
+    rows = []
     for name, (real, simulated) in found.items():
         words, factor = _ROWS[name]
         shown = "not measured" if real is None else f"{real * factor:.3g}"
         error = "" if real is None else f"{simulated / real - 1.0:+.1%}"
-        lines.append(f"| {words} | {shown} | {simulated * factor:.3g} | {error} |")
-    return "\n".join([*lines, ""])
+        rows.append((words, shown, f"{simulated * factor:.3g}", error))
+    heading = f"### real against simulated shop, {mix} mix: {told}"
+    return "\n".join([heading, "", *table(("", ">real", ">simulated", ">error"), rows)])
 
 
 def main(arguments: list[str]) -> None:

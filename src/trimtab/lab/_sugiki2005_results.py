@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from trimtab.controllers.keep_alive import greatest_interval
 from trimtab.core import Window
+from trimtab.drawing import Figure, LogLocator
 from trimtab.lab import Claim, Page
-from trimtab.lab import _sugiki2005_figures as figures
 from trimtab.lab._beds import WARM_S as JOINT_WARM_S
-from trimtab.lab._sugiki2005_points import Table, clients, histogram, points, steady, table_of, verdicts
+from trimtab.lab._sugiki2005_points import Point, Table, clients, histogram, points, steady, table_of, verdicts
 from trimtab.lab._tables import Shown, interval, mean, spread, table
 from trimtab.lab.sugiki2005 import AUTO, JOINT_STEADY_S, PAPERS, SETTINGS, SWITCH_S
 from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
+from trimtab.report.style import BLUE, GREY, INK, RED, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
 
@@ -27,14 +29,121 @@ BINS_TO_END = 300.0
 """The server's own 15 s in bins of 50 ms: up to there intervals are seen as they come."""
 LEARNED_S = {"standard": 0.45, "large": 0.85}
 """Where the paper's controller settled (Sections 5.3 and 5.4)."""
+SHADES = ("#c6cfd8", "#f3c08a", "#2d8a4e", "#8fc7a1", "#9ec3e6", "#5b9bd5", "#a58bc4", "#8a94a0")
+COLOURS = {**dict(zip(SETTINGS, SHADES, strict=True)), **dict(zip(AUTO, (BLUE, RED), strict=True))}
+PAPER = "paper"
+
+
+def curves(
+    rows: Table, value: Callable[[Point], float], axis: str, paper: Mapping[str, float], at: int, times: bool
+) -> str:
+    """Fig. 9, 10, 12, 13: a value against the number of clients for every setting, with the range over repeats.
+
+    Args:
+        rows: the points of one load.
+        value: the value to draw.
+        axis: its name.
+        paper: the paper's own values by setting; crosses.
+        at: the number of clients they belong to.
+        times: whether it is a time, drawn on a logarithmic axis.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        for label, colour in COLOURS.items():
+            users = [n for n, labels in rows.items() if label in labels]
+            repeats = [[value(p) for p in rows[n][label]] for n in users]
+            if not users:
+                continue
+            means = [sum(v) / len(v) for v in repeats]
+            low = [m - min(v) for m, v in zip(means, repeats, strict=True)]
+            high = [max(v) - m for m, v in zip(means, repeats, strict=True)]
+            style = "o-" if label in AUTO else "o--"
+            axes.errorbar(
+                users, means, yerr=[low, high], fmt=style, color=colour, capsize=2, markersize=3.5, label=label
+            )
+            if label in paper:
+                axes.plot([at], [paper[label]], "x", color=colour, markersize=8, markeredgewidth=2)
+        if paper:
+            axes.plot([], [], "x", color=GREY, label=PAPER)
+        axes.set_xlabel("clients")
+        axes.set_ylabel(axis)
+        if times:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+            axes.yaxis.set_major_formatter(lambda v, _: seconds(v))
+            axes.yaxis.set_minor_formatter(lambda v, _: "")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.legend(ncols=2, fontsize=8)
+
+    return svg(draw, 7.2, 4.2)
+
+
+def intervals(counts: Mapping[int, float], marks: Mapping[str, float], until_s: float) -> str:
+    """Fig. 2, 7 and 11: request intervals in bins of 50 ms, with times marked.
+
+    Args:
+        counts: by bin.
+        marks: names and times of marks, in seconds.
+        until_s: end of the axis.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        total = sum(counts.values()) or 1.0
+        bins = range(round(until_s / 0.05))
+        axes.bar([0.05 * k for k in bins], [counts.get(k, 0.0) / total for k in bins], 0.05, align="edge", color=GREY)
+        for name, at_s in marks.items():
+            axes.axvline(
+                at_s, color=COLOURS.get(name, INK), linewidth=1.4, linestyle="--", label=f"{name}: {seconds(at_s)}"
+            )
+        axes.set_xlabel("time from a reply to the next request in s")
+        axes.set_ylabel("share of the intervals, per 50 ms")
+        if marks:
+            axes.legend()
+
+    return svg(draw, 7.2, 3.2)
+
+
+def learned(tracks: Sequence[Track], paper_s: Sequence[float], switch_s: float | None = None) -> str:
+    """Fig. 8: the keep-alive time in force over time, one line for each repeat.
+
+    Args:
+        tracks: runs with a controller.
+        paper_s: time at which the paper's settled.
+        switch_s: when the load changed; None where it did not.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.subplots()
+        named: set[str] = set()
+        for track in tracks:
+            t, values = track.series(KEEP_ALIVE)
+            label = "" if track.label in named else track.label
+            named.add(track.label)
+            axes.step(
+                t, [v / 1e3 for v in values], where="mid", color=COLOURS[track.label], linewidth=1.2, label=label
+            )
+        for value in paper_s:
+            axes.axhline(value, color=GREY, linewidth=1.0, linestyle="--", label=f"{PAPER}: {seconds(value)}")
+        if switch_s is not None:
+            axes.axvline(switch_s, color=GREY, linewidth=0.9, linestyle=":")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda v, _: seconds(v))
+        axes.set_xlabel("time in s")
+        axes.set_ylabel("keep-alive time")
+        axes.legend()
+
+    return svg(draw, 7.2, 3.4)
 
 
 def summary(page: Page) -> list[str]:
-    """The sections of `summary.md`; draws its figures."""
+    """The sections of `summary.md`; draws its"""
     sections = {"switch": _switch, "joint": _joint, "production": _production, "event": _others, "nginx": _others}
     text: list[str] = []
-    for part, labels in page.parts.items():
-        text += sections.get(part, _sweep)(page, part, [t for repeats in labels.values() for t in repeats])
+    for part in page.parts:
+        text += sections.get(part, _sweep)(page, part, page.tracks(part))
     return text
 
 
@@ -42,7 +151,7 @@ def _reached(part: str, ratio: str, low: float, high: float) -> Claim:
     """Fig. 9, 10, 12 and 13: the paper's controller against the best fixed time, at the worst number of clients."""
 
     def measured(page: Page) -> float | None:
-        found = points([t for repeats in page.parts.get(part, {}).values() for t in repeats])
+        found = points(page.tracks(part))
         ratios = [float(getattr(v, ratio)) for v in verdicts(table_of(found, part)) if v.label == PAPERS]
         if not ratios:
             return None
@@ -69,7 +178,7 @@ def _sweep(page: Page, part: str, found: list[Track]) -> list[str]:
         (numbers[3], 1, lambda p: p.response_s, "mean response time"),
     ):
         given = {label: values[index] for label, values in paper.items()}
-        drawn = figures.curves(rows, value, axis, given, TABLE_1_CLIENTS, times=index == 1)
+        drawn = curves(rows, value, axis, given, TABLE_1_CLIENTS, times=index == 1)
         page.figure(f"fig{number}", drawn)
     name = f"Load ({'a' if part == 'standard' else 'b'}), {part} (Fig. {numbers[0]} to {numbers[3]})"
     lines = [f"## {name}", "", *settings_table(rows)]
@@ -107,8 +216,8 @@ def _seen(page: Page, part: str, found: list[Track], rows: Table) -> list[str]:
         if label in AUTO
     }
     if counts:
-        marks = {**settled, figures.PAPER: LEARNED_S[part]}
-        page.figure(f"fig{numbers[0]}", figures.intervals(counts, marks, 2.0))
+        marks = {**settled, PAPER: LEARNED_S[part]}
+        page.figure(f"fig{numbers[0]}", intervals(counts, marks, 2.0))
         where = greatest_interval(counts, BINS_TO_END, 0.05, 5.0).greatest
         ends = "nowhere" if where is None else seconds(where * 0.05)
         lines.append(
@@ -119,7 +228,7 @@ def _seen(page: Page, part: str, found: list[Track], rows: Table) -> list[str]:
         )
     if autos:
         name = "fig8" if part == "standard" else f"learned-{part}"
-        page.figure(name, figures.learned(autos, [LEARNED_S[part]]))
+        page.figure(name, learned(autos, [LEARNED_S[part]]))
     return [*lines, ""]
 
 
@@ -131,7 +240,7 @@ def _others(page: Page, part: str, found: list[Track]) -> list[str]:
         for label in ("15 s", *AUTO)
     }
     seen = "; ".join(f"{label}: {plain(value)}" for label, value in held.items() if value is not None)
-    drawn = figures.curves(rows, lambda p: p.response_s, "mean response time", {}, 0, times=True)
+    drawn = curves(rows, lambda p: p.response_s, "mean response time", {}, 0, times=True)
     page.figure(part, drawn)
     lines = [f"## Load (a) on {part}", "", *settings_table(rows), *verdict_table(rows)]
     return [*lines, f"Workers held by idle connections: {seen or 'not measured'}.", ""]
@@ -141,7 +250,7 @@ def _switch(page: Page, part: str, found: list[Track]) -> list[str]:
     """Load (a), then (b)."""
     moving = [t for t in found if t.label in AUTO]
     if moving:
-        drawn = figures.learned(moving, list(LEARNED_S.values()), SWITCH_S)
+        drawn = learned(moving, list(LEARNED_S.values()), SWITCH_S)
         page.figure("switch", drawn)
     lines = ["## From load (a) to load (b) in mid-run", ""]
     for load in LEARNED_S:
@@ -199,7 +308,7 @@ def _production(page: Page, part: str, found: list[Track]) -> list[str]:
             continue
         where = greatest_interval(counts, BINS_TO_END, 0.05, 5.0).greatest
         marks: Mapping[str, float] = {} if where is None else {"falls below 5 %": where * 0.05}
-        page.figure("fig2" if load == "SURGE" else "fig2-load-a", figures.intervals(counts, marks, 5.0))
+        page.figure("fig2" if load == "SURGE" else "fig2-load-a", intervals(counts, marks, 5.0))
         short = sum(v for k, v in counts.items() if k < 10) / total
         rows.append((load, f"{total:.0f}", f"{short:.0%}", "-" if where is None else seconds(where * 0.05)))
     heading = "## Request intervals where nothing ends a connection early (Fig. 2)"

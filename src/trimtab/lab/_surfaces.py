@@ -35,7 +35,6 @@ class Kind:
         switched: whether the optimum moves in mid-run.
         cliff: height of the cliff, as a logarithm; 0 for none.
         flat: whether the start is the best.
-        interactive: whether it is one of those on which knobs work together and nothing else is strange.
     """
 
     active: int = 8
@@ -45,13 +44,12 @@ class Kind:
     switched: bool = False
     cliff: float = 0.0
     flat: bool = False
-    interactive: bool = False
 
 
 KINDS = {
-    "quiet": (Kind(noise=0.01, interactive=True), "interactions, noise of 1 %"),
-    "usual": (Kind(noise=0.03, interactive=True), "interactions, noise of 3 %"),
-    "loud": (Kind(noise=0.10, interactive=True), "interactions, noise of 10 %"),
+    "quiet": (Kind(noise=0.01), "interactions, noise of 1 %"),
+    "usual": (Kind(noise=0.03), "interactions, noise of 3 %"),
+    "loud": (Kind(noise=0.10), "interactions, noise of 10 %"),
     "drift": (Kind(drift=0.3), "a load that drifts by a third"),
     "switch": (Kind(switched=True), "another optimum from the middle on"),
     "placebo": (Kind(active=5, placebos=15), "15 of 20 knobs without an effect"),

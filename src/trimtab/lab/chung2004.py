@@ -9,15 +9,14 @@ its settings are.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab.clock import SystemClock
 from trimtab.core import Clock, Metric, Objective, Readings
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.lab import Arm, Context, Lab, Runs, World, chosen
+from trimtab.errors import TrimtabError
+from trimtab.lab import Arm, Context, Lab, Runs, World
 from trimtab.plants.stack import description
 from trimtab.plants.stack.clients import Clients, Traffic, traffic
 from trimtab.plants.stack.tiers import Tiers, attached
@@ -131,12 +130,7 @@ class InTurn(Clients):
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a part.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a part."""
     if part == "noise":
         return [_arm(part, mix, f"{START}, {mix}", "static", seed, 10) for mix in MIXES]
     if part == "single":
@@ -208,16 +202,6 @@ def told(track: Track) -> Sequence[str]:
     return [f"  {sum(rates) / len(rates):.1f} interactions/s over {len(rates)} trials"] if rates else []
 
 
-def possible(context: Context) -> None:
-    """Refuses where the tiers cannot be confined.
-
-    Raises:
-        UsageError: it cannot be run here.
-    """
-    if os.geteuid() != 0:
-        raise UsageError("only root can give each tier its share of CPU and memory")
-
-
 LAB = Lab(
     "chung2004",
     "Squid, Tomcat and MariaDB under TPC-W's mixes, searched as one (Chung and Hollingsworth 2004)",
@@ -228,6 +212,6 @@ LAB = Lab(
     results="trimtab.lab._chung2004_results",
     told=told,
     programs=("squid", "mariadbd", "java"),
-    conditions=possible,
+    root="give each tier its share of CPU and memory",
     survives=True,
 )

@@ -11,23 +11,13 @@ above 100, once.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from itertools import product
-from multiprocessing import get_context
+from collections.abc import Sequence
 
-from trimtab.errors import UsageError
-from trimtab.host import facts
-from trimtab.lab import Context, Lab, chosen
-from trimtab.lab._contest_beds import SHOPS, SURFACES
-from trimtab.lab._contest_run import STATIC, Contested, contested, searches
-from trimtab.lab._contest_summary import regrets, summary
-from trimtab.lab._results import new_folder
-from trimtab.lab._shop_calibration import real_against_simulated
+from trimtab.core import Objective
+from trimtab.lab import FOUND, Arm, Context, Lab
+from trimtab.lab._contest_run import SHOPS, STATIC, SURFACES, Contest, Contested, searches
 from trimtab.lab._surfaces import METRIC
+from trimtab.report.track import Track
 
 TRIALS = {"short": 33, "long": 100, "shop": 33, "shop-long": 100}
 """Part to its trials: as many as the issue's goal, and as many as a patient user waits for."""
@@ -37,63 +27,39 @@ PARTS = {
     name: f"{count} trials of every search on every {'surface' if BEDS[name] is SURFACES else 'mix of the shop'}"
     for name, count in TRIALS.items()
 }
-NICE = 10
-DESCRIPTION = "searches over many knobs on surfaces and a simulated shop: regret, harm, what the winner is worth"
 
 
-def run(parts: tuple[str, ...], context: Context) -> None:
-    """Runs every search on every bed of the parts for each seed.
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """Every search on every bed of a part, and the start held. A window is a trial."""
+    contests = [Contest(m, kind, seed, TRIALS[part]) for kind in BEDS[part] for m in (STATIC, *searches())]
+    objective = Objective(METRIC)
+    return [Arm(part, f"{c.kind}: {c.method}", seed, c, c.method, c.trials, 1.0, objective) for c in contests]
+
+
+def told(track: Track) -> Sequence[str]:
+    """A line on what a search cost and found."""
+    one = track.run.plan.extra(FOUND, Contested)
+    return [f"  regret {one.regret:.3f}, gain of the winner {one.gain:+.3f}"] if one else []
+
+
+def possible(context: Context) -> None:
+    """Refuses where a package is missing that a search needs.
 
     Raises:
-        UsageError: there is no such part, or a report is asked for.
+        UsageError: it is not installed.
     """
-    wanted = chosen(PARTS, parts)
-    if context.report is not None:
-        raise UsageError("contest writes no report: '--results FOLDER' has its table and figures")
-    methods = (STATIC, *searches())
-    for method in methods:
-        contested(method, next(iter(SURFACES)), context.seeds[0], 1)  # a package that is missing is said at once
-    folder = None if context.results is None else new_folder(context.results)
-    said = []
-    for part in wanted:
-        found = []
-        about = real_against_simulated() if BEDS[part] is SHOPS else ""
-        if about:
-            context.say(about)
-        for kind in BEDS[part]:
-            these = list(_all(methods, kind, context, TRIALS[part]))
-            found += these
-            context.say(summary(these, part))
-            if context.stop:
-                return
-        said.append(summary(found, part) + about)
-        if folder is not None:
-            with (folder / f"{part}.jsonl").open("w", encoding="utf-8") as out:
-                out.writelines(json.dumps(asdict(one)) + "\n" for one in found)
-            (folder / f"regret-{part}.svg").write_text(regrets(found), encoding="utf-8")
-    if folder is not None:
-        machine = ", ".join(f"{name} {value}" for name, value in facts().items())
-        seeds = ",".join(map(str, context.seeds))
-        command = f"trimtab lab run contest {' '.join(f'--part {part}' for part in wanted)} --seeds {seeds}"
-        head = f"# contest: {DESCRIPTION}\n\n    {command}\n\n{machine}\n\n"
-        (folder / "summary.md").write_text(head + "\n".join(said), encoding="utf-8")
-
-
-def _all(methods: Sequence[str], kind: str, context: Context, trials: int) -> Iterator[Contested]:
-    """The runs of all methods on one kind of bed, on all CPUs, behind whatever else runs."""
-    pairs = list(product(methods, context.seeds))
-    with ProcessPoolExecutor(os.cpu_count(), get_context("forkserver"), os.nice, (NICE,)) as pool:
-        yield from pool.map(
-            contested, [m for m, _ in pairs], [kind] * len(pairs), [s for _, s in pairs], [trials] * len(pairs)
-        )
+    for method in searches():
+        Contest(method, next(iter(SURFACES)), context.seeds[0], 1).compute()
 
 
 LAB = Lab(
     "contest",
-    DESCRIPTION,
+    "searches over many knobs on surfaces and a simulated shop: regret, harm, what the winner is worth",
     PARTS,
-    arms=lambda part, seed: (),
+    arms,
     objective=METRIC,
+    results="trimtab.lab._contest_summary",
+    told=told,
     programs=(),
-    unstored=run,
+    conditions=possible,
 )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from trimtab import own
 from trimtab.core import Objective, Window
-from trimtab.lab import Arm, Context, Lab, World, chosen
+from trimtab.lab import Arm, Context, Lab, World
 from trimtab.lab._beds import WARM_S, OnApache
 from trimtab.lab._clients import in_all, page_time_s, time_text
 from trimtab.plants.apache import DEFAULTS
@@ -85,7 +85,6 @@ class OnSimulated:
 
 def arms(part: str, seed: int) -> list[Arm]:
     """Both halves for one seed."""
-    chosen(PARTS, (part,))
     bed = OnSimulated() if _unreal() else OnApache(HOUR)
     duration_s, objective = NORMAL_S + RUSH_S + AFTER_S, Objective(DEFAULTS.minimize)
     return [
@@ -151,5 +150,4 @@ LAB = Lab(
     told=told,
     programs=(),
     conditions=introduced,
-    remembers=False,
 )

@@ -8,15 +8,14 @@ development; what judges is drawn above 100, run once, and shown whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 from trimtab import discovery
 from trimtab.core import Objective
-from trimtab.errors import TrimtabError, UsageError
-from trimtab.lab import Arm, Context, Lab, Runs, chosen
+from trimtab.errors import TrimtabError
+from trimtab.lab import Arm, Context, Lab, Runs
 from trimtab.lab._applications import require_installed
 from trimtab.lab._battery_draw import OPTIONS
 from trimtab.lab._clients import in_all
@@ -38,12 +37,7 @@ PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder-mead", "fu
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a draw; those that are compared stand beside one another.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a draw; those that are compared stand beside one another."""
     bed = Drawn(hurried(seed))
     found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.defaults.controller)]
     for workers in fixed_workers(bed.scenario):
@@ -98,13 +92,11 @@ def told(track: Track) -> Sequence[str]:
 
 
 def possible(context: Context) -> None:
-    """Refuses where memory cannot be limited, or an application that a seed draws is missing.
+    """Refuses where an application that a seed draws is missing.
 
     Raises:
-        UsageError: it cannot be run here.
+        UsageError: it is.
     """
-    if os.geteuid() != 0:
-        raise UsageError("only root can limit the memory of a private server")
     for seed in context.seeds:
         require_installed(draw(seed).application)
 
@@ -118,6 +110,7 @@ LAB = Lab(
     objective=DEFAULTS.minimize,
     results="trimtab.lab._harm_results",
     told=told,
+    root="limit the memory of a private server",
     conditions=possible,
     survives=True,
 )

@@ -7,16 +7,14 @@ the paper varied, governs none of a web server's threads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from trimtab.core import Objective, Role
-from trimtab.errors import UsageError
 from trimtab.experiments.design import Cell as Levels
 from trimtab.experiments.design import Factor, block, full, usual
-from trimtab.lab import Arm, Context, Lab, chosen
+from trimtab.lab import Arm, Lab
 from trimtab.lab._lamp2016_beds import ONE, TWO, Cell, Machine
 from trimtab.report.track import Track
 
@@ -89,12 +87,7 @@ ONLINE_S = 160.0
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """A block of a part, in its order.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(_described(), (part,))
+    """A block of a part, in its order."""
     if part == ONLINE:
         return _online(seed)
     one, found, controls = PARTS[part], [], 0
@@ -161,16 +154,6 @@ def told(track: Track) -> Sequence[str]:
     return [f"  {fmean(scores):.1f}"] if scores else [f"  not measured: {'; '.join(problems) or 'no window'}"]
 
 
-def possible(context: Context) -> None:
-    """Refuses an ordinary user, who can limit no server and set nothing that the machine shares.
-
-    Raises:
-        UsageError: it cannot be run here.
-    """
-    if os.geteuid() != 0:
-        raise UsageError("only root can set what the whole machine shares, and confine private servers")
-
-
 LAB = Lab(
     "lamp2016",
     "the kernel's scheduler and swappiness under a web stack (lamp2016), as factorials in blocks",
@@ -180,6 +163,6 @@ LAB = Lab(
     objective=METRIC,
     results="trimtab.lab._lamp2016_results",
     told=told,
-    conditions=possible,
+    root="set what the whole machine shares, and confine private servers",
     survives=True,
 )

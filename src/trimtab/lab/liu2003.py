@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimtab.lab import FIXED, Arm, Lab, chosen
+from trimtab.lab import FIXED, Arm, Lab
 from trimtab.lab._beds import WARM_S, OnApache
 from trimtab.lab._gated import LiveLimit
 from trimtab.testbed import setups
@@ -61,12 +61,7 @@ runs among them, next to trim."""
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a part for one seed.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a part for one seed."""
     kind, _, name = part.partition("-")
     if kind == "switch":
         return _switch(part, seed)
@@ -85,15 +80,7 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
 
 
 def _arm(part: str, label: str, setup: Setup, seed: int, times: tuple[float, float]) -> Arm:
-    """One arm of a comparison: a method from the shipped default, or the reference.
-
-    Args:
-        part: the comparison.
-        label: a method, one with `GUARDED`, or `FIXED`.
-        setup: server and workload.
-        seed: source of all randomness.
-        times: (length of the run, length of a window), in seconds.
-    """
+    """One arm: a method from the shipped default, or the reference; times are those of the run and of a window."""
     if label == FIXED:
         return Arm(part, label, seed, OnApache(setup, start=setup.reference), "static", *times, guarded=False)
     method = label.removesuffix(GUARDED)

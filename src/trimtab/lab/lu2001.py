@@ -14,10 +14,10 @@ from typing import Any
 
 from trimtab.core import Role, of_class
 from trimtab.identification.signals import Kind
-from trimtab.lab import Arm, Lab, Runs, chosen
+from trimtab.lab import Arm, Lab, Runs
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._gated import Scene
-from trimtab.lab._lu2001_designs import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
+from trimtab.lab._lu2001_scenes import IDENTIFY_S, MODEL_SEEDS, MODELS, OBJECTIVE, SETTLE_S, Designs, designs
 from trimtab.plants.gate.knobs import PROCESS_BUDGET
 from trimtab.testbed.lu2001 import STEP_S
 
@@ -50,12 +50,7 @@ def order(wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a part for one seed.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a part for one seed."""
     if part == MODELS:
         scene, duration_s = scenes.identification(), IDENTIFY_S / scenes.SCALE
         named = zip(("identify", "validate"), MODEL_SEEDS, strict=True)
@@ -81,30 +76,15 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
 
 
 def _closed(part: str, label: str, seed: int) -> Arm:
-    """The loop of a part, closed by the controller that is designed for it.
-
-    Args:
-        part: relative, three, absolute or hybrid.
-        label: the run's label.
-        seed: source of its randomness.
-    """
-    if part == "relative":
-        scene = scenes.stepped(part, "1", "3")
-        return _loop(part, label, seed, scene, Kind.LOGARITHMIC, "log-relative-delay", (1.0, 3.0))
-    if part == "three":
-        return _loop(part, label, seed, scenes.three(), Kind.LOGARITHMIC, "log-relative-delay", (1.0, 2.0, 4.0))
-    if part == "absolute":
-        return _loop(part, label, seed, scenes.stepped(part, *TOLD), Kind.ABSOLUTE, "absolute-delay", LATE)
-    return _loop(
-        part,
-        label,
-        seed,
-        scenes.rising(*TOLD),
-        Kind.LOGARITHMIC,
-        "hybrid-delay",
-        LATE,
-        lambda found: scenes.hybrid_options(found.controllers[Kind.LOGARITHMIC], found.controllers[Kind.ABSOLUTE]),
-    )
+    """The loop of relative, three, absolute or hybrid, closed by the controller that is designed for it."""
+    log = Kind.LOGARITHMIC
+    loops: dict[str, tuple[Scene, Kind, str, tuple[float, ...], Gains | None]] = {
+        "relative": (scenes.stepped(part, "1", "3"), log, "log-relative-delay", (1.0, 3.0), None),
+        "three": (scenes.three(), log, "log-relative-delay", (1.0, 2.0, 4.0), None),
+        "absolute": (scenes.stepped(part, *TOLD), Kind.ABSOLUTE, "absolute-delay", LATE, None),
+        "hybrid": (scenes.rising(*TOLD), log, "hybrid-delay", LATE, scenes.hybrid_options),
+    }
+    return _loop(part, label, seed, *loops[part])
 
 
 def _renewed(part: str, seed: int) -> list[Arm]:
@@ -134,15 +114,7 @@ def _loop(
 ) -> Arm:
     """A closed loop from the moment the paper switches its controller on to the end of its figure.
 
-    Args:
-        part: the experiment.
-        label: the run's label.
-        seed: source of its randomness.
-        scene: server and clients.
-        kind: the model that the controller is designed from.
-        controller: its registered name.
-        desired: its desired delays.
-        gains: its other options; None for those of a linear controller.
+    The controller is designed from a model of one kind; `gains` gives its options, None stands for a linear one's.
     """
 
     def resolved(arm: Arm, runs: Runs) -> Arm:

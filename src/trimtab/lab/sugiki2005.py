@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.core import Objective
-from trimtab.lab import Arm, Lab, chosen
+from trimtab.lab import Arm, Lab
 from trimtab.lab._sugiki2005_beds import OWN_MS, Joint, KeptAlive
 from trimtab.plants.keep_alive.knobs import KEEP_ALIVE
 from trimtab.testbed.setups import DYNAMIC
@@ -69,12 +69,7 @@ JOINT_STEADY_S = 20.0
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a part for one seed.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    chosen(PARTS, (part,))
+    """The runs of a part for one seed."""
     if part == "joint":
         return [_joint(label, seed) for label in STAGES]
     if part == "production":

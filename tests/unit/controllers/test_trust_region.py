@@ -11,7 +11,7 @@ from trimtab import codec
 from trimtab.controllers.trust_region import TrustRegion
 from trimtab.core import Fate, Move, MoveState, Objective, Trial
 from trimtab.errors import UsageError
-from trimtab.lab._contest_run import contested
+from trimtab.lab._contest_run import Contest
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
 from trimtab.search.evidence import Told
 from trimtab.search.space import Values, in_force, named, point_of
@@ -141,7 +141,7 @@ def test_its_state_comes_back_from_json_and_goes_on_alike() -> None:
 @pytest.mark.parametrize("kind", ["usual", "placebo", "cliff"])
 def test_it_costs_users_less_than_leaving_alone_and_than_drawing_at_random(kind: str) -> None:
     ours, alone, drawn = (
-        math.fsum(contested(name, kind, seed, 33).regret for seed in (1, 2, 3))
+        math.fsum(Contest(name, kind, seed, 33).compute().regret for seed in (1, 2, 3))
         for name in ("trust_region", "static", "random_search")
     )
     assert ours < alone

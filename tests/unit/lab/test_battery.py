@@ -11,8 +11,8 @@ import pytest
 from trimtab.errors import UsageError
 from trimtab.lab import Context
 from trimtab.lab._battery_draw import ALONE, DRAIN_S, LENGTH_S, TRIM, Drawn, Had, plant_of, tuned, untouched
-from trimtab.lab._battery_summary import ratios, summary
-from trimtab.lab._engine import run_lab, write_lab
+from trimtab.lab._battery_summary import outcome, ratios
+from trimtab.lab._engine import run_lab
 from trimtab.lab._scenario import Scenario, draw
 from trimtab.lab.battery import LAB
 from trimtab.store import Store
@@ -63,11 +63,10 @@ def test_a_setting_that_is_better_shows_as_a_gain_and_trims_share_of_it() -> Non
 
 
 def test_the_table_counts_harm_and_lists_the_worst_first() -> None:
-    text = summary([of(100.0, 100.0, 1), of(120.0, 100.0, 2), of(60.0, 50.0, 3)])
+    text = "\n".join(outcome([of(100.0, 100.0, 1), of(120.0, 100.0, 2), of(60.0, 50.0, 3)]))
     assert "| trim | 1.000 | 1.200 | 1.200 | 1.200 |" in text
     assert "| 66.7% | 80% | 1 |" in text
     assert text.index("seed 2: trim 1.200") < text.index("seed 1: trim 1.000") < text.index("Most left")
-    assert summary([]) == "no draw was finished\n"
     assert ratios([of(60.0, 50.0)]).startswith("<svg")
 
 
@@ -85,5 +84,8 @@ def test_it_writes_a_table_a_figure_and_every_draw(tmp_path: Path) -> None:
 def test_what_it_does_not_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no report"):
         run_lab(LAB, ("trim",), Context(Store(None), report=tmp_path / "page.html"))
-    with pytest.raises(UsageError, match="stores no runs"):
-        write_lab(LAB, (1,), Context(Store(None)))
+
+
+def test_both_parts_are_one_run_of_each_draw() -> None:
+    assert LAB.order(()) == LAB.order(("trim", "peers")) == LAB.order(("peers",)) == ("peers",)
+    assert LAB.order(("trim",)) == ("trim",)

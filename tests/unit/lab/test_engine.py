@@ -15,6 +15,7 @@ from trimtab.errors import PlantError, TrimtabError
 from trimtab.events import Event, Status, WindowDone
 from trimtab.lab import Arm, Context, Lab, Page, World
 from trimtab.lab._engine import run_lab
+from trimtab.lab._results import STORE
 from trimtab.lab._tables import means, table
 from trimtab.lab.demo import OnSimulated
 from trimtab.store import Store
@@ -68,6 +69,59 @@ def test_a_lab_that_was_stopped_goes_on_to_the_same_runs_and_tables(tmp_path: Pa
     assert said[0].startswith(f"{kept} of 4 runs are in the store" if kept else "[1/4]")
     texts = [(tmp_path / name / "summary.md").read_text() for name in ("through", "out")]
     assert texts[0] == texts[1] and "| trim |" in texts[0]
+
+
+BATTERY: Lab = discovery.load("trimtab.lab", "battery").LAB
+CONTEST: Lab = discovery.load("trimtab.lab", "contest").LAB
+FEW = replace(CONTEST, arms=lambda part, seed: CONTEST.arms(part, seed)[:3], conditions=lambda context: None)
+"""Three methods on the first surface: the rest of the contest takes minutes."""
+
+
+def results(folder: Path) -> dict[str, str]:
+    """All that a results folder says, but for its compressed store."""
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != STORE}
+
+
+@pytest.mark.parametrize(
+    ("lab", "part", "seeds"),
+    [(BATTERY, "trim", (1, 2, 3, 4, 5, 6)), (FEW, "short", (1, 2))],
+    ids=["battery", "contest"],
+)
+def test_what_is_only_computed_is_stored_as_it_comes_and_goes_on_too(
+    tmp_path: Path, lab: Lab, part: str, seeds: tuple[int, ...]
+) -> None:
+    whole, path = Store(None), tmp_path / "halted.sqlite"
+    run_lab(lab, (part,), Context(whole, tmp_path / "through", seeds=seeds))
+    context = Context(Store(path), seeds=seeds)
+
+    def stopping(text: str) -> None:
+        if text.startswith("[4/6]"):
+            context.stop.reason = "SIGINT"
+
+    with pytest.raises(TrimtabError, match="stopped by SIGINT; 3 of 6 runs are stored, the same command goes on"):
+        run_lab(lab, (part,), replace(context, say=stopping))
+    context.store.close()
+    store, said = Store(path), list[str]()
+    before = store.runs()
+    assert done(store) == done(whole)[:3]
+    run_lab(lab, (part,), Context(store, tmp_path / "out", seeds=seeds, say=said.append))
+    assert said[0] == "3 of 6 runs are in the store and not made again (--fresh makes them)"
+    assert [text[:5] for text in said if text.startswith("[")] == ["[4/6]", "[5/6]", "[6/6]"]
+    assert store.runs()[:3] == before and done(store) == done(whole)
+    assert results(tmp_path / "out") == results(tmp_path / "through")
+    store.close()
+
+
+@pytest.mark.parametrize("lab", [LAB, BATTERY], ids=["loop", "computed"])
+def test_further_seeds_are_appended_to_a_store_that_holds_some(tmp_path: Path, lab: Lab) -> None:
+    through, store, part = Store(None), Store(None), next(iter(lab.parts))
+    run_lab(lab, (part,), Context(through, tmp_path / "through", seeds=(1, 2, 3)))
+    run_lab(lab, (part,), Context(store, seeds=(1, 3)))
+    before = store.runs()
+    run_lab(lab, (part,), Context(store, tmp_path / "out", seeds=(1, 2, 3)))
+    assert store.runs()[: len(before)] == before
+    assert [run.plan.settings.seed for run in store.runs()[len(before) :]] == [2] * (len(before) // 2)
+    assert (tmp_path / "out" / "summary.md").read_text() == (tmp_path / "through" / "summary.md").read_text()
 
 
 def test_a_run_that_was_killed_in_the_middle_counts_for_nothing() -> None:

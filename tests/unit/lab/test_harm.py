@@ -16,7 +16,7 @@ from trimtab.events import Outcome, Status
 from trimtab.lab import Arm
 from trimtab.lab._applications import urls
 from trimtab.lab._drawn import SERVER_LIMIT, Drawn, fixed_workers, hurried
-from trimtab.lab._engine import Made, _plan, _record_failure
+from trimtab.lab._engine import Made, _plan, _record
 from trimtab.lab._harm_results import outcomes
 from trimtab.lab._results import by_part, write_results
 from trimtab.lab._scenario import draw
@@ -137,7 +137,7 @@ def test_the_page_shows_every_draw_and_why_one_failed(tmp_path: Path) -> None:
     ids = drawn(store, 7, {TRIM: (1.0, 0.3)}, (1.0, 1.0))
     lost = next(arm for arm in arms(PART, 8) if arm.label == TRIM)
     ids += [stored(store, arm, 1.0, 1.0) for arm in arms(PART, 8) if arm.label not in (ONE, TRIM)]
-    ids.append(_record_failure(lost, store, "apache2 did not start: out of memory"))
+    ids.append(_record(lost, store, {}, "apache2 did not start: out of memory"))
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
     assert "Draws: 2; 0 left alone, 1 better, 0 not told apart, 0 worse, 1 failed." in text

@@ -11,8 +11,9 @@ import pytest
 from tests._stored_runs import always, whole, write_run
 from trimtab.core.trial import MoveState
 from trimtab.errors import UsageError
-from trimtab.lab import FIXED, Arm
+from trimtab.lab import FIXED, Arm, Context
 from trimtab.lab._beds import OnApache
+from trimtab.lab._engine import run_lab
 from trimtab.lab._gated import LiveLimit
 from trimtab.lab._results import STORE, write_results
 from trimtab.lab.liu2003 import DEBIANS_SPARE, GUARDED, LAB, METHODS, PARTS, SWITCH_AT_S
@@ -87,7 +88,7 @@ def test_clients_are_those_of_the_set_up_unless_the_bed_has_its_own() -> None:
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown part 'sweep'; choose from: sweep-dynamic"):
-        LAB.arms("sweep", 4)
+        run_lab(LAB, ("sweep",), Context(Store(None)))
 
 
 # The summary.

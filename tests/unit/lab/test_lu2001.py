@@ -13,7 +13,7 @@ from trimtab.lab import Arm, Context
 from trimtab.lab import _lu2001_scenes as scenes
 from trimtab.lab._engine import Made, run_arm
 from trimtab.lab._gated import Scene
-from trimtab.lab._lu2001_designs import designs
+from trimtab.lab._lu2001_scenes import designs
 from trimtab.lab.lu2001 import LAB
 from trimtab.records import Plan
 from trimtab.store import Store

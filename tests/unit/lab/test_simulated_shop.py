@@ -10,8 +10,7 @@ import pytest
 from trimtab.core import Objective, Reading, Window
 from trimtab.lab import _shop_calibration as calibration
 from trimtab.lab import _shop_knobs as shop
-from trimtab.lab._contest_beds import SAID, bed
-from trimtab.lab._contest_run import built
+from trimtab.lab._contest_run import SAID, bed, built
 from trimtab.lab._contest_run import run as contest
 from trimtab.lab._engine import _plan
 from trimtab.lab._shop_best import search

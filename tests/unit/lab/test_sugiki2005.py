@@ -13,9 +13,9 @@ import pytest
 from trimtab.core import Subject, Window
 from trimtab.errors import UsageError
 from trimtab.events import Outcome, Status
-from trimtab.lab import Arm
+from trimtab.lab import Arm, Context
 from trimtab.lab import sugiki2005 as lab
-from trimtab.lab._engine import _plan
+from trimtab.lab._engine import _plan, run_lab
 from trimtab.lab._results import write_results
 from trimtab.lab._sugiki2005_beds import SHIM_WARM_S, KeptAlive
 from trimtab.lab._sugiki2005_points import Point, histogram, points, steady, table_of, verdicts
@@ -80,7 +80,7 @@ def test_a_switch_is_judged_before_and_after() -> None:
 
 def test_an_unknown_part_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown part"):
-        arms("nowhere", 1)
+        run_lab(lab.LAB, ("nowhere",), Context(Store(None)))
 
 
 def test_joint_moves_each_alone_in_turn_both_ways_and_together() -> None:
