@@ -9,11 +9,10 @@ import math
 from dataclasses import dataclass
 
 from trimtab.core import Knob, Readings, Window
+from trimtab.referee.measure import ALL_BUSY, ending
 
 CPU_FULL = 0.95
 """CPU utilisation from which more workers cannot use more: a sample misses the rest of a window."""
-ALL_BUSY = 0.85
-"""Share of the workers from which all count as busy: the average over a window in which some began and ended."""
 SEEK_S = 0.01
 """A read from a rotating disk, seek and half a turn; swap on anything else is faster."""
 LEAST_WAITING = 1.0
@@ -34,6 +33,7 @@ class Cause:
         why: the loss, with figures.
         gain: share of the cost that the setting can save at most.
         capacity: how many times more work would be completed, where the server is short of capacity.
+        spare: whether the setting takes only what nobody uses now, and might miss later.
     """
 
     knob: Knob
@@ -41,6 +41,7 @@ class Cause:
     why: str
     gain: float
     capacity: float = 1.0
+    spare: bool = False
 
     def direction(self, now: int) -> int:
         """1 for more than now, -1 for less."""
@@ -77,12 +78,12 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
         knob: the worker limit.
     """
     busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
-    share = 0.0 if _finishing(r, m) else lost_to_memory(r)
+    share = 0.0 if ending(r, m) else lost_to_memory(r)
     target = knob.domain.clip(max(fit or 1, 2 * busy, m / LEAP))
     if share <= 0 or target >= busy + idle:
         return None
     why = f"{_waits(r, busy + idle)}, and {idle:.0f} are idle"
-    return Cause(knob, target, why, share, 1 / (1 - share))
+    return Cause(knob, target, why, share, 1 / (1 - share), spare=True)
 
 
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -98,7 +99,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     aim = m / ratio if fit is None or fit >= m else max(fit, m / LEAP)
     target = knob.domain.clip(aim)
-    share = 0.0 if _finishing(r, m) else lost_to_memory(r)
+    share = 0.0 if ending(r, m) else lost_to_memory(r)
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
     return Cause(knob, target, _waits(r, there), share, 1 / (1 - share))
@@ -134,9 +135,20 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
     return Cause(knob, target, why, share, min(target / m, 1 / max(cpu, 0.05)))
 
 
-def _finishing(r: Readings, m: int) -> bool:
-    """Whether so many more workers exist than the limit allows that an earlier change has yet to take effect."""
-    return r.get("busy_workers", 0.0) + r.get("idle_workers", 0.0) > m / ALL_BUSY
+def missed(r: Readings, m: int, spared: int, knob: Knob) -> Cause | None:
+    """The limit of before, where idle workers were taken away and more have come since than those who are left serve.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+        spared: the limit before idle workers were taken away; 0 where none were.
+        knob: the worker limit.
+    """
+    waiting, busy = r.get("accept_queue_length", 0.0), r.get("busy_workers", float(m))
+    if spared <= m or waiting < LEAST_WAITING or busy < min(ALL_BUSY * m, m - 1.0):
+        return None
+    why = f"all {m} workers are busy, {waiting:.0f} connections wait, and the limit was {spared} before"
+    return Cause(knob, spared, why, queue_share(r), spared / m)
 
 
 def stalls(r: Readings) -> float:

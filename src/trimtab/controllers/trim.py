@@ -16,9 +16,10 @@ cause costs something that can be read:
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
     grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
 
-Where workers wait for memory and most are idle, the idle ones go first: nobody misses them. Workers that idle
-connections hold are freed by a shorter keep-alive time, before the number of workers is touched further: fewer would
-take the rest from the clients, more would cost memory for nothing.
+Where workers wait for memory and most are idle, the idle ones go first: nobody misses them. Where they are missed
+after all, because more come, the limit of before comes back. Workers that idle connections hold are freed by a
+shorter keep-alive time, before the number of workers is touched further: fewer would take the rest from the clients,
+more would cost memory for nothing.
 
 ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
 resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
@@ -58,12 +59,14 @@ class State:
         keep_alive: the keep-alive time; None where it is not moved.
         memory: the fitted line of the server's memory.
         withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
+        spared: the worker limit before idle workers were taken away; 0 where none were.
     """
 
     knob: Knob
     keep_alive: Knob | None = None
     memory: MemoryLine = field(default_factory=MemoryLine)
     withdrawn: frozenset[str] = frozenset()
+    spared: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class Trim:
                 what = f"trying {cause.knob.name} {cause.target} instead of {now}"
                 move = Move({cause.knob.name: cause.target}, f"{cause.why}: {what}")
                 facts = causes.evidence(window)
+                if cause.knob == knob:
+                    state = replace(state, spared=max(m, state.spared) if cause.spare else 0)
                 return state, replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
         said = f"kept: {better.why}" if better else causes.nothing(window.readings, m)
@@ -148,6 +153,7 @@ class Trim:
         fit = self._fit(state, window)
         held = state.keep_alive and window.configuration.get(state.keep_alive.name)
         found = (
+            causes.missed(r, m, state.spared, knob),
             causes.unused(r, m, fit, knob),
             causes.held_idle(r, m, held, state.keep_alive) if held and state.keep_alive else None,
             causes.too_many(r, m, fit, knob, self.ratio),

@@ -154,7 +154,7 @@ class Experiment:
         Args:
             now: the last window with the change; it counts with those before it.
         """
-        if not now.counted:
+        if not now.counted or not self.reference or not self.reference[-1].counted:
             return 0
         before, after = self.reference[-LATELY:], (*self.windows[-LATELY:], now)
         (one, one_s), (other, other_s) = (_completed(windows) for windows in (before, after))

@@ -20,6 +20,8 @@ from statistics import median
 from trimtab.core import Objective, Readings, Window
 from trimtab.referee.estimate import Noise, Seen, queue_noise
 
+ALL_BUSY = 0.85
+"""Share of the workers from which all count as busy: the average over a window in which some began and ended."""
 LEAST_REQUESTS = 5
 """A mean of fewer requests is of little use: its own error is a factor of two."""
 
@@ -139,6 +141,16 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         tuple(map(str, objective.broken(window))),
         objective.missing(window),
     )
+
+
+def ending(r: Readings, limit: float) -> bool:
+    """Whether a smaller limit of workers has yet to take effect, because they end with the request in hand.
+
+    Args:
+        r: the window's readings.
+        limit: the limit in force.
+    """
+    return r.get("busy_workers", 0.0) + r.get("idle_workers", 0.0) > limit / ALL_BUSY
 
 
 def _inside(r: Readings) -> float | None:

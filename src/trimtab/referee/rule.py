@@ -12,7 +12,7 @@ they wait in E normal seconds came on top.
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, that denominator is the mean inside before
     K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
-    worse:   effect - 2 error > 0 and effect > ln 1.1, or the budget is spent (but not by an earlier backlog),
+    worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
     better:  effect + 2 error < 0 and effect < -ln 1.1
@@ -35,6 +35,10 @@ Under overload (connections refused, or more inside than before by more than cha
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
 only where the backlog does not drain by itself. A change after which no more is completed stays, because to go back
 would be one more reload, and another may be made on top of it: both are judged together, and go back together.
+What is completed says nothing of a smaller limit before the workers beyond it have ended, nor of any change where it
+was not known just before.
+
+The way back to what the run began with needs no budget and no pause: a user without trimtab would have that.
 """
 
 from __future__ import annotations
@@ -44,11 +48,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Verdict, Window
+from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Role, Verdict, Window, of_role
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import Direction, Experiment, expected
-from trimtab.referee.measure import Measured, Workload, measured
+from trimtab.referee.measure import Measured, Workload, ending, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
@@ -99,7 +103,7 @@ class Referee:
         held = {k.name: window.configuration[k.name] for k in state.knobs if k.name in window.configuration}
         state = state.followed(now)
         if state.incumbent is None:
-            state = replace(state, incumbent=held, since_s=window.start_s)
+            state = replace(state, incumbent=held, since_s=window.start_s, first={**held, **state.first})
         if held == state.incumbent:
             return self._at_rest(state, now, window), {}
         if state.experiment is None or state.experiment.configuration != held:
@@ -136,7 +140,7 @@ class Referee:
         if state.overloaded:
             return ""  # the backlog makes the cost: the window is worth its counts
         lost_s = experiment.excess_s(measured(partial, self.objective, experiment.workload.per_connection))
-        return "" if lost_s <= state.budget_s else reasons.spent(lost_s)
+        return "" if lost_s <= max(0.0, state.budget_s) else reasons.spent(lost_s)
 
     def final(self, state: RefereeState) -> Mapping[str, int]:
         """Values to put back at the end of a run, because nothing shows the change to be better; empty for none."""
@@ -187,6 +191,8 @@ class Referee:
         stayed = found is not None and found.size - found.error <= 0
         if stayed and state.judgement is not None and state.judgement.verdict is Verdict.WORSE:
             refuted -= _directions(state.incumbent or {}, experiment.configuration)
+        if state.overloaded and not experiment.overloaded:  # now capacity counts, of which this trial said nothing
+            refuted = frozenset()
         # Where the cost has stayed high after the return, the windows before the change are of another load.
         reference = (*(() if stayed else experiment.reference), *after)[-MOST_REFERENCE:]
         return replace(state, experiment=None, refuted=refuted, reference=reference)
@@ -209,9 +215,12 @@ class Referee:
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
-        experiment = experiment.with_window(now, lost_s, backlog)
+        limit = of_role(state.knobs, Role.WORKER_LIMIT)
+        told = limit is None or not ending(window.readings, window.configuration.get(limit.name, math.inf))
+        if told or not backlog or experiment.first is None:
+            experiment = experiment.with_window(now, lost_s, backlog)
         state = replace(state, experiment=experiment)
-        verdict, why = self._verdict(state, experiment, now, backlog)
+        verdict, why = self._verdict(state, experiment, now, backlog, told)
         found = experiment.effect()
         judgement = Judgement(
             verdict or (Verdict.SAME if backlog and experiment.idle else Verdict.OPEN),
@@ -228,15 +237,15 @@ class Referee:
         return self._concluded(replace(state, judgement=judgement), experiment, verdict, window)
 
     def _verdict(
-        self, state: RefereeState, experiment: Experiment, now: Measured, backlog: bool
+        self, state: RefereeState, experiment: Experiment, now: Measured, backlog: bool, told: bool
     ) -> tuple[Verdict | None, str]:
         """The verdict, None while there is none, and why."""
-        if state.budget_s < 0 and not backlog:
+        if state.budget_s < 0 and not backlog and experiment.first_s + experiment.lost_s > 0:
             return Verdict.WORSE, reasons.spent(BUDGET_S - state.budget_s)
         if experiment.gained >= 2:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
-            less = experiment.first is not now and experiment.capacity(now) < 0
+            less = told and experiment.first is not now and experiment.capacity(now) < 0
             return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0
@@ -302,6 +311,8 @@ class Referee:
         now = state.experiment.configuration if state.experiment else incumbent
         if _directions(now, {**now, **changes}) & state.closed:
             return "tried on this workload already, and not better"
+        if not state.overloaded and all(state.first.get(name) == value for name, value in changes.items()):
+            return ""  # as it was
         if state.worse >= 2:
             return "two changes in a row made things worse: nothing more is tried on this workload"
         end_s = window.start_s + window.duration_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trimtab.core import Configuration, Judgement, Knob
 from trimtab.referee.experiment import Direction, Experiment
@@ -36,6 +36,7 @@ class RefereeState:
         drains: whether fewer were inside in that window than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
         lulls: whether there were windows on this workload, at the incumbent, in which nobody came.
+        first: the configuration that the run began with.
     """
 
     knobs: tuple[Knob, ...]
@@ -57,6 +58,7 @@ class RefereeState:
     drains: bool = False
     spent_s: float = 0.0
     lulls: bool = False
+    first: Configuration = field(default_factory=dict)
 
     @property
     def overloaded(self) -> bool:

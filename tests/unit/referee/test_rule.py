@@ -322,3 +322,53 @@ def test_under_overload_a_way_that_was_turned_back_from_is_not_taken_again() -> 
     assert bench.state.closed == {("w", -1)}
     assert not bench.asked(Move({"w": 25}, "", gain=0.9, capacity=3.0)).changes
     assert bench.asked(Move({"w": 60}, "", gain=0.9, capacity=3.0)).changes == {"w": 60}
+
+
+def test_a_change_that_has_cost_nothing_is_not_taken_back_for_what_an_earlier_one_has_spent() -> None:
+    bench = ready()
+    bench.state = replace(bench.state, budget_s=-20.0)
+    bench.change(w=140).see(3, 0.018)
+    assert bench.backs == []
+    under_way = replace(bench.window(0.018), duration_s=1.0)
+    assert bench.judge.abort(bench.state, under_way) == ""
+
+
+def test_the_way_back_to_what_the_run_began_with_needs_no_budget_and_no_pause() -> None:
+    bench = ready().change(w=40).see(12, 0.002).see(REFERENCE, 0.002)
+    assert bench.state.incumbent == {"w": 40, "k": 5000}
+    bench.change(k=1000).see(6, 0.5).see(LEAST_REFERENCE + 2)
+    assert bench.state.budget_s < 0
+    assert not bench.asked(Move({"w": 80}, "", gain=0.9)).changes
+    assert bench.asked(Move({"w": 150}, "", gain=0.9)).changes == {"w": 150}
+
+
+def test_a_server_that_fell_behind_during_a_trial_opens_what_was_tried_before_it() -> None:
+    bench = ready().change(k=1000).see(12)
+    assert bench.state.experiment is None or bench.backs == [{"k": 5000}]
+    bench.see(5)
+    assert ("k", -1) in bench.state.closed
+    bench.change(w=40)
+    for queue in (200.0, 500.0, 900.0, 1400.0, 1900.0, 2400.0, 2900.0, 3400.0):
+        bench.see(1, 5.0, accept_queue_length=queue, request_rate_hz=20.0)
+    assert bench.backs[-1] == {"w": 150}
+    assert bench.state.overloaded
+    assert bench.state.closed == frozenset()
+
+
+def test_what_is_completed_says_nothing_before_the_workers_beyond_a_smaller_limit_have_ended() -> None:
+    bench = overloaded(ready()).change(w=40)
+    bench.see(4, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0, busy_workers=150.0)
+    assert bench.backs == []
+    assert not bench.state.onward
+    bench.see(2, 8.0, accept_queue_length=2400.0, request_rate_hz=4.0, busy_workers=40.0)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_what_is_completed_says_nothing_where_it_was_not_known_just_before() -> None:
+    bench = overloaded(ready())
+    bench.see(2, None, accept_queue_length=1900.0, request_rate_hz=20.0)
+    silent = bench.window(None, accept_queue_length=2400.0)
+    silent = replace(silent, readings={k: v for k, v in silent.readings.items() if k != "request_rate_hz"})
+    bench.state, _ = bench.judge.judge(bench.state, silent)
+    bench.change(w=40).see(3, 8.0, accept_queue_length=2500.0, request_rate_hz=4.0)
+    assert bench.backs == []
