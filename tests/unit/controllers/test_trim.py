@@ -256,6 +256,20 @@ def test_where_workers_wait_for_memory_and_most_are_idle_those_go_first() -> Non
     assert "130 are idle" in move.reason
 
 
+def test_where_idle_workers_that_were_taken_away_are_missed_the_limit_of_before_comes_back() -> None:
+    state = TRIM.start((worker_knob(), TIME), 0)
+    crowd = {"busy_workers": 20.0, "idle_workers": 130.0, "memory_pressure_ratio": 0.6}
+    state, move = TRIM.step(state, Trial(replace(window_of(150, crowd), configuration={NAME: 150, "keep": 5000})))
+    assert move.changes == {NAME: 40}
+    rush = {"busy_workers": 40.0, "idle_held_workers": 39.0, "idle_workers": 0.0, "accept_queue_length": 20.0}
+    window = replace(window_of(40, {**rush, "cpu_ratio": 0.5}), configuration={NAME: 40, "keep": 5000})
+    _, move = TRIM.step(state, Trial(window))
+    assert move.changes == {NAME: 150}
+    assert "the limit was 150 before" in move.reason
+    _, other = TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(window))
+    assert other.changes == {"keep": 1250}, "nobody was spared"
+
+
 def test_one_step_beyond_what_fits_is_tried_where_nothing_stalls_and_there_is_swap() -> None:
     mib = 2.0**20
     short = {"accept_queue_length": 30.0, "busy_workers": 40.0, "cpu_ratio": 0.3, "memory_bytes": 400 * mib}
