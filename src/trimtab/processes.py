@@ -227,12 +227,12 @@ def uptime_s() -> float:
     return float((PROC / "uptime").read_text().split()[0])
 
 
-def session_members(leader: Process, mentioning: str) -> list[int]:
-    """Ids of the processes of a session whose command line contains a text.
+def session_members(leader: Process, *mentioning: str) -> list[int]:
+    """Ids of the processes of a session whose command line contains one of some texts.
 
     Args:
         leader: the session's leader, which may have ended.
-        mentioning: text that only this session's processes have in their command lines.
+        mentioning: texts that of all sessions only this one's processes have in their command lines.
     """
     found = []
     for pid in pids():
@@ -240,7 +240,8 @@ def session_members(leader: Process, mentioning: str) -> list[int]:
         if fields is None or int(fields[3]) != leader.pid or int(fields[19]) < leader.start_ticks:
             continue
         try:
-            if mentioning.encode() in (PROC / str(pid) / "cmdline").read_bytes():
+            line = (PROC / str(pid) / "cmdline").read_bytes()
+            if any(text.encode() in line for text in mentioning):
                 found.append(pid)
         except OSError:
             continue

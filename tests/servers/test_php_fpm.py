@@ -23,7 +23,7 @@ from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.reload import Patience
-from trimtab.processes import start_of
+from trimtab.processes import children, start_of
 
 pytestmark = pytest.mark.server
 STATIC, DYNAMIC, ONDEMAND = range(3)
@@ -345,3 +345,12 @@ def test_the_workers_of_a_pool_may_be_of_any_user() -> None:
         assert fpm.apply({"pm": STATIC}).configuration["pm"] == STATIC
         assert bed.workers() == 5
         fpm.restore()
+
+
+def test_no_worker_outlives_a_private_one_whose_master_was_killed() -> None:
+    with private() as bed:
+        workers = children(bed.testbed.pid)
+        assert len(workers) == DEBIAN["start_servers"]
+        os.kill(bed.testbed.pid, signal.SIGKILL)
+        until(lambda: not bed.testbed.running(), "the master did not end")
+    assert not [worker for worker in workers if start_of(worker) is not None]

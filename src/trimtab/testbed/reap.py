@@ -12,6 +12,8 @@ from trimtab.testbed.registry import Record, Registry
 
 _PATIENCE_S = 20.0
 """How long a process that swaps may take to end."""
+_FPM_WORKER = "php-fpm: pool "
+"""PHP-FPM's workers outlive a master that is killed, and their command line has no path."""
 
 
 def orphans(records: list[Record], boot: str) -> list[Record]:
@@ -55,7 +57,8 @@ def clear(registry: Registry, record: Record) -> None:
     server = record.server
     if record.boot_id == processes.boot_id():
         if server is not None:
-            processes.end(lambda: processes.session_members(server, record.directory), _PATIENCE_S)
+            mentioning = (record.directory, _FPM_WORKER)
+            processes.end(lambda: processes.session_members(server, *mentioning), _PATIENCE_S)
         if not cgroup.remove(groups, _PATIENCE_S):
             raise TrimtabError(f"control groups of {record.directory} are still in use")
     for segment in Path("/dev/shm").glob(f"{record.shared_memory}-*"):
