@@ -38,7 +38,8 @@ would be one more reload, and another may be made on top of it: both are judged 
 What is completed says nothing of a smaller limit before the workers beyond it have ended, nor of any change where it
 was not known just before.
 
-The way back to what the run began with needs no budget and no pause: a user without trimtab would have that.
+The way back to what the run began with needs no budget and no pause, only a reference and a gain that can be seen: a
+user without trimtab would have that.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Role, Verdict, Window, of_role
+from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Role, Verdict, Window
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import Direction, Experiment, expected
@@ -215,8 +216,9 @@ class Referee:
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
-        limit = of_role(state.knobs, Role.WORKER_LIMIT)
-        told = limit is None or not ending(window.readings, window.configuration.get(limit.name, math.inf))
+        limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
+        # Of several servers' limits none is known to be that of the workers that the readings count.
+        told = len(limits_there) != 1 or not ending(window.readings, experiment.configuration[limits_there[0]])
         if told or not backlog or experiment.first is None:
             experiment = experiment.with_window(now, lost_s, backlog)
         state = replace(state, experiment=experiment)
@@ -311,12 +313,11 @@ class Referee:
         now = state.experiment.configuration if state.experiment else incumbent
         if _directions(now, {**now, **changes}) & state.closed:
             return "tried on this workload already, and not better"
-        if not state.overloaded and all(state.first.get(name) == value for name, value in changes.items()):
-            return ""  # as it was
-        if state.worse >= 2:
+        as_it_was = not state.overloaded and all(state.first.get(name) == value for name, value in changes.items())
+        if state.worse >= 2 and not as_it_was:
             return "two changes in a row made things worse: nothing more is tried on this workload"
         end_s = window.start_s + window.duration_s
-        if end_s < state.quiet_until_s:
+        if end_s < state.quiet_until_s and not as_it_was:
             return f"no change for another {state.quiet_until_s - end_s:.0f} s: the last one made things worse"
         missing = "" if state.last is None else state.last.missing
         if count < LEAST_REFERENCE:
@@ -326,9 +327,9 @@ class Referee:
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.drains, live, move.capacity)
-        return self._worth(state, window, move.gain or 0.1, live)
+        return self._worth(state, window, move.gain or 0.1, live, as_it_was)
 
-    def _worth(self, state: RefereeState, window: Window, gain: float, live: bool) -> str:
+    def _worth(self, state: RefereeState, window: Window, gain: float, live: bool, as_it_was: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
         work = Workload.of(state.reference)
         rho = min(0.95, work.arrivals_hz * work.demand_s)
@@ -346,7 +347,7 @@ class Referee:
         age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
         if gain * age_s < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
-        if cost_s + 1.5 * window.duration_s > state.budget_s:
+        if cost_s + 1.5 * window.duration_s > state.budget_s and not as_it_was:
             return f"the budget of {state.budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
         return ""
 

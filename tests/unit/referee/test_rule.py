@@ -340,6 +340,7 @@ def test_the_way_back_to_what_the_run_began_with_needs_no_budget_and_no_pause() 
     assert bench.state.budget_s < 0
     assert not bench.asked(Move({"w": 80}, "", gain=0.9)).changes
     assert bench.asked(Move({"w": 150}, "", gain=0.9)).changes == {"w": 150}
+    assert not bench.asked(Move({"w": 150}, "", gain=0.001)).changes, "it has to be worth a change all the same"
 
 
 def test_a_server_that_fell_behind_during_a_trial_opens_what_was_tried_before_it() -> None:
@@ -361,6 +362,15 @@ def test_what_is_completed_says_nothing_before_the_workers_beyond_a_smaller_limi
     assert bench.backs == []
     assert not bench.state.onward
     bench.see(2, 8.0, accept_queue_length=2400.0, request_rate_hz=4.0, busy_workers=40.0)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_of_two_servers_limits_neither_is_taken_for_that_of_the_workers_seen() -> None:
+    bench = Bench()
+    bench.state = bench.judge.start((WORKERS, replace(WORKERS, name="v"), IDLE))
+    bench.values["v"] = 150
+    overloaded(bench.see(180)).change(w=40)
+    bench.see(3, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0, busy_workers=150.0)
     assert bench.backs == [{"w": 150}]
 
 
