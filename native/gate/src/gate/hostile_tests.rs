@@ -68,33 +68,20 @@ fn what_lies_on_the_stack_again_and_again_does_not_keep_the_gate_from_its_socket
 }
 
 #[test]
-fn free_slots_that_were_written_off_are_found_again_while_their_writer_lives() {
-    with("written-off", |bench, layout| {
-        bench.gate.close_bound_lanes();
-        scribble(layout, 0..SLOTS as u32, HELD, std::process::id());
-        assert!(!serves(bench, 0));
-        for _ in 0..4 {
-            bench.passes(S);
-        }
-        bench.gate.close_bound_lanes();
-        bench.gate.pump();
-        assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
-    });
-}
-
-#[test]
-fn free_slots_in_a_state_that_does_not_exist_are_found_again() {
-    with("no-state", |bench, layout| {
-        bench.gate.close_bound_lanes();
-        scribble(layout, 0..SLOTS as u32, 77, 0);
-        assert!(!serves(bench, 0));
-        for _ in 0..4 {
-            bench.passes(S);
-        }
-        bench.gate.close_bound_lanes();
-        bench.gate.pump();
-        assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
-    });
+fn free_slots_that_were_written_off_by_one_who_lives_or_in_no_state_are_found_again() {
+    for (state, owner) in [(HELD, std::process::id()), (77, 0)] {
+        with(&format!("written-off-{state}"), |bench, layout| {
+            bench.gate.close_bound_lanes();
+            scribble(layout, 0..SLOTS as u32, state, owner);
+            assert!(!serves(bench, 0));
+            for _ in 0..4 {
+                bench.passes(S);
+            }
+            bench.gate.close_bound_lanes();
+            bench.gate.pump();
+            assert!(bench.receives(std::process::id()).is_some() || serves(bench, 0));
+        });
+    }
 }
 
 #[test]
