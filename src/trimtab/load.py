@@ -72,6 +72,7 @@ class LoadRun:
         self._changed = threading.Condition()
         self._intervals: deque[Received] = deque(maxlen=_KEPT_INTERVALS)
         self._count = 0
+        self._waited_s = 0.0
         self._summary: Summary | None = None
         self._error: NativeError | None = None
         self._remarks = ""
@@ -119,6 +120,11 @@ class LoadRun:
         with self._changed:
             self._check()
             return [one.interval for one in self._intervals if one.at_s - one.interval.duration_s / 2 >= at_s]
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that all requests so far have waited for their replies, answered or not."""
+        return self._waited_s
 
     def follow(self) -> Iterator[Interval]:
         """The intervals as they come, from the first one kept, until the run has ended.
@@ -206,6 +212,7 @@ class LoadRun:
             else:
                 self._intervals.append(Received(self._clock.now_s(), report))
                 self._count += 1
+                self._waited_s += report.waited_s
             self._changed.notify_all()
 
     def _ask_to_stop(self) -> None:

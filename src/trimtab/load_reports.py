@@ -125,6 +125,11 @@ class Interval(_Report, frozen=True, tag="interval"):
     active_sessions: int
     lateness: Latency
 
+    @property
+    def waited_s(self) -> float:
+        """Seconds that requests waited for their replies, answered or not, from their number at its end."""
+        return self.duration_s * sum(one.outstanding for one in self.classes)
+
 
 class Summary(_Report, frozen=True, tag="summary"):
     """The whole run.

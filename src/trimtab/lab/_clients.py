@@ -9,6 +9,7 @@ from itertools import pairwise
 from trimtab.core import Window
 
 WAITING = "client_outstanding_requests"
+WAITED = "client_waited_s"
 
 
 def total(name: str, windows: Sequence[Window]) -> float:
@@ -19,13 +20,32 @@ def total(name: str, windows: Sequence[Window]) -> float:
 def waited_s(windows: Sequence[Window]) -> float:
     """Seconds that all clients together had a request due and no reply yet.
 
-    No window covers the time in which a change is made and settles: it counts as the worse of the two around it.
+    No window covers the time in which a change is made and settles, but the clients count on. In runs from before
+    they did, that time counts as the worse of the two windows around it.
     """
+    if windows and all(WAITED in w.readings for w in (windows[0], windows[-1])):
+        first, last = windows[0], windows[-1]
+        return total(WAITING, windows[:1]) + last.readings[WAITED] - first.readings[WAITED]
     levels = [w.readings.get(WAITING, 0.0) for w in windows]
     gaps_s = [max(0.0, after.start_s - before.start_s - before.duration_s) for before, after in pairwise(windows)]
     return total(WAITING, windows) + math.fsum(
         gap_s * max(pair) for gap_s, pair in zip(gaps_s, pairwise(levels), strict=True)
     )
+
+
+def later(windows: Sequence[Window]) -> Sequence[Window]:
+    """The windows of the second half of a run's time; the first of them may begin before it."""
+    if not windows:
+        return windows
+    middle_s = (windows[0].start_s + windows[-1].start_s + windows[-1].duration_s) / 2
+    earlier = sum(w.start_s <= middle_s for w in windows)
+    return windows[max(0, earlier - 1) :]
+
+
+def level(windows: Sequence[Window]) -> float:
+    """Requests due and without a reply, of all clients together, as their mean over time."""
+    span_s = windows[-1].start_s + windows[-1].duration_s - windows[0].start_s if windows else 0.0
+    return waited_s(windows) / span_s if span_s > 0 else 0.0
 
 
 def page_time_s(windows: Sequence[Window]) -> float | None:

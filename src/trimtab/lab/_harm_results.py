@@ -11,16 +11,17 @@ from typing import Any
 from trimtab.drawing import Figure
 from trimtab.events import Status
 from trimtab.lab import Claim, Page
-from trimtab.lab._clients import waited_s
+from trimtab.lab._clients import later, level, waited_s
 from trimtab.lab._drawn import front, hurried
 from trimtab.lab._scenario import MIB, Scenario
 from trimtab.lab._tables import table
-from trimtab.lab.harm import AGAIN, ALONE, ONE, PART, TRIM
+from trimtab.lab.harm import AGAIN, ALONE, DURATION_S, ONE, PART, TRIM
 from trimtab.report.style import BLUE, GREY, INK, svg
 from trimtab.report.track import Track
 
 READS = (
     "client_outstanding_requests",
+    "client_waited_s",
     "client_page_time_s",
     "client_page_rate_hz",
     "client_error_rate_hz",
@@ -48,7 +49,7 @@ class Outcome:
     Args:
         seed: the draw.
         costs_s: seconds that clients waited in sum, by run.
-        later_s: that in the second half of the run.
+        later_s: that in the second half of the run's time.
         failures: runs that could not be made or did not come to their end, and why.
         changes: number of trim's changes.
     """
@@ -120,13 +121,12 @@ def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
         mine = {label: t for s, label, t in runs if s == seed}
         done = {label: t for label, t in mine.items() if t.run.status is Status.DONE}
         judged = {label: t for label, t in done.items() if t.windows and label != ONE}
-        later = {label: t.windows[len(t.windows) // 2 :] for label, t in judged.items()}
         failures = {label: t.run.detail or t.run.status for label, t in mine.items() if label not in done}
         found.append(
             Outcome(
                 seed,
                 {label: waited_s(t.windows) for label, t in judged.items()},
-                {label: waited_s(windows) for label, windows in later.items()},
+                {label: DURATION_S / 2 * level(later(t.windows)) for label, t in judged.items()},
                 failures,
                 len(mine[TRIM].applied()) if TRIM in mine else 0,
             )

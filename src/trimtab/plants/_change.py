@@ -34,6 +34,11 @@ class Server(Protocol):
         """Knob to value."""
         ...
 
+    @property
+    def standstill_s(self) -> float | None:
+        """Time in which its last reload by us let no new request begin; None where that is not known."""
+        ...
+
     def test(self) -> Verdict:
         """Has it check its configuration, once it is known that nobody else can have changed it.
 

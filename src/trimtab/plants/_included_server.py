@@ -33,6 +33,7 @@ class IncludedServer(ABC, Generic[C]):
         loaded: the configuration as the server has loaded it, as far as that is known.
         in_force: knob to value.
         section: the section that sets its knobs; empty where there are none.
+        standstill_s: time in which its last reload by us let no new request begin; None where that is not known.
     """
 
     master: Master
@@ -40,6 +41,7 @@ class IncludedServer(ABC, Generic[C]):
     loaded: C
     in_force: Mapping[str, int]
     section = ""
+    standstill_s: float | None = None
 
     @abstractmethod
     def parsed(self) -> C:

@@ -15,10 +15,17 @@ from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
 from trimtab.plants._edits import StoodDown
 from trimtab.sensors import _eq1
+from trimtab.sensors._metrics import STANDSTILL
 
 
 class ReloadedPlant(Plant):
     """The base of such plants, whose response time is that of Eq. (1) unless they say otherwise.
+
+    Before the first change a standstill is expected by the workers that a reload has to end,
+
+        k = s0 + w (s1 + s2 x the share of memory that is swapped out)
+
+    with the server's own s0, s1 and s2, measured on a machine of two cores (docs/how-trim-decides.md).
 
     Args:
         clock: for the waits of a reload.
@@ -26,7 +33,7 @@ class ReloadedPlant(Plant):
         knobs: its knobs.
     """
 
-    metrics: tuple[Metric, ...] = _eq1.METRICS
+    metrics: tuple[Metric, ...] = (*_eq1.METRICS, STANDSTILL)
     _server: Server
 
     def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob]) -> None:
@@ -38,8 +45,22 @@ class ReloadedPlant(Plant):
         self._debt: Debt | None = None
 
     def derive(self, readings: Readings) -> Readings:
-        """Burst length and response time, Eq. (1) of liu2003."""
-        return _eq1.eq1(readings)
+        """Burst length and response time, Eq. (1) of liu2003, and how long the last change stopped the server."""
+        return {**_eq1.eq1(readings), **self.stood_still(readings)}
+
+    def expected_stop(self) -> tuple[float, float, float] | None:
+        """Terms s0, s1 and s2 of a first change's standstill, in seconds; None where they are not known."""
+        return None
+
+    def stood_still(self, readings: Readings) -> Readings:
+        """How long the last change stopped the server, or the first one can, where that is known."""
+        stopped_s = self._server.standstill_s
+        if stopped_s is None and (expected := self.expected_stop()) and "idle_workers" in readings:
+            first_s, worker_s, swapped_s = expected
+            workers = readings["idle_workers"] + readings.get("busy_workers", 0.0)
+            swapped = min(1.0, readings.get("swap_bytes", 0.0) / max(1.0, readings.get("memory_bytes", 0.0)))
+            stopped_s = first_s + workers * (worker_s + swapped_s * swapped)
+        return {} if stopped_s is None else {STANDSTILL.name: stopped_s}
 
     @property
     @abstractmethod

@@ -118,20 +118,21 @@ def effect(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> Ef
     """
     if not 0 < sum(changed) < len(windows):
         raise ValueError("an effect needs windows with the change and without it")
-    x = [-math.log1p(-min(MOST_UTILISATION, max(0.0, one.utilisation))) for one in windows]
-    usual = math.fsum(value for value, after in zip(x, changed, strict=True) if not after) / changed.count(False)
-    rows = [
-        (1.0, float(after), value - usual, one.log_cost)
-        for one, after, value in zip(windows, changed, x, strict=True)
-    ]
-    variance = noise.sigma**2
-    for _ in range(_ROUNDS):
-        theta, _ = _solved(_whitened(windows, rows, noise.phi, variance))
-        left = [(y - math.fsum(c * t for c, t in zip(row, theta, strict=True)),) for *row, y in rows]
-        whitened = variance * math.fsum(one[0] ** 2 for one in _whitened(windows, left, noise.phi, variance))
-        variance = (_PRIOR_WINDOWS * noise.sigma**2 + whitened) / (_PRIOR_WINDOWS + len(windows) - 2)  # Eq. (R4)
+    rows, variance = _fitted(windows, changed, noise)
     theta, covariance = _solved(_whitened(windows, rows, noise.phi, variance))
     return Effect(theta[1], math.sqrt(covariance[1][1]), math.sqrt(variance))
+
+
+def noise_of(windows: Sequence[Seen], noise: Noise) -> Noise:
+    """The noise of windows at one setting, by what they show and what was known before, Eq. (R4).
+
+    Args:
+        windows: the windows; with one or none all that is known is the prior.
+        noise: prior noise of a window.
+    """
+    if len(windows) < 2:
+        return noise
+    return Noise(math.sqrt(_fitted(windows, [False] * len(windows), noise)[1]), noise.phi)
 
 
 def windows_needed(size: float, noise: Noise) -> float:
@@ -144,6 +145,23 @@ def windows_needed(size: float, noise: Noise) -> float:
     if size == 0:
         return math.inf
     return 2 * (2 * noise.sigma / size) ** 2 * (1 + noise.phi) / (1 - noise.phi)
+
+
+def _fitted(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> tuple[list[Row], float]:
+    """Rows of Eq. (R1) with the log cost last, and sigma^2 by Eq. (R4)."""
+    x = [-math.log1p(-min(MOST_UTILISATION, max(0.0, one.utilisation))) for one in windows]
+    usual = math.fsum(value for value, after in zip(x, changed, strict=True) if not after) / changed.count(False)
+    rows: list[Row] = [
+        (1.0, float(after), value - usual, one.log_cost)
+        for one, after, value in zip(windows, changed, x, strict=True)
+    ]
+    variance = noise.sigma**2
+    for _ in range(_ROUNDS):
+        theta, _ = _solved(_whitened(windows, rows, noise.phi, variance))
+        left = [(y - math.fsum(c * t for c, t in zip(row, theta, strict=True)),) for *row, y in rows]
+        whitened = variance * math.fsum(one[0] ** 2 for one in _whitened(windows, left, noise.phi, variance))
+        variance = (_PRIOR_WINDOWS * noise.sigma**2 + whitened) / (_PRIOR_WINDOWS + len(windows) - 2)
+    return rows, variance
 
 
 def _whitened(windows: Sequence[Seen], rows: Sequence[Row], phi: float, variance: float) -> list[list[float]]:

@@ -32,6 +32,7 @@ class Experiment:
         windows: windows after it, but for the first, which pays for the change.
         first: that first window; None before it has passed.
         first_s: its excess, in seconds of normal operation.
+        stop_s: cost of the standstill before it, in the same unit.
         lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
@@ -53,6 +54,7 @@ class Experiment:
     windows: tuple[Measured, ...] = ()
     first: Measured | None = None
     first_s: float = 0.0
+    stop_s: float = 0.0
     lost_s: float = 0.0
     gained: int = 0
     even: int = 0
@@ -93,7 +95,7 @@ class Experiment:
         more = self.capacity(now) > 0
         if backlog:
             return replace(self, gained=self.gained + more, even=self.even + (not more))
-        if now.log_cost is None and not (self.lulls and now.deserted):
+        if now.log_cost is None and not (now.faint or (self.lulls and now.deserted)):
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.log_cost is None or (now.bound and lost_s <= 0):
             return replace(self, silent=self.silent + 1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from trimtab.core import Objective, Readings, Window
-from trimtab.referee.estimate import Noise, Seen, queue_noise
+from trimtab.referee.estimate import MOST_UTILISATION, Noise, Seen, noise_of, queue_noise
 
 ALL_BUSY = 0.85
 """Share of the workers from which all count as busy: the average over a window in which some began and ended."""
@@ -47,6 +47,7 @@ class Measured:
         excess: how far it is beyond the limits, 0 where it keeps them; None when one was not measured.
         broken: the limits that it breaks, as the user wrote them.
         missing: names of what the objective needs and was not measured; empty when all was.
+        standstill_s: time in which the change before it, if there was one, let no new request begin.
     """
 
     index: int
@@ -64,6 +65,7 @@ class Measured:
     excess: float | None = 0.0
     broken: tuple[str, ...] = ()
     missing: str = ""
+    standstill_s: float = 0.0
 
     @property
     def measured(self) -> bool:
@@ -77,6 +79,13 @@ class Measured:
         return (
             self.counted and self.requests == 0 and inside < 0.5 and not self.connection_rate_hz and not self.refused
         )
+
+    @property
+    def faint(self) -> bool:
+        """Whether so little was under way that its cost could not be seen: few came, or each was too short."""
+        inside = math.inf if self.inside is None else self.inside
+        seen = self.counted and not self.missing and not self.refused
+        return seen and self.log_cost is None and self.requests > 0 and inside < 0.5
 
     def on_limits(self) -> Measured:
         """This window with its excess beyond the limits in place of the objective."""
@@ -140,6 +149,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         excess,
         tuple(map(str, objective.broken(window))),
         objective.missing(window),
+        r.get("standstill_s", 0.0),
     )
 
 
@@ -207,6 +217,20 @@ class Workload:
     def noise(self, window_s: float) -> Noise:
         """The noise of windows of that length, before any was compared."""
         return queue_noise(self.arrivals_hz * self.demand_s, self.demand_s, window_s)
+
+    def noise_of(self, windows: Sequence[Measured], window_s: float) -> Noise:
+        """The noise of windows of that length, by what these windows of one setting show of it."""
+        return noise_of([self.seen(w) for w in windows if w.log_cost is not None], self.noise(window_s))
+
+    def cost_of_standstill_s(self, stopped_s: float, usual_s: float | None) -> float:
+        """Cost of a time in which no request begins, in seconds of normal operation, Eq. (R8).
+
+        Args:
+            stopped_s: that time, in seconds.
+            usual_s: usual time of a request, in seconds; None where the cost is no time.
+        """
+        rho = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s)
+        return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * usual_s)) / (1 - rho)
 
     def moved(self, windows: Sequence[Measured], factor: float) -> str:
         """Property of the workload that differs by that factor in all these windows; empty for none."""

@@ -11,7 +11,7 @@ they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, that denominator is the mean inside before
-    K = k (1 + k / (2 expected cost)) / (1 - rho)         what a reload that stops service for k s costs (R8)
+    K = k (1 + k / (2 expected cost)) / (1 - rho)         what a change that stops service for k s costs (R8)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
@@ -29,7 +29,7 @@ they wait in E normal seconds came on top.
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5       |
-| RELOAD_S          | a prior until the first change was measured: an Apache that reads its configuration again |
+| STOP_S            | a prior for k until the first change was measured, where the plant expects none itself     |
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
@@ -60,7 +60,7 @@ LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
 EARNED = 0.05
 COOLDOWN_S, LONGEST_COOLDOWN_S = 60.0, 3600.0
 MOVED = 1.5
-RELOAD_S = 0.25
+STOP_S = 0.25
 HORIZON_S = 600.0
 PAYS = 3.0
 LEAST, SAME = math.log(1.1), math.log(1.25)
@@ -183,6 +183,7 @@ class Referee:
     def _returned(self, state: RefereeState, experiment: Experiment, now: Measured, window: Window) -> RefereeState:
         """After a return: three windows tell whether the setting was to blame (A-B-A)."""
         if experiment.returned is None:
+            state = _charged(state, self._stop_s(experiment, now), now.duration_s)
             return replace(state, experiment=replace(experiment, returned=()))  # the first pays for the change
         after = (*experiment.returned, *((now,) if now.log_cost is not None else ()))
         if len(after) < AFTER:
@@ -216,6 +217,9 @@ class Referee:
         backlog = backlog and experiment.overloaded
         lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
+        if experiment.first is None:
+            stop_s = self._stop_s(experiment, now)
+            state, experiment = _charged(state, stop_s, now.duration_s), replace(experiment, stop_s=stop_s)
         limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
         # Of several servers' limits none is known to be that of the workers that the readings count.
         told = len(limits_there) != 1 or not ending(window.readings, experiment.configuration[limits_there[0]])
@@ -327,22 +331,20 @@ class Referee:
         live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
         if state.overloaded:
             return reasons.overloaded(state.drains, live, move.capacity)
-        return self._worth(state, window, move.gain or 0.1, live, as_it_was)
+        stop_s = 0.0 if live else window.readings.get("standstill_s", STOP_S)
+        return self._worth(state, window, move.gain or 0.1, stop_s, as_it_was)
 
-    def _worth(self, state: RefereeState, window: Window, gain: float, live: bool, as_it_was: bool) -> str:
+    def _worth(self, state: RefereeState, window: Window, gain: float, stop_s: float, as_it_was: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
         work = Workload.of(state.reference)
-        rho = min(0.95, work.arrivals_hz * work.demand_s)
-        noise = work.noise(window.duration_s)
+        noise = work.noise_of(state.reference, window.duration_s)
         needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
         if needed > LONGEST:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
         reference = min(REFERENCE, math.ceil(needed))
         if len(state.reference) < reference:
             return reasons.too_few(len(state.reference), reference, "")
-        usual_s = math.exp(expected(state.reference))
-        stop_s = 0.0 if live else RELOAD_S
-        prior_s = stop_s * (1 + stop_s / (2 * usual_s)) / (1 - rho) if self._in_seconds() else stop_s  # Eq. (R8)
+        prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference))
         cost_s = prior_s if state.change_s is None else state.change_s
         age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
         if gain * age_s < PAYS * cost_s:
@@ -350,6 +352,14 @@ class Referee:
         if cost_s + 1.5 * window.duration_s > state.budget_s and not as_it_was:
             return f"the budget of {state.budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
         return ""
+
+    def _stop_s(self, experiment: Experiment, now: Measured) -> float:
+        """Cost of the standstill before the first window of a change or of its return, by its reference."""
+        return experiment.workload.cost_of_standstill_s(now.standstill_s, self._usual_s(experiment.reference))
+
+    def _usual_s(self, reference: tuple[Measured, ...]) -> float | None:
+        """Usual cost of a request, in seconds; None where the cost is no time."""
+        return math.exp(expected(reference)) if self._in_seconds() else None
 
     def _in_seconds(self) -> bool:
         return self.objective.minimize and self.objective.metric.endswith("_s")
@@ -360,11 +370,21 @@ def _cap_s(now: Measured) -> float:
     return max(BUDGET_S, 3 * now.duration_s)
 
 
+def _charged(state: RefereeState, stop_s: float, window_s: float) -> RefereeState:
+    """The state once a standstill was paid for.
+
+    It is spent, whatever is done now: it is no reason to go back, which would cost another. So the budget keeps
+    enough for a window in which all takes twice as long.
+    """
+    budget_s = min(state.budget_s, max(state.budget_s - stop_s, window_s))
+    return replace(state, budget_s=budget_s, spent_s=state.spent_s + stop_s)
+
+
 def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
-    """Cost of a change by itself of late: the excess of its first window beyond that of the others."""
+    """Cost of a change by itself of late: its standstill, and the excess of its first window beyond the others'."""
     if not experiment.windows:
         return before_s
-    alone_s = max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
+    alone_s = experiment.stop_s + max(0.0, experiment.first_s - experiment.lost_s / len(experiment.windows))
     return alone_s if before_s is None else (before_s + alone_s) / 2
 
 

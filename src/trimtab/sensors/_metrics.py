@@ -20,6 +20,9 @@ BYTE_RATE = Metric("byte_rate_bytes_hz", "bytes/s", "body bytes sent per second"
 BUSY_WORKERS = Metric("busy_workers", "workers", "workers that hold a connection or a request")
 IDLE_WORKERS = Metric("idle_workers", "workers", "workers that wait for work")
 IDLE_CONNECTIONS = Metric("idle_connections", "connections", "time average of connections idle between requests")
+STANDSTILL = Metric(
+    "standstill_s", "s", "time in which a change lets no request begin: of the last one, expected before the first"
+)
 OPEN_CONNECTIONS = Metric(
     "open_connections", "connections", "time average of client connections that the server holds"
 )

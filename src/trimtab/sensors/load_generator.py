@@ -56,6 +56,7 @@ class LoadGenerator(Sensor):
         Metric("client_byte_rate_bytes_hz", "bytes/s", "body bytes received per second by the client"),
         Metric("client_connection_rate_hz", "Hz", "connections established per second by the client"),
         Metric("client_outstanding_requests", "requests", "time average of requests due and without a reply"),
+        Metric("client_waited_s", "s", "time that requests waited since the load began, in sum, replied to or not"),
         Metric("client_unsent_requests", "requests", "requests due and not yet sent: censored samples"),
     )
 
@@ -80,7 +81,7 @@ class LoadGenerator(Sensor):
             raise NotMeasured(f"load generator: {error}") from None
         if not intervals:
             raise NotMeasured("load generator: no interval has ended in this window")
-        return aggregated(intervals)
+        return {**aggregated(intervals), "client_waited_s": self._run.waited_s}
 
 
 SENSOR = LoadGenerator
@@ -100,17 +101,12 @@ def aggregated(intervals: list[Interval]) -> Readings:
         "client_byte_rate_bytes_hz": sum(one.body_bytes for one in classes) / duration_s,
         "client_connection_rate_hz": sum(one.connections for one in classes) / duration_s,
         "client_error_rate_hz": sum(sum(one.errors.values()) for one in classes) / duration_s,
-        "client_outstanding_requests": _waiting(intervals) / duration_s,
+        "client_outstanding_requests": sum(one.waited_s for one in intervals) / duration_s,
         "client_unsent_requests": float(sum(one.unsent for one in intervals[-1].classes)),
     }
     means = {name: _weighted((of(c).count, of(c).mean_s) for c in classes) for name, of in _MEANS.items()}
     means["client_page_time_p95_s"] = _weighted((c.page_intended.count, c.page_intended.p95_s) for c in classes)
     return readings | {name: value for name, value in means.items() if value is not None}
-
-
-def _waiting(intervals: list[Interval]) -> float:
-    """Seconds that requests waited for their replies, answered or not, from their number at each interval's end."""
-    return sum(interval.duration_s * sum(one.outstanding for one in interval.classes) for interval in intervals)
 
 
 def _weighted(samples: Iterable[tuple[int, float | None]]) -> float | None:

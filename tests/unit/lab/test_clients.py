@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trimtab.core import Window
-from trimtab.lab._clients import in_all, page_time_s, time_text, waited_s
+from trimtab.lab._clients import in_all, later, level, page_time_s, time_text, waited_s
 from trimtab.lab.demo import NORMAL_S, RUSH_S, summary
 
 
@@ -32,6 +32,20 @@ def test_while_a_change_is_made_clients_wait_as_in_the_worse_of_the_windows_arou
     late = window(7.0, client_outstanding_requests=10.0)
     assert waited_s([BUSY, late]) == 2 * 3.0 + 5 * 10.0 + 2 * 10.0
     assert waited_s([late, window(12.0, client_outstanding_requests=1.0)]) == 20.0 + 3 * 10.0 + 2 * 1.0
+
+
+def test_what_clients_waited_while_a_change_was_made_is_counted_where_they_say_it() -> None:
+    before = window(0.0, client_outstanding_requests=3.0, client_waited_s=106.0)
+    after = window(15.0, client_outstanding_requests=1.0, client_waited_s=150.0)
+    assert waited_s([before, after]) == 2 * 3.0 + 150.0 - 106.0
+
+
+def test_the_second_half_is_that_of_the_time_not_of_the_windows() -> None:
+    crowd = [window(2.0 * i, client_outstanding_requests=1.0, client_waited_s=2.0 * (i + 1)) for i in range(6)]
+    change = window(22.0, client_outstanding_requests=1.0, client_waited_s=84.0)
+    assert later([*crowd, change]) == [crowd[-1], change]
+    assert level(later([*crowd, change])) == (2 * 1.0 + 84.0 - 12.0) / 14.0
+    assert level([]) == 0.0
 
 
 def test_the_demonstration_tells_its_three_parts_apart() -> None:

@@ -44,7 +44,17 @@ def test_a_helper_that_looked_like_a_worker_does_not_end_the_wait(
 ) -> None:
     helper, worker = Generations((6124,), (6097,)), Generations((6125,), ())
     looks(monkeypatch, helper, helper, NOBODY, NOBODY, NOBODY, worker)
-    assert reload.reload(parent, FakeClock(), reload.Patience()) == worker
+    assert reload.reload(parent, FakeClock(), reload.Patience())[0] == worker
+
+
+def test_a_standstill_lasts_from_the_signal_until_a_worker_of_the_new_generation(
+    monkeypatch: pytest.MonkeyPatch, parent: Parent
+) -> None:
+    clock, worker = FakeClock(), Generations((6125,), ())
+    looks(monkeypatch, NOBODY, NOBODY, NOBODY, worker)
+    began_s = clock.now_s()
+    _, stopped_s = reload.reload(parent, clock, reload.Patience())
+    assert 0 < stopped_s <= clock.now_s() - began_s
 
 
 def test_a_reload_without_any_child_failed_after_all_of_the_wait(

@@ -74,7 +74,7 @@ def ready() -> Bench:
     return Bench().see(180)
 
 
-@pytest.mark.parametrize(("gain", "needed"), [(0.9, LEAST_REFERENCE), (0.3, REFERENCE)])
+@pytest.mark.parametrize(("gain", "needed"), [(0.9, LEAST_REFERENCE), (0.15, REFERENCE)])
 def test_the_smaller_the_promised_gain_the_longer_the_reference(gain: float, needed: int) -> None:
     held = Bench().see(needed - 1, cpu_ratio=0.6).asked(replace(DOWN, gain=gain))
     assert not held.changes
@@ -382,3 +382,47 @@ def test_what_is_completed_says_nothing_where_it_was_not_known_just_before() -> 
     bench.state, _ = bench.judge.judge(bench.state, silent)
     bench.change(w=40).see(3, 8.0, accept_queue_length=2500.0, request_rate_hz=4.0)
     assert bench.backs == []
+
+
+def test_noise_that_the_windows_do_not_have_is_no_reason_to_wait() -> None:
+    busy = {"cpu_ratio": 0.85}
+    steady, wild = Bench().see(30, **busy), Bench()
+    for i in range(30):
+        wild.see(1, 0.02 * (4.0 if i % 4 < 2 else 1.0), **busy)
+    few = replace(DOWN, gain=0.35)
+    assert "windows to see" not in steady.asked(few).reason
+    assert "windows to see" in wild.asked(few).reason
+
+
+def test_a_standstill_that_a_change_expects_counts_before_it() -> None:
+    short, long = ready().see(1, standstill_s=0.05), ready().see(1, standstill_s=12.0)
+    assert short.asked().changes
+    assert "does not yet earn back" in long.asked().reason or "budget" in long.asked().reason
+
+
+def test_a_standstill_is_spent_and_no_reason_for_another() -> None:
+    bench = ready()
+    before_s = bench.state.spent_s
+    bench.values["w"] = 40
+    bench.see(1, 0.025, standstill_s=5.0)
+    assert bench.state.spent_s - before_s > 5.0
+    assert 0 < bench.state.budget_s < 30.0
+    assert not bench.backs
+    bench.see(2, 0.1)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_windows_whose_few_requests_are_too_short_to_be_seen_take_no_change_back() -> None:
+    bench = ready()
+    bench.values["w"] = 40
+    bench.see(3, 0.01, request_rate_hz=8.0, connection_rate_hz=4.0)
+    bench.see(4, 0.0, request_rate_hz=2.0, connection_rate_hz=1.0, accept_queue_length=0.0)
+    assert not bench.backs
+
+
+@pytest.mark.parametrize("inside", [3.0, 30.0])
+def test_a_cost_that_cannot_be_seen_while_some_wait_counts_against_the_change(inside: float) -> None:
+    bench = ready()
+    bench.values["w"] = 40
+    bench.see(4, None, accept_queue_length=inside)
+    assert bench.backs

@@ -32,10 +32,13 @@ class Attached:
         board: the scoreboard of its status page; None when that did not reply.
         in_force: knob name to the value with which it runs.
         notes: notes for the user, one line each.
+        standstill_s: time in which its last reload by us let no new request begin; None before the first.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
     """
+
+    standstill_s: float | None = None
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.master = parent

@@ -36,8 +36,9 @@ class Change(_change.Change[Attached]):
             PlantGone: it has ended.
         """
         apache = self.server
-        stuck = self._make_room(limits(apache.config).max_request_workers)
-        seen = reload(apache.master, self.clock, self.patience)
+        stuck, closed_s = self._make_room(limits(apache.config).max_request_workers)
+        seen, stopped_s = reload(apache.master, self.clock, self.patience)
+        apache.standstill_s = closed_s + stopped_s
         apache.read_running()
         self.require(expected)
         threads, limit = apache.limits.threads_per_child, apache.in_force["max_request_workers"]
@@ -59,23 +60,29 @@ class Change(_change.Change[Attached]):
             notes.append("no new process has started yet: old processes still hold every slot of the scoreboard")
         return (*notes, *stuck)
 
-    def _make_room(self, limit: int) -> tuple[str, ...]:
-        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`."""
+    def _make_room(self, limit: int) -> tuple[tuple[str, ...], float]:
+        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`.
+
+        Returns:
+            What the user should know, one line each, and for how long nobody has accepted, in seconds.
+        """
         apache = self.server
         if apache.limits.mpm != "prefork":
-            return ()
+            return (), 0.0
         shrinks = limit < apache.in_force["max_request_workers"]
         board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
         crowded = board is None or status.busy(board) > apache.in_force["max_request_workers"] / 2
         if not shrinks and not crowded:
-            return ()
-        left = 0
+            return (), 0.0
+        left, closed_s = 0, 0.0
         if crowded:
             # Nobody accepts meanwhile, so one long request must not hold this up for long.
+            since_s = self.clock.now_s()
             left = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=shrinks)
+            closed_s = self.clock.now_s() - since_s
         if shrinks and (left or not crowded):
             left = drain(apache.master, self.clock, apache.status_url, limit, self.patience.shrink_s)
-        return (blocked(left),) if left and shrinks else ()
+        return ((blocked(left),) if left and shrinks else ()), closed_s
 
 
 def blocked(slots: int) -> str:

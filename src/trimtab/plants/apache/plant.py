@@ -110,6 +110,11 @@ class Apache(OwnFilePlant):
             *(() if shared is None else (Shim(shared, clock), Pages(shared, clock))),
         )
 
+    def expected_stop(self) -> tuple[float, float, float]:
+        """It reads its configuration again while idle processes end; the others finish what they have begun."""
+        threads = self._server.limits.threads_per_child
+        return 0.05, 0.002 / threads, 0.007 / threads
+
     def find_location(self, directory: Path | None) -> Path:
         """Path of our file.
 

@@ -36,11 +36,12 @@ class Patience:
     crowd_s: float = 1.5
 
 
-def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
+def reload(parent: Parent, clock: Clock, patience: Patience) -> tuple[Generations, float]:
     """Reloads Apache and waits until the new generation is there.
 
     Returns:
-        The children as they are at the end of the wait.
+        The children as they are at the end of the wait; and how long none began a request, in seconds, from the
+        signal on.
 
     Raises:
         ApplyFailed: no new generation came in time.
@@ -51,18 +52,21 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> Generations:
     # In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that
     # never looks quiet, because it holds pipes of its own, is taken as it is.
     before = parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
+    asked_s = clock.now_s()
     parent.signal(signal.SIGUSR1)
     fresh = parent.awaited(clock, patience.reload_s, lambda: descriptors(parent.pid, "pipe") - before)
     if not fresh:
         raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
-    if parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers):
+    served = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers)
+    stopped_s = clock.now_s() - asked_s
+    if served:
         parent.awaited(clock, patience.drain_s, lambda: not generations(parent, fresh).old)
     # Old ones may hold all the slots until their requests are done. Where there is no child at all, what looked like
     # a worker was mod_cgid's helper, which holds the sockets until it first runs.
     seen = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh))
     if not seen:
         raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
-    return seen
+    return seen, stopped_s
 
 
 def _quiet(parent: Parent) -> frozenset[str]:

@@ -42,11 +42,14 @@ class Attached:
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
         notes: notes for the user, one line each.
+        standstill_s: None: its new workers serve before the old ones leave.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
         PlantGone: it has ended.
     """
+
+    standstill_s: float | None = None
 
     def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
         self.master = master

@@ -31,7 +31,9 @@ class Change(IncludedChange[Attached]):
         """
         fpm = self.server
         values = fpm.values(fpm.read())
-        running = reload(fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience)
+        running, fpm.standstill_s = reload(
+            fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience
+        )
         fpm.reloaded()
         self.require(expected)
         most = fpm.in_force["max_children"]

@@ -20,6 +20,7 @@ from trimtab.plants.php_fpm.change import Change
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
+from trimtab.sensors._metrics import STANDSTILL
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
@@ -43,7 +44,7 @@ class PhpFpm(IncludedPlant):
 
     name = "php-fpm"
     _server: Attached
-    metrics = response.METRICS
+    metrics = (*response.METRICS, STANDSTILL)
     settings = knobs.KEYS
     reloaded_by = "USR2"
     own_sensors = (PoolStatus,)
@@ -101,8 +102,12 @@ class PhpFpm(IncludedPlant):
         return queue, Resources(self.pid, self.clock), status
 
     def derive(self, readings: Readings) -> Readings:
-        """Waits and response time, by Little's law."""
-        return response.derived(readings)
+        """Waits and response time, by Little's law, and how long the last change stopped the pool."""
+        return {**response.derived(readings), **self.stood_still(readings)}
+
+    def expected_stop(self) -> tuple[float, float, float]:
+        """The master executes itself anew once all workers have ended, one after the other."""
+        return 0.05, 0.005, 0.02
 
     def objection(self, configuration: Configuration) -> str:
         """Why FPM would refuse this configuration; empty when it would not."""

@@ -36,7 +36,9 @@ class Patience:
     page_s: float = 5.0
 
 
-def reload(master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Clock, patience: Patience) -> int:
+def reload(
+    master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Clock, patience: Patience
+) -> tuple[int, float]:
     """Reloads FPM and waits until the pool has its first workers.
 
     Args:
@@ -48,20 +50,22 @@ def reload(master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Cl
         patience: how long to wait.
 
     Returns:
-        Workers of the pool at the end of the wait.
+        Workers of the pool at the end of the wait, and for how long none of it began a request, in seconds.
 
     Raises:
         ApplyFailed: it did not reload, or its workers did not come, in time.
         PlantGone: it has ended.
         UsageError: not permitted.
     """
-    before = master.generation()
+    before, asked_s = master.generation(), clock.now_s()
     master.signal(signal.SIGUSR2)
     if not master.awaited(clock, timeout_s + patience.reload_s, lambda: _anew(master, before)):
         raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
+    master.awaited(clock, patience.serve_s, lambda: len(master.workers(pool)) >= min(1, least))
+    stopped_s = clock.now_s() - asked_s
     if not master.awaited(clock, patience.serve_s, lambda: len(master.workers(pool)) >= least):
         raise ApplyFailed(f"{len(master.workers(pool))} workers of pool {pool} run after the reload, not {least}")
-    return len(master.workers(pool))
+    return len(master.workers(pool)), stopped_s
 
 
 def _anew(master: FpmMaster, before: frozenset[str]) -> bool:
