@@ -28,6 +28,7 @@ class Server:
     ends: bool = False
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: {"size": 1})
+    standstill_s: float | None = None
 
     def test(self) -> Verdict:
         return self.says(_own_file.read(self.path))

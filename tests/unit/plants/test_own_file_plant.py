@@ -27,6 +27,7 @@ class Server:
     path: Path
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: dict(START))
+    standstill_s: float | None = None
     steps: int = 0
     faults: dict[int, str] = field(default_factory=dict)
     gone: bool = False
