@@ -229,8 +229,8 @@ class Workload:
             stopped_s: that time, in seconds.
             usual_s: usual time of a request, in seconds; None where the cost is no time.
         """
-        rho = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s)
-        return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * usual_s)) / (1 - rho)
+        rho, each = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s), max(1.0, self.per_connection)
+        return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * each * usual_s)) / (1 - rho)
 
     def moved(self, windows: Sequence[Measured], factor: float) -> str:
         """Property of the workload that differs by that factor in all these windows; empty for none."""

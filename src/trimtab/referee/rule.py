@@ -11,7 +11,8 @@ they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, that denominator is the mean inside before
-    K = k (1 + k / (2 expected cost)) / (1 - rho)         what a change that stops service for k s costs (R8)
+    K = k (1 + k / (2 n expected cost)) / (1 - rho)       what a change that stops service for k s costs (R8)
+         with n requests of a connection, which come one after the other
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)

@@ -108,7 +108,7 @@ def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
 
 
 def test_a_gain_that_does_not_earn_back_the_change_is_not_tried_yet() -> None:
-    held = Bench().see(REFERENCE).asked(replace(DOWN, gain=0.2))
+    held = Bench().see(REFERENCE).asked(replace(DOWN, gain=0.12))
     assert "does not yet earn back what a change costs" in held.reason
 
 
@@ -426,3 +426,15 @@ def test_a_cost_that_cannot_be_seen_while_some_wait_counts_against_the_change(in
     bench.values["w"] = 40
     bench.see(4, None, accept_queue_length=inside)
     assert bench.backs
+
+
+def test_in_a_standstill_a_connection_waits_with_one_request_whatever_it_brings_later() -> None:
+    spent_s = []
+    for rate_hz in (50.0, 10.0):  # one request a connection, and five
+        bench = Bench().see(180, connection_rate_hz=rate_hz)
+        before_s = bench.state.spent_s
+        bench.values["w"] = 40
+        bench.see(1, standstill_s=1.0, connection_rate_hz=rate_hz)
+        spent_s.append(bench.state.spent_s - before_s)
+    alone, together = (1 + 1 / (2 * n * 0.02) for n in (1, 5))
+    assert spent_s[0] / spent_s[1] == pytest.approx(alone / together, rel=0.05)
