@@ -47,7 +47,7 @@ class Measured:
         excess: how far it is beyond the limits, 0 where it keeps them; None when one was not measured.
         broken: the limits that it breaks, as the user wrote them.
         missing: names of what the objective needs and was not measured; empty when all was.
-        standstill_s: time in which the change before it, if there was one, let no new request begin.
+        standstill_s: time in which the last change let no new request begin, or the first is expected to.
     """
 
     index: int

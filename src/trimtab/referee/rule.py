@@ -119,7 +119,8 @@ class Referee:
                 in_seconds=self._in_seconds(),
                 lulls=state.lulls,
             )
-            begun = _walked(begun, state)
+            before = _in_force(state)
+            begun = replace(_walked(begun, state), stop_s=self._stop_s(state, begun, before, held, now))
             state = replace(state, experiment=begun, judgement=None)
         return self._judged(state, now, window, was_behind or state.overloaded)
 
@@ -184,7 +185,8 @@ class Referee:
     def _returned(self, state: RefereeState, experiment: Experiment, now: Measured, window: Window) -> RefereeState:
         """After a return: three windows tell whether the setting was to blame (A-B-A)."""
         if experiment.returned is None:
-            state = _charged(state, self._stop_s(experiment, now), now.duration_s)
+            stop_s = self._stop_s(state, experiment, experiment.configuration, state.incumbent or {}, now)
+            state = _charged(state, stop_s, now.duration_s)
             return replace(state, experiment=replace(experiment, returned=()))  # the first pays for the change
         after = (*experiment.returned, *((now,) if now.log_cost is not None else ()))
         if len(after) < AFTER:
@@ -219,8 +221,7 @@ class Referee:
         lost_s = 0.0 if backlog else experiment.excess_s(now)
         state = replace(state, budget_s=state.budget_s - lost_s, spent_s=state.spent_s + lost_s)
         if experiment.first is None:
-            stop_s = self._stop_s(experiment, now)
-            state, experiment = _charged(state, stop_s, now.duration_s), replace(experiment, stop_s=stop_s)
+            state = _charged(state, experiment.stop_s, now.duration_s)
         limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
         # Of several servers' limits none is known to be that of the workers that the readings count.
         told = len(limits_there) != 1 or not ending(window.readings, experiment.configuration[limits_there[0]])
@@ -329,7 +330,7 @@ class Referee:
             return reasons.too_few(count, LEAST_REFERENCE, missing)
         if state.behind == 1:
             return "one more window will show whether the server is falling behind"
-        live = all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
+        live = _live(state, changes)
         if state.overloaded:
             return reasons.overloaded(state.drains, live, move.capacity)
         stop_s = 0.0 if live else window.readings.get("standstill_s", STOP_S)
@@ -354,8 +355,15 @@ class Referee:
             return f"the budget of {state.budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
         return ""
 
-    def _stop_s(self, experiment: Experiment, now: Measured) -> float:
-        """Cost of the standstill before the first window of a change or of its return, by its reference."""
+    def _stop_s(
+        self, state: RefereeState, experiment: Experiment, before: Configuration, after: Configuration, now: Measured
+    ) -> float:
+        """Cost of the standstill before the first window of a change or of its return, by its reference.
+
+        Under overload the backlog makes the cost, and none where what was changed takes effect without a reload.
+        """
+        if experiment.overloaded or state.overloaded or _live(state, _differing(after, before)):
+            return 0.0
         return experiment.workload.cost_of_standstill_s(now.standstill_s, self._usual_s(experiment.reference))
 
     def _usual_s(self, reference: tuple[Measured, ...]) -> float | None:
@@ -389,11 +397,26 @@ def _change_s(before_s: float | None, experiment: Experiment) -> float | None:
     return alone_s if before_s is None else (before_s + alone_s) / 2
 
 
+def _live(state: RefereeState, changes: Mapping[str, int]) -> bool:
+    """Whether all of these changes take effect without a reload."""
+    return all(knob.how is How.LIVE for knob in state.knobs if knob.name in changes)
+
+
+def _in_trial(state: RefereeState) -> Experiment | None:
+    """The experiment in force; None where the incumbent is."""
+    return state.experiment if state.experiment is not None and state.experiment.returned is None else None
+
+
+def _in_force(state: RefereeState) -> Configuration:
+    """The configuration that was in force so far."""
+    last = _in_trial(state)
+    return state.incumbent or {} if last is None else last.configuration
+
+
 def _walked(begun: Experiment, state: RefereeState) -> Experiment:
     """A change with the ways it takes, and those of the changes before it that were tried on the same backlog."""
-    last = state.experiment if state.experiment is not None and state.experiment.returned is None else None
-    before = state.incumbent or {} if last is None else last.configuration
-    ways = _directions(before, begun.configuration)
+    last = _in_trial(state)
+    ways = _directions(_in_force(state), begun.configuration)
     taken, turned = (last.taken, last.turned) if last else (frozenset(), frozenset())
     back = frozenset((name, -way) for name, way in ways)
     return replace(begun, taken=taken | ways, turned=turned | (taken & back))
