@@ -100,7 +100,7 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture
 def victim(stack: ExitStack, tmp_path: Path) -> Victim:
-    confinement = Confinement(Limits(LIMIT_BYTES, swap=True, cores=CORES))
+    confinement = Confinement(Limits(memory_limit_bytes=LIMIT_BYTES, swap=True, cores=CORES))
     stack.callback(confinement.remove)
     assert not confinement.missing
     made = Victim(tmp_path / "victim.py", confinement.procs_files())

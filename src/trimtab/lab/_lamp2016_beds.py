@@ -23,9 +23,10 @@ from trimtab.plants.linux import target
 from trimtab.plants.linux.plant import Allowed, Linux
 from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
 from trimtab.sensors.benchmark import Benchmark, Result
-from trimtab.testbed._swapped import Confined, SwappedServer
+from trimtab.testbed._swapped import SwappedServer
 from trimtab.testbed.apache import ApacheTestbed
 from trimtab.testbed.apache_config import ApacheSpec
+from trimtab.testbed.cgroup import Limits
 from trimtab.testbed.content import body, dynamic_url
 from trimtab.testbed.setups import DYNAMIC
 from trimtab.workloads._population import ConstantRate, Population, Url
@@ -63,7 +64,7 @@ TWO = Machine("two cores", (0, 1), 1024 * MIB)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhpSpec(Confined):
+class PhpSpec(Limits):
     """PHP's interpreter alone."""
 
     cpu_weight: int = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from trimtab.errors import TrimtabError
@@ -12,31 +12,11 @@ from trimtab.testbed._private import PrivateServer
 from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.victims import Victims
 
-
-@dataclass(frozen=True, kw_only=True)
-class Confined:
-    """The limits in a server's specification.
-
-    Args:
-        memory_limit_bytes: memory of the whole server; None for no limit.
-        swap: whether memory beyond the limit is swapped (to zram).
-        cores: CPU time per second; None for no limit.
-        cpus: the CPUs it may run on; None for all.
-        cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
-    """
-
-    memory_limit_bytes: int | None = None
-    swap: bool = False
-    cores: float | None = None
-    cpus: tuple[int, ...] | None = None
-    cpu_weight: int = 1
-
-
-Spec = TypeVar("Spec", bound=Confined)
+Spec = TypeVar("Spec", bound=Limits)
 
 
 class SwappedServer(PrivateServer[Spec]):
-    """A private server with these limits."""
+    """A private server whose specification has its limits."""
 
     _swap_device = _swap_missing = ""
     _victims: Victims | None = None
@@ -52,7 +32,13 @@ class SwappedServer(PrivateServer[Spec]):
             except TrimtabError as error:
                 self._swap_missing = str(error)
                 self.hold(replace(record, swap=False))
-        return Limits(spec.memory_limit_bytes, bool(self._swap_device), spec.cores, spec.cpus, spec.cpu_weight)
+        return Limits(
+            memory_limit_bytes=spec.memory_limit_bytes,
+            swap=bool(self._swap_device),
+            cores=spec.cores,
+            cpus=spec.cpus,
+            cpu_weight=spec.cpu_weight,
+        )
 
     def confined(self, confinement: Confinement) -> None:
         """Adds the swap to the description of the limits."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from trimtab.errors import UsageError
-from trimtab.testbed._swapped import Confined
+from trimtab.testbed.cgroup import Limits
 
 Mpm = Literal["prefork", "worker", "event"]
 
@@ -16,7 +16,7 @@ MODULES = ("authz_core", "authz_host", "alias", "status")
 
 
 @dataclass(frozen=True)
-class ApacheSpec(Confined):
+class ApacheSpec(Limits):
     """A private Apache and its limits. The values are those that Debian ships, except where said.
 
     Args:

@@ -16,19 +16,19 @@ PERIOD_US = 100_000
 _numbers = itertools.count()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits of a server's resources.
 
     Args:
-        memory_bytes: resident memory and page cache; None for no limit.
+        memory_limit_bytes: resident memory and page cache; None for no limit.
         swap: whether memory beyond the limit may be swapped; without it the kernel kills.
         cores: CPU time per second of wall time, such as 0.5; None for no limit.
         cpus: the CPUs it may run on; None for all.
         cpu_weight: its claim on a CPU that others want too, where one ordinary process has 1; up to 100.
     """
 
-    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
     swap: bool = False
     cores: float | None = None
     cpus: tuple[int, ...] | None = None
@@ -37,7 +37,7 @@ class Limits:
     def controllers(self) -> tuple[str, ...]:
         """The controllers that these limits need."""
         needed = {
-            "memory": self.memory_bytes is not None,
+            "memory": self.memory_limit_bytes is not None,
             "cpu": self.cores is not None or self.cpu_weight != 1,
             "cpuset": self.cpus is not None,
         }
@@ -89,10 +89,10 @@ class Confinement:
     def _create_by_controller(self, name: str) -> None:
         limits = self._limits
         made = {c for c in limits.controllers() if self._make(c, name)}
-        if limits.memory_bytes is not None and "memory" in made:
-            self._limit_memory("memory.limit_in_bytes", str(limits.memory_bytes))
+        if limits.memory_limit_bytes is not None and "memory" in made:
+            self._limit_memory("memory.limit_in_bytes", str(limits.memory_limit_bytes))
             if not limits.swap:
-                self._write("memory", "memory.memsw.limit_in_bytes", str(limits.memory_bytes), "")
+                self._write("memory", "memory.memsw.limit_in_bytes", str(limits.memory_limit_bytes), "")
         if limits.cpu_weight != 1 and "cpu" in made:
             self._write("cpu", "cpu.shares", str(1024 * limits.cpu_weight), f"CPU weight {limits.cpu_weight}")
         if limits.cores is not None and "cpu" in made:
@@ -121,8 +121,8 @@ class Confinement:
         group = parent / name
         group.mkdir()
         self.directories = dict.fromkeys(controllers, group)
-        if limits.memory_bytes is not None:
-            self._limit_memory("memory.max", str(limits.memory_bytes))
+        if limits.memory_limit_bytes is not None:
+            self._limit_memory("memory.max", str(limits.memory_limit_bytes))
             self._write("memory", "memory.swap.max", "max" if limits.swap else "0", "")
         if limits.cpu_weight != 1:
             weight = str(min(10_000, 100 * limits.cpu_weight))

@@ -29,7 +29,7 @@ def text(path: Path) -> str:
 
 
 def test_version_1_gets_one_group_per_controller(tmp_path: Path) -> None:
-    limits = Limits(memory_bytes=2**20, swap=True, cores=0.5, cpus=(0, 2), cpu_weight=10)
+    limits = Limits(memory_limit_bytes=2**20, swap=True, cores=0.5, cpus=(0, 2), cpu_weight=10)
     made = Confinement(limits, imitation_v1(tmp_path / "v1")).directories
     assert set(made) == {"memory", "cpu", "cpuset", "cpuacct"}
     assert text(made["memory"] / "memory.limit_in_bytes") == str(2**20)
@@ -41,14 +41,14 @@ def test_version_1_gets_one_group_per_controller(tmp_path: Path) -> None:
 
 
 def test_without_swap_memory_and_swap_share_one_limit(tmp_path: Path) -> None:
-    made = Confinement(Limits(memory_bytes=2**20), imitation_v1(tmp_path / "v1")).directories
+    made = Confinement(Limits(memory_limit_bytes=2**20), imitation_v1(tmp_path / "v1")).directories
     assert text(made["memory"] / "memory.memsw.limit_in_bytes") == str(2**20)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's groups are found through /proc/self/cgroup")
 def test_version_2_gets_one_group_for_all(tmp_path: Path) -> None:
     root = imitation_v2(tmp_path / "v2")
-    limits = Limits(memory_bytes=2**20, swap=False, cores=1.5, cpus=(1,))
+    limits = Limits(memory_limit_bytes=2**20, swap=False, cores=1.5, cpus=(1,))
     made = Confinement(limits, root).directories
     assert len(set(made.values())) == 1
     group = made["memory"]
@@ -60,7 +60,7 @@ def test_version_2_gets_one_group_for_all(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_limited_is_said_with_the_reason(tmp_path: Path) -> None:
-    confinement = Confinement(Limits(memory_bytes=2**20), tmp_path / "nothing")
+    confinement = Confinement(Limits(memory_limit_bytes=2**20), tmp_path / "nothing")
     assert confinement.directories == {}
     assert str(confinement).startswith("not limited in memory: No such file or directory")
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from trimtab import own
 from trimtab.errors import PlantError, UsageError
-from trimtab.testbed._swapped import Confined, SwappedServer
+from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed.cgroup import Limits
 from trimtab.testbed.registry import Registry
 
 _ACCOUNT = "mysql"
@@ -40,7 +41,7 @@ _OF_2004 = (
 
 
 @dataclass(frozen=True)
-class MariadbSpec(Confined):
+class MariadbSpec(Limits):
     """A private MariaDB and its limits. The settings are Debian's, except where said.
 
     Args:

@@ -16,13 +16,14 @@ from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.php_fpm import status
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import Confined, SwappedServer
+from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed.cgroup import Limits
 
 _NAME = re.compile(r"php-fpm([\d.]*)")
 
 
 @dataclass(frozen=True)
-class FpmSpec(Confined):
+class FpmSpec(Limits):
     """A private FPM and its limits. The pool is the one that Debian ships.
 
     Args:

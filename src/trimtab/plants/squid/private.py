@@ -14,7 +14,8 @@ from pathlib import Path
 
 from trimtab import own
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import Confined, SwappedServer
+from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed.cgroup import Limits
 
 PLAIN_2004 = ("cache_mem 8 MB", "maximum_object_size_in_memory 8 KB")
 """Squid's defaults of 2004, where they differ from today's and memory is the only store."""
@@ -53,7 +54,7 @@ _FRESH = (
 
 
 @dataclass(frozen=True)
-class SquidSpec(Confined):
+class SquidSpec(Limits):
     """A private Squid and its limits.
 
     Args:

@@ -13,7 +13,8 @@ from trimtab import own
 from trimtab.errors import UsageError
 from trimtab.files import write_whole
 from trimtab.testbed._private import worker_user
-from trimtab.testbed._swapped import Confined, SwappedServer
+from trimtab.testbed._swapped import SwappedServer
+from trimtab.testbed.cgroup import Limits
 
 HOME = Path("/usr/share/tomcat10")
 DRIVER = Path("/usr/share/java/mariadb-java-client.jar")
@@ -46,7 +47,7 @@ class Jdbc:
 
 
 @dataclass(frozen=True)
-class TomcatSpec(Confined):
+class TomcatSpec(Limits):
     """A private Tomcat and its limits. Its connector is the one that Debian ships.
 
     Args:
