@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trimtab import codec
+from trimtab import codec, metrics
 from trimtab.core import (
     Configuration,
     Controller,
@@ -167,7 +167,7 @@ class Decider:
         if judge is not None:
             judge_state, back = judge.judge(judge_state, window)
             judgement, refuted = judge_state.judgement, judge_state.closed
-        trial = Trial(window, standing.fate, judgement, refuted)
+        trial = Trial(window, standing.fate, judgement, refuted, metrics.asked(window.readings))
         state, proposed = self.controller.step(standing.state, trial)
         if proposed.finished:
             proposed = replace(proposed, changes=_differing(proposed.incumbent or {}, window))

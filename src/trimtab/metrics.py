@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from trimtab import discovery
-from trimtab.core import Metric, Plant, Sensor
+from trimtab.core import Metric, Plant, Readings, Sensor
 from trimtab.errors import UsageError
 
 
@@ -39,6 +39,12 @@ def gathered(declaring: Iterable[type[Plant] | type[Sensor]]) -> dict[str, Metri
             if found.setdefault(one.name, one) != one:
                 raise ValueError(f"{owner.name} declares {one}, which is declared elsewhere as {found[one.name]}")
     return found
+
+
+def asked(readings: Readings) -> dict[str, float]:
+    """Those readings that count what clients ask for."""
+    there = known()
+    return {name: value for name, value in readings.items() if name in there and there[name].asked}
 
 
 def metric(name: str) -> Metric:

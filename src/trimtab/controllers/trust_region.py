@@ -29,7 +29,10 @@ is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the t
 standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
 any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
 first, since a load often comes back. The incumbent is repeated every `LATELY` trials, and at once after a trial that
-cost far more or less than the model expected, which is the model's error or a changed load.
+cost far more or less than the model expected, which is the model's error or a changed load. Another mix is told by
+what clients ask for (`trimtab.search.mix`), whatever is in force: by two trials in a row, since it may have changed
+within one. The search then starts again from the incumbent of the latest load with such a mix, or from its own where
+there was none.
 
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
@@ -54,6 +57,7 @@ from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.era import Era, normal
 from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
+from trimtab.search.mix import mix_of
 from trimtab.search.region import Region
 from trimtab.search.space import Values, in_force, named, of_many, point_of
 from trimtab.search.trust_region_state import TrustRegionState
@@ -124,8 +128,11 @@ class TrustRegion:
         if state.beside != (beside := beside_of(state.left, trial.window.configuration)):
             state = state.anew(state.era, beside)
             said = f"{state.set_beside} now: trials at another value do not count; "
-        told = Told(now, None if missing else y_of(self.objective, trial), beside)
-        state, wanted, reason = self._next(self._learned(replace(state, silent=0), told))
+        told = Told(now, None if missing else y_of(self.objective, trial), beside, mix_of(trial))
+        after = self._learned(replace(state, silent=0), told)
+        if after.past != state.past:
+            said = f"clients ask for another mix since trial {after.era + 1}; "
+        state, wanted, reason = self._next(after)
         assert state.incumbent is not None
         incumbent = named(state.knobs, state.incumbent)
         said = f"trust_region: {said}{reason}"
@@ -141,6 +148,9 @@ class TrustRegion:
         era, incumbent, y = state.believed, state.incumbent or told.values, told.y
         expected = state.expected if told.values == state.asked else None
         state = replace(state, told=(*state.told, told), incumbent=incumbent, expected=None, surprised=False)
+        if state.elsewhere:
+            return state.moved() if state.strange else replace(state, strange=True, surprised=True)
+        state = replace(state, strange=False)
         known = len(era.costs.get(incumbent, ()))
         if y is None or not known:
             return state

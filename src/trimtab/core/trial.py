@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from trimtab.core.window import Configuration, Window
+from trimtab.core.window import Configuration, Readings, Window
 
 
 class MoveState(StrEnum):
@@ -98,9 +98,11 @@ class Trial:
             back; None while there is nothing to judge.
         refuted: knob and direction (1 up, -1 down) of the trials that were in vain on this workload, not to be
             repeated now.
+        asked: what clients asked for per second, by metric: in which proportion is their mix.
     """
 
     window: Window
     fate: Fate | None = None
     judgement: Judgement | None = None
     refuted: frozenset[tuple[str, int]] = frozenset()
+    asked: Readings = field(default_factory=dict)

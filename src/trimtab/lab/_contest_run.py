@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from trimtab import discovery
+from trimtab import discovery, metrics
 from trimtab.core import Configuration, Fate, Knob, MoveState, Objective, Trial
 from trimtab.core.rules import within_rules
 from trimtab.lab import _simulated_shop, _surfaces
@@ -116,7 +116,8 @@ def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: in
     state, told, regrets, harmed = controller.start(knobs, seed), list[Told](), [], 0
     fate, ended, incumbent = None, None, None
     for index in range(trials):
-        trial = Trial(bed.window(index, values), fate)
+        window = bed.window(index, values)
+        trial = Trial(window, fate, asked=metrics.asked(window.readings))
         truth = bed.truth(index, values)
         regrets.append(truth - bed.best(index))
         harmed += truth > bed.truth(index, bed.start) + math.log(1.1)

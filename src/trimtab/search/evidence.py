@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trimtab.core import Configuration, Knob, MoveState, Objective, Trial
 from trimtab.core.objective import BROKEN
+from trimtab.search.mix import Mix
 from trimtab.search.space import Values, dropped, in_force
 
 Beside = tuple[int | None, ...]
@@ -34,15 +35,17 @@ class Told:
         values: the configuration that was in force, in the order of the knobs.
         y: its cost by Eq. (E1); None where it failed.
         beside: the values of the knobs that were left to the operator by now, in the order in which they were.
+        mix: what clients asked for.
     """
 
     values: Values
     y: float | None
     beside: Beside = ()
+    mix: Mix = ()
 
     def without(self, index: int) -> Told:
         """The trial once the knob at an index is left to the operator."""
-        return Told(dropped(self.values, index), self.y, (*self.beside, self.values[index]))
+        return replace(self, values=dropped(self.values, index), beside=(*self.beside, self.values[index]))
 
 
 def beside_of(names: Sequence[str], configuration: Configuration) -> Beside:

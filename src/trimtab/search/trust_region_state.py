@@ -1,10 +1,11 @@
 """What a trust region knows between two trials, and what is left of it when the load or the knobs change.
 
 After a changed load the trials before it are not believed, nor what followed from them: the search begins again at
-the incumbent, with small steps. A knob that is left to the operator takes its coordinate out of everything. Trials in
-which it had the value that is in force now count as before (`trimtab.search.evidence`), so where the operator puts
-back what the incumbent had, nothing is lost, the noise is known, and the search goes on as it stood. Where he sets
-another value, it is a changed load, but for the trials that had that value.
+the incumbent, with small steps; where its mix is like that of an earlier load, at the incumbent of that. A knob that
+is left to the operator takes its coordinate out of everything. Trials in which it had the value that is in force now
+count as before (`trimtab.search.evidence`), so where the operator puts back what the incumbent had, nothing is lost,
+the noise is known, and the search goes on as it stood. Where he sets another value, it is a changed load, but for the
+trials that had that value.
 
 What was rejected stays so only where the knob was as in the incumbent: it was compared with that in the other knobs
 alone. What was asked for and not yet measured is asked for anew.
@@ -18,9 +19,11 @@ from trimtab.core import Knob
 from trimtab.search.era import Era
 from trimtab.search.evidence import Beside, Told, believed
 from trimtab.search.local_model import Scales
+from trimtab.search.mix import another
 from trimtab.search.space import Values, dropped, index_of, of_many
 
 FIRST_RADIUS = 0.1
+Past = tuple[int, int, Values]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class TrustRegionState:
         seed: source of its randomness.
         told: all trials.
         era: index in `told` of the first one that is believed.
+        past: earlier loads: the first of their trials, the one after their last, and the incumbent in the end.
         incumbent: best configuration by the evidence; None before the first trial.
         radius: half the side of the region.
         scales: the model's parameters.
@@ -41,6 +45,7 @@ class TrustRegionState:
         asked: the last configuration proposed.
         expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
         surprised: whether the last trial was far from what was expected of it.
+        strange: whether the mix of the last trial was another one.
         sums: S+ and S- of Eq. (T5).
         finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.
@@ -53,6 +58,7 @@ class TrustRegionState:
     scales: Scales
     told: tuple[Told, ...] = ()
     era: int = 0
+    past: tuple[Past, ...] = ()
     incumbent: Values | None = None
     radius: float = FIRST_RADIUS
     failures: int = 0
@@ -61,6 +67,7 @@ class TrustRegionState:
     asked: Values | None = None
     expected: tuple[float, float] | None = None
     surprised: bool = False
+    strange: bool = False
     sums: tuple[float, float] = (0.0, 0.0)
     finished: str = ""
     silent: int = 0
@@ -79,8 +86,26 @@ class TrustRegionState:
 
     def anew(self, era: int, beside: Beside) -> TrustRegionState:
         """The state from which the search begins again at its incumbent, in another load or beside other values."""
-        fresh = TrustRegionState(self.knobs, self.seed, self.scales, self.told, era, self.incumbent)
+        fresh = TrustRegionState(self.knobs, self.seed, self.scales, self.told, era, self.past, self.incumbent)
         return replace(fresh, earlier=self.earlier, left=self.left, beside=beside)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the last trial was made under another mix than those before it at this load."""
+        *before, last = self.told[self.era :]
+        return bool(another([one.mix for one in (before[:-1] if self.strange else before)], last.mix))
+
+    def moved(self) -> TrustRegionState:
+        """The state where the mix of the last two trials is another one than before."""
+        assert self.incumbent is not None
+        last = len(self.told) - 1
+        state = replace(
+            self.anew(last, self.beside), past=(*self.past, (self.era, last - 1, self.incumbent)), earlier=()
+        )
+        for begin, end, incumbent in reversed(self.past):
+            if another([one.mix for one in self.told[begin:end]], self.told[last].mix) is False:
+                return replace(state, incumbent=incumbent)
+        return state
 
     def without(self, knob: str) -> TrustRegionState:
         """The state once a knob is left to the operator.
@@ -103,5 +128,6 @@ class TrustRegionState:
             incumbent=incumbent,
             rejected=tuple(dropped(values, index) for values in self.rejected if values[index] == stood),
             earlier=tuple(values for values in earlier if values != incumbent),
+            past=tuple((begin, end, dropped(values, index)) for begin, end, values in self.past),
             beside=(*self.beside, stood),
         )

@@ -49,7 +49,7 @@ class Pages(MappedWindow[State]):
     name = "pages"
     metrics = (
         Metric("page_time_s", "s", "mean server-side time per page, pages told apart by the pauses between requests"),
-        Metric("page_rate_hz", "Hz", "pages begun per second, told apart by the pauses between requests"),
+        Metric("page_rate_hz", "Hz", "pages begun per second, told apart by the pauses between requests", asked=True),
     )
 
     def counters(self, file: SharedFile) -> State:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from trimtab import codec
 from trimtab.controllers.trust_region import TrustRegion
-from trimtab.core import Fate, Move, MoveState, Objective, Trial
+from trimtab.core import Fate, Move, MoveState, Objective, Readings, Trial
 from trimtab.errors import UsageError
 from trimtab.lab._contest_run import Contest
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
@@ -21,14 +22,18 @@ OBJECTIVE = Objective(METRIC)
 
 
 def walk(
-    drawn: Surface, trials: int, controller: TrustRegion, refuses: bool = False
+    drawn: Surface,
+    trials: int,
+    controller: TrustRegion,
+    refuses: bool = False,
+    asked: Callable[[int], Readings] = lambda index: {},
 ) -> tuple[TrustRegionState, list[Move], list[Values]]:
     """A search trial by trial: the last state, its moves, and what was in force."""
     state, values, fate = controller.start(drawn.knobs, 1), drawn.start, None
     moves, forced = [], []
     for index in range(trials):
         forced.append(values)
-        state, move = controller.step(state, Trial(drawn.window(index, values), fate))
+        state, move = controller.step(state, Trial(drawn.window(index, values), fate, asked=asked(index)))
         moves.append(move)
         wanted = {**named(drawn.knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         if refuses and wanted["k00"] > drawn.start[0]:
@@ -111,6 +116,35 @@ def test_a_changed_load_is_noticed_and_what_was_known_of_the_old_one_no_longer_b
         state, _ = controller.step(state, Trial(replace(window, index=30 + index, readings=slow)))
     assert state.era > before
     assert state.radius == FIRST_RADIUS
+
+
+BROWSING, ORDERING = {"pages": 330.0, "orders": 12.0}, {"pages": 1300.0, "orders": 475.0}
+
+
+def test_where_a_mix_comes_back_its_incumbent_does_after_two_trials() -> None:
+    controller = TrustRegion(OBJECTIVE, watch=True)
+    _, moves, forced = walk(USUAL, 49, controller, asked=lambda index: ORDERING if 30 <= index < 45 else BROWSING)
+    first = in_force(USUAL.knobs, moves[29].incumbent or {})
+    assert first != USUAL.start
+    assert forced[31] == first  # the first trial under another mix is followed by one of the incumbent
+    assert "another mix since trial 32" in moves[31].reason
+    assert "another mix since trial 47" in moves[46].reason
+    assert forced[47] == first
+    assert in_force(USUAL.knobs, moves[46].incumbent or {}) == first
+
+
+def test_one_trial_under_another_mix_is_an_odd_one() -> None:
+    search = TrustRegion(OBJECTIVE)
+    state, moves, _ = walk(USUAL, 40, search, asked=lambda index: ORDERING if index == 30 else BROWSING)
+    assert not state.past
+    assert not any("another mix" in move.reason for move in moves)
+
+
+def test_a_mix_that_was_never_there_leaves_the_incumbent_and_ends_what_was_known() -> None:
+    state, _, _ = walk(USUAL, 32, TrustRegion(OBJECTIVE), asked=lambda index: BROWSING if index < 30 else ORDERING)
+    assert [past[:2] for past in state.past] == [(0, 30)]
+    assert state.incumbent == state.past[0][2]
+    assert [told.mix for told in state.believed.trials] == [(("orders", 475.0), ("pages", 1300.0))]
 
 
 @pytest.mark.parametrize("factor", [3.0, 1 / 3.0])

@@ -107,6 +107,10 @@ impl Meter {
         };
         let average = |integral: f64| integral / self.elapsed_s;
         put("client_page_rate_hz", average(self.pages as f64));
+        put(
+            "client_request_rate_hz",
+            average((self.pages + self.images) as f64),
+        );
         put("client_error_rate_hz", average(self.refused as f64));
         for (index, tier) in ["proxy", "application", "database"].iter().enumerate() {
             let ratio = average(self.integral.busy[index]) / cores[index];

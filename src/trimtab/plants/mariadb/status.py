@@ -95,7 +95,7 @@ class MariadbStatus(CounterWindow[Totals]):
         SERVICE_TIME,
         REQUESTS_UNDER_WAY,
         OPEN_CONNECTIONS,
-        Metric("transaction_rate_hz", "Hz", "transactions ended by COMMIT or ROLLBACK per second"),
+        Metric("transaction_rate_hz", "Hz", "transactions ended by COMMIT or ROLLBACK per second", asked=True),
         Metric("thread_start_rate_hz", "Hz", "threads started per second because none was kept for a new connection"),
         Metric("failed_connection_rate_hz", "Hz", "connections per second that were refused, or came to nothing"),
         Metric("broken_connection_rate_hz", "Hz", "connections per second that ended without a goodbye"),
