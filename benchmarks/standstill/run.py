@@ -9,8 +9,10 @@ trimtab changes it, for 40 seconds. For each change:
 - standstill: from the signal until the first new worker, as the plant measures it; in a crowded Apache also the time
   before, in which it lets nobody in;
 - expected: what the plant expected in the window before the first change;
-- waited: seconds that clients waited in sum from the end of the window before to the start of the one after, which
-  includes a second in which the server settles; beside it what they wait in as much time in the windows around.
+- seen: what connections waited longer in the accept queue, as the plant measures it, which the referee charges;
+- waited longer: seconds that clients waited in sum from the end of the window before to the start of the one after,
+  which includes a second in which the server settles, less what they wait in as much time in the windows around,
+  which is given as usually. Means over the changes, as seen.
 
 Nothing is judged by it: the seeds are spent. DIR gets runs.jsonl and summary.md; about ten minutes, as root.
 """
@@ -64,6 +66,7 @@ class Row:
         swapped: share of the memory that was in swap.
         expected_s: standstill that was expected; None after the first change.
         standstill_s: standstill measured.
+        seen_s: what connections waited longer in the accept queue; None where that is not known.
         waited_s: what clients waited from window to window.
         usual_s: what they wait in as much time.
     """
@@ -74,6 +77,7 @@ class Row:
     swapped: float
     expected_s: float | None
     standstill_s: float
+    seen_s: float | None
     waited_s: float
     usual_s: float
 
@@ -117,6 +121,7 @@ def rows(case: str, server: str, windows: Sequence[Window]) -> list[Row]:
                 r.get("swap_bytes", 0.0) / max(1.0, r.get("memory_bytes", 1.0)),
                 None if found else r.get("standstill_s"),
                 then["standstill_s"],
+                then.get("standstill_wait_s"),
                 then[WAITED] - r[WAITED] - within,
                 gap_s * (r[WAITING] + then[WAITING]) / 2,
             )
@@ -130,18 +135,22 @@ def summary(found: Sequence[Row], conditions: str) -> str:
     lines += (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
     lines += ["", f"Conditions: {conditions}", ""]
     lines.append(
-        "| draw | server | workers | in swap | changes | expected | standstill | waited in it, and usually |"
+        "| draw | server | workers | in swap | changes | expected | standstill | seen | waited longer | usually |"
     )
-    lines.append("|---|---|---:|---:|---:|---:|---:|---:|")
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for case in dict.fromkeys(row.case for row in found):
         mine = [row for row in found if row.case == case]
         expected = f"{mine[0].expected_s:.2f} s" if mine[0].expected_s is not None else "-"
-        waited, usual = (sum(getattr(row, n) for row in mine) / len(mine) for n in ("waited_s", "usual_s"))
+        longer = sum(row.waited_s - row.usual_s for row in mine) / len(mine)
+        usual = sum(row.usual_s for row in mine) / len(mine)
+        known = [row.seen_s for row in mine if row.seen_s is not None]
+        seen = f"{sum(known) / len(known):.1f} s" if known else "-"
+        if len(known) < len(mine):
+            seen += f" ({len(mine) - len(known)} not known)"
         lines.append(
             f"| {case} | {mine[0].server} | {_range([r.workers for r in mine], 0)} "
             f"| {_range([100 * r.swapped for r in mine], 0)} % | {len(mine)} | {expected} "
-            f"| first {mine[0].standstill_s:.3f}, {_range([r.standstill_s for r in mine], 3)} s "
-            f"| first {mine[0].waited_s:.1f}, mean {waited:.1f} s; {usual:.1f} s |"
+            f"| {_range([r.standstill_s for r in mine], 2)} s | {seen} | {longer:.1f} s | {usual:.1f} s |"
         )
     return "\n".join([*lines, ""])
 

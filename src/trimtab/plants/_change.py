@@ -13,6 +13,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, PlantGone, TrimtabError, U
 from trimtab.plants import _own_file
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 
 Texts = dict[Path, str | None]
 """Texts that files shall hold, in the order of writing; None for a file that shall be removed."""
@@ -35,8 +36,8 @@ class Server(Protocol):
         ...
 
     @property
-    def standstill_s(self) -> float | None:
-        """Time in which its last reload by us let no new request begin; None where that is not known."""
+    def standstill(self) -> Standstill | None:
+        """That of its last reload by us; None where it is not known."""
         ...
 
     def test(self) -> Verdict:

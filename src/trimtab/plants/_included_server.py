@@ -19,6 +19,7 @@ from trimtab.plants._master import Master
 from trimtab.plants._own_file import put_back
 from trimtab.plants._own_file_plant import OwnFilePlant, edited
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
 
 C = TypeVar("C", bound=Files)
@@ -33,7 +34,7 @@ class IncludedServer(ABC, Generic[C]):
         loaded: the configuration as the server has loaded it, as far as that is known.
         in_force: knob to value.
         section: the section that sets its knobs; empty where there are none.
-        standstill_s: time in which its last reload by us let no new request begin; None where that is not known.
+        standstill: that of its last reload by us; None where it is not known.
     """
 
     master: Master
@@ -41,7 +42,7 @@ class IncludedServer(ABC, Generic[C]):
     loaded: C
     in_force: Mapping[str, int]
     section = ""
-    standstill_s: float | None = None
+    standstill: Standstill | None = None
 
     @abstractmethod
     def parsed(self) -> C:

@@ -15,7 +15,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants._change import Change, Debt, NotBack, Server, Texts
 from trimtab.plants._edits import StoodDown
 from trimtab.sensors import _eq1
-from trimtab.sensors._metrics import STANDSTILL
+from trimtab.sensors._metrics import STANDSTILL, STANDSTILL_WAIT
 
 
 class ReloadedPlant(Plant):
@@ -33,7 +33,7 @@ class ReloadedPlant(Plant):
         knobs: its knobs.
     """
 
-    metrics: tuple[Metric, ...] = (*_eq1.METRICS, STANDSTILL)
+    metrics: tuple[Metric, ...] = (*_eq1.METRICS, STANDSTILL, STANDSTILL_WAIT)
     _server: Server
 
     def __init__(self, clock: Clock, server: Server, knobs: Iterable[Knob]) -> None:
@@ -53,14 +53,16 @@ class ReloadedPlant(Plant):
         return None
 
     def stood_still(self, readings: Readings) -> Readings:
-        """How long the last change stopped the server, or the first one can, where that is known."""
-        stopped_s = self._server.standstill_s
-        if stopped_s is None and (expected := self.expected_stop()) and "idle_workers" in readings:
-            first_s, worker_s, swapped_s = expected
-            workers = readings["idle_workers"] + readings.get("busy_workers", 0.0)
-            swapped = min(1.0, readings.get("swap_bytes", 0.0) / max(1.0, readings.get("memory_bytes", 0.0)))
-            stopped_s = first_s + workers * (worker_s + swapped_s * swapped)
-        return {} if stopped_s is None else {STANDSTILL.name: stopped_s}
+        """How long the last change stopped the server and clients waited, or the first one can, as far as known."""
+        if (last := self._server.standstill) is not None:
+            waited = {} if last.waited_s is None else {STANDSTILL_WAIT.name: last.waited_s}
+            return {STANDSTILL.name: last.duration_s, **waited}
+        if (expected := self.expected_stop()) is None or "idle_workers" not in readings:
+            return {}
+        first_s, worker_s, swapped_s = expected
+        workers = readings["idle_workers"] + readings.get("busy_workers", 0.0)
+        swapped = min(1.0, readings.get("swap_bytes", 0.0) / max(1.0, readings.get("memory_bytes", 0.0)))
+        return {STANDSTILL.name: first_s + workers * (worker_s + swapped_s * swapped)}
 
     @property
     @abstractmethod

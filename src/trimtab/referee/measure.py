@@ -48,6 +48,7 @@ class Measured:
         broken: the limits that it breaks, as the user wrote them.
         missing: names of what the objective needs and was not measured; empty when all was.
         standstill_s: time in which the last change let no new request begin, or the first is expected to.
+        standstill_wait_s: time that connections waited longer for it, in sum; None where that is not known.
     """
 
     index: int
@@ -66,6 +67,7 @@ class Measured:
     broken: tuple[str, ...] = ()
     missing: str = ""
     standstill_s: float = 0.0
+    standstill_wait_s: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -150,6 +152,7 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         tuple(map(str, objective.broken(window))),
         objective.missing(window),
         r.get("standstill_s", 0.0),
+        r.get("standstill_wait_s"),
     )
 
 
@@ -222,13 +225,16 @@ class Workload:
         """The noise of windows of that length, by what these windows of one setting show of it."""
         return noise_of([self.seen(w) for w in windows if w.log_cost is not None], self.noise(window_s))
 
-    def cost_of_standstill_s(self, stopped_s: float, usual_s: float | None) -> float:
+    def cost_of_standstill_s(self, stopped_s: float, usual_s: float | None, waited_s: float | None = None) -> float:
         """Cost of a time in which no request begins, in seconds of normal operation, Eq. (R8).
 
         Args:
             stopped_s: that time, in seconds.
             usual_s: usual time of a request, in seconds; None where the cost is no time.
+            waited_s: how long connections waited longer for it, in sum, in seconds; None where that is not known.
         """
+        if usual_s and waited_s is not None and self.arrivals_hz > 0:
+            return waited_s / (self.arrivals_hz * usual_s)
         rho, each = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s), max(1.0, self.per_connection)
         return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * each * usual_s)) / (1 - rho)
 

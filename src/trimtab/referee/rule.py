@@ -12,7 +12,8 @@ they wait in E normal seconds came on top.
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, that denominator is the mean inside before
     K = k (1 + k / (2 n expected cost)) / (1 - rho)       what a change that stops service for k s costs (R8)
-         with n requests of a connection, which come one after the other
+         with n requests of a connection, which come one after the other; once it was made and seen, what
+         connections waited longer for it / (arrivals x expected cost)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
@@ -364,7 +365,8 @@ class Referee:
         """
         if experiment.overloaded or state.overloaded or _live(state, _differing(after, before)):
             return 0.0
-        return experiment.workload.cost_of_standstill_s(now.standstill_s, self._usual_s(experiment.reference))
+        usual_s = self._usual_s(experiment.reference)
+        return experiment.workload.cost_of_standstill_s(now.standstill_s, usual_s, now.standstill_wait_s)
 
     def _usual_s(self, reference: tuple[Measured, ...]) -> float | None:
         """Usual cost of a request, in seconds; None where the cost is no time."""

@@ -23,6 +23,9 @@ IDLE_CONNECTIONS = Metric("idle_connections", "connections", "time average of co
 STANDSTILL = Metric(
     "standstill_s", "s", "time in which a change lets no request begin: of the last one, expected before the first"
 )
+STANDSTILL_WAIT = Metric(
+    "standstill_wait_s", "s", "time that connections waited longer, in sum, for the last change's standstill"
+)
 OPEN_CONNECTIONS = Metric(
     "open_connections", "connections", "time average of client connections that the server holds"
 )

@@ -83,7 +83,7 @@ class AcceptQueue(Sensor):
         self._pid = pid
         self._visitor = visitor
         self._proc = proc
-        self._queues: _Queues | None = None
+        self._queues: Queues | None = None
         self._arrivals: Arrivals | None = None
         self._netstat: KernelFile | None = None
         self._began_s = self._last_s = 0.0
@@ -165,12 +165,12 @@ class AcceptQueue(Sensor):
         """
         return self._opened()[1].source
 
-    def _opened(self) -> tuple[_Queues, Arrivals, KernelFile]:
+    def _opened(self) -> tuple[Queues, Arrivals, KernelFile]:
         """Sources of the readings, opened where they are not."""
         if self._queues is None or self._arrivals is None or self._netstat is None:
             self.close()
             try:
-                self._queues = _Queues(self._listeners, self._pid, self._proc)
+                self._queues = Queues(self._listeners, self._pid, self._proc)
                 self._arrivals = Arrivals(self._queues.ports, self._pid, self._visitor, self._proc)
                 self._netstat = KernelFile(self._proc / str(self._pid) / "net" / "netstat")
             except NotMeasured:
@@ -178,7 +178,7 @@ class AcceptQueue(Sensor):
                 raise
         return self._queues, self._arrivals, self._netstat
 
-    def _ask(self, queues: _Queues) -> list[Listening]:
+    def _ask(self, queues: Queues) -> list[Listening]:
         """The sockets as they are now; when one is gone, the next `begin` looks for them again."""
         try:
             return queues.now()
@@ -215,14 +215,19 @@ class AcceptQueue(Sensor):
         return min(overflows, sum((s.drops or 0) - self._drops.get(s.cookie, 0) for s in sockets))
 
 
-class _Queues:
+class Queues:
     """The listening sockets of a server, found once and then asked as cheaply as the kernel allows.
+
+    Args:
+        listeners: address and port of each.
+        pid: a process of the server, for its network namespace.
+        proc: where /proc is.
 
     Raises:
         NotMeasured: the kernel does not say, or nothing listens there.
     """
 
-    def __init__(self, listeners: Sequence[tuple[str, int]], pid: int, proc: Path) -> None:
+    def __init__(self, listeners: Sequence[tuple[str, int]], pid: int, proc: Path = _PROC) -> None:
         self.ports = sorted({port for _, port in listeners})
         self._diag = in_network_of(pid, InetDiag, proc)
         try:
@@ -245,6 +250,15 @@ class _Queues:
         if self._groups:
             return sum(s.length for s in self.now())
         return sum(self._diag.length(address, question) for address, question in self._questions)
+
+    def waiting(self) -> tuple[int, int]:
+        """Connections that wait at all of them, and how many may where the fewest may.
+
+        Raises:
+            NotMeasured: one is gone.
+        """
+        sockets = self.now()
+        return sum(s.length for s in sockets), min(s.limit for s in sockets)
 
     def now(self) -> list[Listening]:
         """The sockets as they are now.

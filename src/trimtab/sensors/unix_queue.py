@@ -104,6 +104,14 @@ class UnixQueue(Sensor):
         Raises:
             NotMeasured: nothing listens there, or the kernel does not say.
         """
+        return self.waiting()[0]
+
+    def waiting(self) -> tuple[int, int]:
+        """Connections that wait now, ours too, and how many may.
+
+        Raises:
+            NotMeasured: nothing listens there, or the kernel does not say.
+        """
         if self._netlink is None:
             self._inode = _listening(self._path, self._pid, self._proc)
             self._netlink = in_network_of(self._pid, _netlink, self._proc)
@@ -153,8 +161,8 @@ def _question(inode: int) -> bytes:
     return _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0) + body
 
 
-def _answer(message: bytes) -> int:
-    """The length of the queue from the kernel's answer.
+def _answer(message: bytes) -> tuple[int, int]:
+    """The length of the queue and the most that it holds, from the kernel's answer.
 
     Raises:
         OSError: it answers with an error, or without a length.
@@ -165,10 +173,11 @@ def _answer(message: bytes) -> int:
         raise OSError(-code, os.strerror(-code))
     at = _HEADER.size + _MESSAGE.size
     while at + _ATTRIBUTE.size + _QUEUE.size <= size:
-        length, name = _ATTRIBUTE.unpack_from(message, at)
+        size_here, name = _ATTRIBUTE.unpack_from(message, at)
         if name & 0x3FFF == _RQLEN:
-            return int(_QUEUE.unpack_from(message, at + _ATTRIBUTE.size)[0])
-        at += max(_ATTRIBUTE.size, (length + 3) & ~3)
+            length, most = _QUEUE.unpack_from(message, at + _ATTRIBUTE.size)
+            return length, most
+        at += max(_ATTRIBUTE.size, (size_here + 3) & ~3)
     raise OSError("this kernel does not say how many wait; 'modprobe unix_diag'")
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests._memory_plant import FakeClock
+from tests.unit.plants.test_standstill import Waiting
 from trimtab.errors import ApplyFailed
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache import reload
 from trimtab.plants.apache.process import Generations, Parent
 
@@ -44,7 +46,7 @@ def test_a_helper_that_looked_like_a_worker_does_not_end_the_wait(
 ) -> None:
     helper, worker = Generations((6124,), (6097,)), Generations((6125,), ())
     looks(monkeypatch, helper, helper, NOBODY, NOBODY, NOBODY, worker)
-    assert reload.reload(parent, FakeClock(), reload.Patience())[0] == worker
+    assert reload.reload(parent, FakeClock(), reload.Patience(), Standstill(FakeClock(), Waiting)) == worker
 
 
 def test_a_standstill_lasts_from_the_signal_until_a_worker_of_the_new_generation(
@@ -52,9 +54,9 @@ def test_a_standstill_lasts_from_the_signal_until_a_worker_of_the_new_generation
 ) -> None:
     clock, worker = FakeClock(), Generations((6125,), ())
     looks(monkeypatch, NOBODY, NOBODY, NOBODY, worker)
-    began_s = clock.now_s()
-    _, stopped_s = reload.reload(parent, clock, reload.Patience())
-    assert 0 < stopped_s <= clock.now_s() - began_s
+    began_s, standstill = clock.now_s(), Standstill(clock, Waiting)
+    reload.reload(parent, clock, reload.Patience(), standstill)
+    assert 0 < standstill.duration_s <= clock.now_s() - began_s
 
 
 def test_a_reload_without_any_child_failed_after_all_of_the_wait(
@@ -64,5 +66,5 @@ def test_a_reload_without_any_child_failed_after_all_of_the_wait(
     looks(monkeypatch, Generations((6124,), ()), NOBODY)
     began_s = clock.now_s()
     with pytest.raises(ApplyFailed, match="no new worker within 20 s"):
-        reload.reload(parent, clock, reload.Patience())
+        reload.reload(parent, clock, reload.Patience(), Standstill(clock, Waiting))
     assert clock.now_s() - began_s >= 20.0

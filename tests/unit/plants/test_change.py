@@ -15,6 +15,7 @@ from trimtab.own import SYSTEM_PATH
 from trimtab.plants import _change, _own_file, _program
 from trimtab.plants._master import Master
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 
 MASTER = Master(1 << 30, 1, Path("/bin/true"), ("server",), os.geteuid())
 
@@ -28,7 +29,7 @@ class Server:
     ends: bool = False
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: {"size": 1})
-    standstill_s: float | None = None
+    standstill: Standstill | None = None
 
     def test(self) -> Verdict:
         return self.says(_own_file.read(self.path))

@@ -16,6 +16,7 @@ from trimtab.plants._change import Texts
 from trimtab.plants._master import Master
 from trimtab.plants._own_file_plant import OwnFilePlant
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 
 START = {"workers": 10, "timeout": 100}
 
@@ -27,7 +28,7 @@ class Server:
     path: Path
     master: Master = MASTER
     in_force: dict[str, int] = field(default_factory=lambda: dict(START))
-    standstill_s: float | None = None
+    standstill: Standstill | None = None
     steps: int = 0
     faults: dict[int, str] = field(default_factory=dict)
     gone: bool = False

@@ -440,6 +440,15 @@ def test_in_a_standstill_a_connection_waits_with_one_request_whatever_it_brings_
     assert spent_s[0] / spent_s[1] == pytest.approx(alone / together, rel=0.05)
 
 
+def test_what_connections_waited_in_a_standstill_is_charged_where_it_was_seen() -> None:
+    bench = ready()
+    rate_hz = bench.state.reference[-1].request_rate_hz
+    before_s = bench.state.spent_s
+    bench.change(w=40)
+    bench.see(1, 0.02, standstill_s=5.0, standstill_wait_s=3.0)
+    assert bench.state.spent_s - before_s == pytest.approx(3.0 / (rate_hz * 0.02), rel=0.1)
+
+
 def test_what_takes_effect_at_once_is_charged_for_no_standstill() -> None:
     bench = ready()
     bench.state = replace(bench.state, knobs=(replace(WORKERS, how=How.LIVE), IDLE))

@@ -7,6 +7,7 @@ from pathlib import Path
 from trimtab import processes
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.apache import status
 from trimtab.plants.apache.configuration import Configuration, evaluate
@@ -32,13 +33,13 @@ class Attached:
         board: the scoreboard of its status page; None when that did not reply.
         in_force: knob name to the value with which it runs.
         notes: notes for the user, one line each.
-        standstill_s: time in which its last reload by us let no new request begin; None before the first.
+        standstill: that of its last reload by us; None before the first.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
     """
 
-    standstill_s: float | None = None
+    standstill: Standstill | None = None
 
     def __init__(self, parent: Parent, status_url: str | None = None) -> None:
         self.master = parent

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.errors import ApplyFailed
 from trimtab.plants import _change
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache import status
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.drain import drain
 from trimtab.plants.apache.knobs import limits
 from trimtab.plants.apache.reload import Patience, reload
 from trimtab.processes import children
+from trimtab.sensors.accept_queue import Queues
 
 _CROWD_PATIENCE_S = 0.2
 """A status page that takes longer to reply waits for a worker: the server is crowded."""
@@ -36,9 +39,11 @@ class Change(_change.Change[Attached]):
             PlantGone: it has ended.
         """
         apache = self.server
-        stuck, closed_s = self._make_room(limits(apache.config).max_request_workers)
-        seen, stopped_s = reload(apache.master, self.clock, self.patience)
-        apache.standstill_s = closed_s + stopped_s
+        standstill = Standstill(self.clock, lambda: Queues(apache.listeners, apache.master.pid))
+        with contextlib.closing(standstill):
+            stuck = self._make_room(limits(apache.config).max_request_workers, standstill)
+            seen = reload(apache.master, self.clock, self.patience, standstill)
+        apache.standstill = standstill
         apache.read_running()
         self.require(expected)
         threads, limit = apache.limits.threads_per_child, apache.in_force["max_request_workers"]
@@ -60,29 +65,33 @@ class Change(_change.Change[Attached]):
             notes.append("no new process has started yet: old processes still hold every slot of the scoreboard")
         return (*notes, *stuck)
 
-    def _make_room(self, limit: int) -> tuple[tuple[str, ...], float]:
+    def _make_room(self, limit: int, standstill: Standstill) -> tuple[str, ...]:
         """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`.
 
+        Args:
+            limit: the limit to be.
+            standstill: begins here where the server is crowded.
+
         Returns:
-            What the user should know, one line each, and for how long nobody has accepted, in seconds.
+            What the user should know, one line each.
         """
         apache = self.server
         if apache.limits.mpm != "prefork":
-            return (), 0.0
+            return ()
         shrinks = limit < apache.in_force["max_request_workers"]
         board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
         crowded = board is None or status.busy(board) > apache.in_force["max_request_workers"] / 2
         if not shrinks and not crowded:
-            return (), 0.0
-        left, closed_s = 0, 0.0
+            return ()
+        left = 0
         if crowded:
             # Nobody accepts meanwhile, so one long request must not hold this up for long.
-            since_s = self.clock.now_s()
+            standstill.begin()
             left = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=shrinks)
-            closed_s = self.clock.now_s() - since_s
+            standstill.look()
         if shrinks and (left or not crowded):
             left = drain(apache.master, self.clock, apache.status_url, limit, self.patience.shrink_s)
-        return ((blocked(left),) if left and shrinks else ()), closed_s
+        return (blocked(left),) if left and shrinks else ()
 
 
 def blocked(slots: int) -> str:

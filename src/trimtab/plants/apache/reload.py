@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache.process import Generations, Parent, generations
 from trimtab.processes import descriptors
 
@@ -36,12 +37,17 @@ class Patience:
     crowd_s: float = 1.5
 
 
-def reload(parent: Parent, clock: Clock, patience: Patience) -> tuple[Generations, float]:
+def reload(parent: Parent, clock: Clock, patience: Patience, standstill: Standstill) -> Generations:
     """Reloads Apache and waits until the new generation is there.
 
+    Args:
+        parent: its parent process.
+        clock: for the waits.
+        patience: how long to wait.
+        standstill: begins with the signal, unless it has begun, and ends with the first new worker.
+
     Returns:
-        The children as they are at the end of the wait; and how long none began a request, in seconds, from the
-        signal on.
+        The children as they are at the end of the wait.
 
     Raises:
         ApplyFailed: no new generation came in time.
@@ -52,21 +58,22 @@ def reload(parent: Parent, clock: Clock, patience: Patience) -> tuple[Generation
     # In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that
     # never looks quiet, because it holds pipes of its own, is taken as it is.
     before = parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
-    asked_s = clock.now_s()
+    standstill.begin()
     parent.signal(signal.SIGUSR1)
-    fresh = parent.awaited(clock, patience.reload_s, lambda: descriptors(parent.pid, "pipe") - before)
+    look = standstill.during
+    fresh = parent.awaited(clock, patience.reload_s, lambda: look(descriptors(parent.pid, "pipe") - before))
     if not fresh:
         raise ApplyFailed(f"Apache did not reload within {patience.reload_s:g} s of SIGUSR1")
-    served = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh).workers)
-    stopped_s = clock.now_s() - asked_s
+    served = parent.awaited(clock, patience.serve_s, lambda: look(generations(parent, fresh).workers))
+    standstill.end()
     if served:
-        parent.awaited(clock, patience.drain_s, lambda: not generations(parent, fresh).old)
+        parent.awaited(clock, patience.drain_s, lambda: look(not generations(parent, fresh).old))
     # Old ones may hold all the slots until their requests are done. Where there is no child at all, what looked like
     # a worker was mod_cgid's helper, which holds the sockets until it first runs.
     seen = parent.awaited(clock, patience.serve_s, lambda: generations(parent, fresh))
     if not seen:
         raise ApplyFailed(f"Apache started no new worker within {patience.serve_s:g} s of its reload")
-    return seen, stopped_s
+    return seen
 
 
 def _quiet(parent: Parent) -> frozenset[str]:

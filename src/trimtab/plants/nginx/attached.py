@@ -12,6 +12,7 @@ from trimtab.gate.server import shared_of
 from trimtab.plants import _own_file
 from trimtab.plants._included_files import changed_after
 from trimtab.plants._program import Verdict
+from trimtab.plants._standstill import Standstill
 from trimtab.plants._vetted import same_files, vet
 from trimtab.plants.nginx import edits, status
 from trimtab.plants.nginx.configuration import Configuration, evaluate
@@ -42,14 +43,14 @@ class Attached:
         knobs: the knobs that can be moved.
         in_force: knob name to the value with which it runs, of all knobs.
         notes: notes for the user, one line each.
-        standstill_s: None: its new workers serve before the old ones leave.
+        standstill: None: its new workers serve before the old ones leave.
 
     Raises:
         UsageError: it cannot be read from here; the message says what is needed.
         PlantGone: it has ended.
     """
 
-    standstill_s: float | None = None
+    standstill: Standstill | None = None
 
     def __init__(self, master: Master, status_url: str | None = None, edit: bool = False) -> None:
         self.master = master

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.errors import ApplyFailed, NotMeasured
 from trimtab.plants._included_server import IncludedChange
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.reload import Patience, reload
+from trimtab.sensors.accept_queue import Queues
+from trimtab.sensors.unix_queue import UnixQueue
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,28 @@ class Change(IncludedChange[Attached]):
         """
         fpm = self.server
         values = fpm.values(fpm.read())
-        running, fpm.standstill_s = reload(
-            fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience
-        )
+        standstill = Standstill(self.clock, self._queue)
+        with contextlib.closing(standstill):
+            running = reload(
+                fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience, standstill
+            )
+        fpm.standstill = standstill
         fpm.reloaded()
         self.require(expected)
         most = fpm.in_force["max_children"]
         if running > most:
             raise ApplyFailed(f"{running} workers of pool {fpm.pool} run after the reload, more than {most}")
         return self._page()
+
+    def _queue(self) -> UnixQueue | Queues:
+        """The pool's listen queue.
+
+        Raises:
+            NotMeasured: it cannot be seen.
+        """
+        _, address = status.endpoint(self.server.listen)
+        pid = self.server.master.pid
+        return UnixQueue(address, self.clock, pid) if isinstance(address, str) else Queues([address], pid)
 
     def _page(self) -> tuple[str, ...]:
         """Makes sure by the status page that the new generation has the intended process manager.

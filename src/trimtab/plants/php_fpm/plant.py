@@ -20,7 +20,7 @@ from trimtab.plants.php_fpm.change import Change
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
-from trimtab.sensors._metrics import STANDSTILL
+from trimtab.sensors._metrics import STANDSTILL, STANDSTILL_WAIT
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
@@ -44,7 +44,7 @@ class PhpFpm(IncludedPlant):
 
     name = "php-fpm"
     _server: Attached
-    metrics = (*response.METRICS, STANDSTILL)
+    metrics = (*response.METRICS, STANDSTILL, STANDSTILL_WAIT)
     settings = knobs.KEYS
     reloaded_by = "USR2"
     own_sensors = (PoolStatus,)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm.process import FpmMaster
 
 
@@ -37,8 +38,14 @@ class Patience:
 
 
 def reload(
-    master: FpmMaster, pool: str, least: int, timeout_s: float, clock: Clock, patience: Patience
-) -> tuple[int, float]:
+    master: FpmMaster,
+    pool: str,
+    least: int,
+    timeout_s: float,
+    clock: Clock,
+    patience: Patience,
+    standstill: Standstill,
+) -> int:
     """Reloads FPM and waits until the pool has its first workers.
 
     Args:
@@ -48,24 +55,26 @@ def reload(
         timeout_s: process_control_timeout.
         clock: for the waits.
         patience: how long to wait.
+        standstill: begins with the signal and ends with the pool's first worker.
 
     Returns:
-        Workers of the pool at the end of the wait, and for how long none of it began a request, in seconds.
+        Workers of the pool at the end of the wait.
 
     Raises:
         ApplyFailed: it did not reload, or its workers did not come, in time.
         PlantGone: it has ended.
         UsageError: not permitted.
     """
-    before, asked_s = master.generation(), clock.now_s()
+    before, look = master.generation(), standstill.during
+    standstill.begin()
     master.signal(signal.SIGUSR2)
-    if not master.awaited(clock, timeout_s + patience.reload_s, lambda: _anew(master, before)):
+    if not master.awaited(clock, timeout_s + patience.reload_s, lambda: look(_anew(master, before))):
         raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
-    master.awaited(clock, patience.serve_s, lambda: len(master.workers(pool)) >= min(1, least))
-    stopped_s = clock.now_s() - asked_s
-    if not master.awaited(clock, patience.serve_s, lambda: len(master.workers(pool)) >= least):
+    master.awaited(clock, patience.serve_s, lambda: look(len(master.workers(pool)) >= min(1, least)))
+    standstill.end()
+    if not master.awaited(clock, patience.serve_s, lambda: look(len(master.workers(pool)) >= least)):
         raise ApplyFailed(f"{len(master.workers(pool))} workers of pool {pool} run after the reload, not {least}")
-    return len(master.workers(pool)), stopped_s
+    return len(master.workers(pool))
 
 
 def _anew(master: FpmMaster, before: frozenset[str]) -> bool:
