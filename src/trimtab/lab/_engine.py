@@ -53,7 +53,7 @@ class Made:
 
     Args:
         store: their store.
-        ids: their numbers by group, label, seed and digest.
+        ids: their numbers by group, label, seed and digest, of all parts and the seeds in question.
     """
 
     store: Store
@@ -90,10 +90,11 @@ def run_lab(lab: Lab, parts: Sequence[str], context: Context) -> None:
     folder = None if context.results is None else new_folder(context.results)
     arms = [arm for part in wanted for seed in context.seeds for arm in lab.arms(part, seed)]
     arms = list({_key(arm): arm for arm in arms}.values())
-    made = Made(context.store, {} if context.fresh else finished(context.store, arms))
-    if made.ids:
-        context.say(f"{len(made.ids)} of {len(arms)} runs are in the store and not made again (--fresh makes them)")
-    _make(lab, [arm for arm in arms if _key(arm) not in made.ids], made, context)
+    others = [arm for part in lab.parts for seed in context.seeds for arm in lab.arms(part, seed)]
+    made = Made(context.store, {} if context.fresh else finished(context.store, [*others, *arms]))
+    if stored := sum(_key(arm) in made.ids for arm in arms):
+        context.say(f"{stored} of {len(arms)} runs are in the store and not made again (--fresh makes them)")
+    _make(lab, [arm for arm in arms if _key(arm) not in made.ids], stored, made, context)
     ids = [made.ids[_key(arm)] for arm in arms if _key(arm) in made.ids]
     write_lab(lab, ids, replace(context, results=folder))
     if all(isinstance(arm.bed, Model) for arm in arms):
@@ -149,16 +150,21 @@ def _key(arm: Arm) -> tuple[str, str, int, str]:
     return arm.group, arm.label, arm.seed, arm.digest()
 
 
-def _make(lab: Lab, arms: Sequence[Arm], made: Made, context: Context) -> None:
+def _make(lab: Lab, arms: Sequence[Arm], stored: int, made: Made, context: Context) -> None:
     """Makes runs one after the other.
+
+    Args:
+        lab: the experiment.
+        arms: the runs.
+        stored: how many of those that were asked for are there already.
+        made: what there is, to which they are added.
+        context: as asked for.
 
     Raises:
         TrimtabError: one could not be made, or it was stopped from outside; those that came to an end are stored.
     """
-    total, clock = (
-        len(arms) + len(made.ids),
-        _Forecast([0.0 if isinstance(a.bed, Model) else a.duration_s for a in arms]),
-    )
+    total = stored + len(arms)
+    clock = _Forecast([0.0 if isinstance(a.bed, Model) else a.duration_s for a in arms])
     with _computing() as pool:
         computed = {_key(arm): pool.submit(arm.bed.compute) for arm in arms if isinstance(arm.bed, Model)}
         for index, arm in enumerate(arms):

@@ -13,7 +13,7 @@ import pytest
 from trimtab import discovery
 from trimtab.errors import PlantError, TrimtabError
 from trimtab.events import Event, Status, WindowDone
-from trimtab.lab import Arm, Context, Lab, Page, World
+from trimtab.lab import Arm, Context, Lab, Page, Runs, World
 from trimtab.lab._engine import run_lab
 from trimtab.lab._results import STORE
 from trimtab.lab._tables import means, table
@@ -138,6 +138,25 @@ def test_nothing_is_made_again_unless_asked() -> None:
     for fresh, count in ((False, 2), (False, 2), (True, 4)):
         run_lab(LAB, (), Context(store, seeds=(1,), fresh=fresh))
         assert len(store.runs()) == count
+
+
+def test_a_part_finds_the_runs_of_another_part_that_was_made_before() -> None:
+    found = []
+
+    def after(arm: Arm, made: Runs) -> Arm:
+        found.append(made.track("compare", "trim", arm.seed).label)
+        return arm
+
+    def some(part: str, seed: int) -> list[Arm]:
+        return arms(part, seed) if part == "compare" else [replace(arms(part, seed)[0], resolved=after)]
+
+    store, said = Store(None), list[str]()
+    lab = replace(LAB, parts={"compare": "both", "then": "one that goes by them"}, arms=some)
+    run_lab(lab, ("compare",), Context(store, seeds=(1,)))
+    run_lab(lab, ("then",), Context(store, seeds=(1,), say=said.append))
+    assert found == ["trim"]
+    assert done(store) == [("static", 1), ("trim", 1), ("static", 1)]
+    assert said[0].startswith("[1/1] then: static, seed 1")
 
 
 def test_a_declaration_that_changed_is_another_run() -> None:
