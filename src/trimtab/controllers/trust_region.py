@@ -30,9 +30,10 @@ standard deviation: a false alarm in about 470 repeats of the incumbent. After a
 any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
 first, since a load often comes back. The incumbent is repeated every `LATELY` trials, and at once after a trial that
 cost far more or less than the model expected, which is the model's error or a changed load. Another mix is told by
-what clients ask for (`trimtab.search.mix`), whatever is in force: by two trials in a row, since it may have changed
-within one. The search then starts again from the incumbent of the latest load with such a mix, or from its own where
-there was none.
+what clients ask for (`trimtab.search.mix`), by two trials in a row: the first tells it from all others, whatever is
+in force, and the second, of the incumbent, from the incumbent's own, since some settings (a cache's) change what
+comes through to a tier. The search then starts again from the incumbent of the latest load with such a mix, or from
+its own where there was none.
 
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
@@ -131,7 +132,7 @@ class TrustRegion:
         told = Told(now, None if missing else y_of(self.objective, trial), beside, mix_of(trial))
         after = self._learned(replace(state, silent=0), told)
         if after.past != state.past:
-            said = f"clients ask for another mix since trial {after.era + 1}; "
+            said += f"clients ask for another mix since trial {after.era + 1}; "
         state, wanted, reason = self._next(after)
         assert state.incumbent is not None
         incumbent = named(state.knobs, state.incumbent)

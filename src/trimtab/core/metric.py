@@ -20,7 +20,7 @@ class Metric:
         description: its meaning in one sentence.
         symbol: the symbol of the paper where it has one.
         per_class: True when it is measured for every class of clients, or counted for every bin, by itself.
-        asked: True when it counts what clients ask for, whatever the settings are: its share of that tells the mix.
+        asked: True when it counts what clients ask for, and settings change that little: its shares tell the mix.
     """
 
     name: str

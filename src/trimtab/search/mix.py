@@ -1,4 +1,4 @@
-"""The mix of a load: in which proportion clients ask for what, whatever the settings are.
+"""The mix of a load: in which proportion clients ask for what.
 
 A search compares trials, so it has to know when clients do something else. Their mix tells it in one window, where
 the cost needs several repeats of one configuration.
@@ -9,7 +9,7 @@ the cost needs several repeats of one configuration.
 
 with n_j what was asked for of the j-th kind in a window, one half added, n_0 the kind that is asked for most, means
 over the k trials at one load, two at least. Kinds are the metrics that say so (`trimtab.core.Metric`): pages,
-requests, servlets' requests, transactions. Less than a tenth is no other mix. Five deviations, because a false alarm
+requests, transactions. Less than a tenth is no other mix. Five deviations, because a false alarm
 costs all that is known; that events come in bursts the standard deviation shows, where trials are few the 1.5.
 """
 

@@ -91,9 +91,14 @@ class TrustRegionState:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the last trial was made under another mix than those before it at this load."""
+        """Whether the last trial was made under another mix than those before it at this load.
+
+        After a trial that was, only those of the same configuration count, so that no setting looks like a mix.
+        """
         *before, last = self.told[self.era :]
-        return bool(another([one.mix for one in (before[:-1] if self.strange else before)], last.mix))
+        if self.strange:
+            before = [one for one in before[:-1] if one.values == last.values]
+        return bool(another([one.mix for one in before], last.mix))
 
     def moved(self) -> TrustRegionState:
         """The state where the mix of the last two trials is another one than before."""

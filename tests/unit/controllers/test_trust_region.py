@@ -26,14 +26,14 @@ def walk(
     trials: int,
     controller: TrustRegion,
     refuses: bool = False,
-    asked: Callable[[int], Readings] = lambda index: {},
+    asked: Callable[[int, Values], Readings] = lambda index, values: {},
 ) -> tuple[TrustRegionState, list[Move], list[Values]]:
     """A search trial by trial: the last state, its moves, and what was in force."""
     state, values, fate = controller.start(drawn.knobs, 1), drawn.start, None
     moves, forced = [], []
     for index in range(trials):
         forced.append(values)
-        state, move = controller.step(state, Trial(drawn.window(index, values), fate, asked=asked(index)))
+        state, move = controller.step(state, Trial(drawn.window(index, values), fate, asked=asked(index, values)))
         moves.append(move)
         wanted = {**named(drawn.knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         if refuses and wanted["k00"] > drawn.start[0]:
@@ -118,12 +118,12 @@ def test_a_changed_load_is_noticed_and_what_was_known_of_the_old_one_no_longer_b
     assert state.radius == FIRST_RADIUS
 
 
-BROWSING, ORDERING = {"pages": 330.0, "orders": 12.0}, {"pages": 1300.0, "orders": 475.0}
+BROWSING, ORDERING = {"pages": 3300.0, "orders": 120.0}, {"pages": 13000.0, "orders": 4750.0}
 
 
 def test_where_a_mix_comes_back_its_incumbent_does_after_two_trials() -> None:
     controller = TrustRegion(OBJECTIVE, watch=True)
-    _, moves, forced = walk(USUAL, 49, controller, asked=lambda index: ORDERING if 30 <= index < 45 else BROWSING)
+    _, moves, forced = walk(USUAL, 49, controller, asked=lambda index, _: ORDERING if 30 <= index < 45 else BROWSING)
     first = in_force(USUAL.knobs, moves[29].incumbent or {})
     assert first != USUAL.start
     assert forced[31] == first  # the first trial under another mix is followed by one of the incumbent
@@ -135,16 +135,26 @@ def test_where_a_mix_comes_back_its_incumbent_does_after_two_trials() -> None:
 
 def test_one_trial_under_another_mix_is_an_odd_one() -> None:
     search = TrustRegion(OBJECTIVE)
-    state, moves, _ = walk(USUAL, 40, search, asked=lambda index: ORDERING if index == 30 else BROWSING)
+    state, moves, _ = walk(USUAL, 40, search, asked=lambda index, _: ORDERING if index == 30 else BROWSING)
     assert not state.past
     assert not any("another mix" in move.reason for move in moves)
 
 
+def test_a_setting_that_changes_what_comes_through_is_no_other_mix() -> None:
+    """As a cache in front of what counts, promoted after a long search; its repeats are alike."""
+    usual, cached = (("orders", 120.0), ("pages", 3300.0)), (("orders", 1200.0), ("pages", 3300.0))
+    before, winner = USUAL.start, tuple(value + 1 for value in USUAL.start)
+    told = [Told(before, 0.0, (), usual)] * 100 + [Told(winner, -0.2, (), cached)] * 3
+    state = replace(TrustRegion(OBJECTIVE).start(USUAL.knobs, 1), told=tuple(told), incumbent=winner, strange=True)
+    assert not state.elsewhere
+    assert replace(state, told=(*told, Told(winner, -0.2, (), usual))).elsewhere
+
+
 def test_a_mix_that_was_never_there_leaves_the_incumbent_and_ends_what_was_known() -> None:
-    state, _, _ = walk(USUAL, 32, TrustRegion(OBJECTIVE), asked=lambda index: BROWSING if index < 30 else ORDERING)
+    state, _, _ = walk(USUAL, 32, TrustRegion(OBJECTIVE), asked=lambda index, _: BROWSING if index < 30 else ORDERING)
     assert [past[:2] for past in state.past] == [(0, 30)]
     assert state.incumbent == state.past[0][2]
-    assert [told.mix for told in state.believed.trials] == [(("orders", 475.0), ("pages", 1300.0))]
+    assert [told.mix for told in state.believed.trials] == [(("orders", 4750.0), ("pages", 13000.0))]
 
 
 @pytest.mark.parametrize("factor", [3.0, 1 / 3.0])

@@ -74,12 +74,7 @@ class TomcatStatus(CounterWindow[Sample]):
         BUSY_WORKERS,
         IDLE_WORKERS,
         Metric("error_rate_hz", "Hz", "requests per second that the server answered with an error"),
-        Metric(
-            "servlet_rate_hz",
-            "Hz",
-            "requests per second that a servlet served, not the one for static files",
-            asked=True,
-        ),
+        Metric("servlet_rate_hz", "Hz", "requests per second that a servlet served, not the one for static files"),
         Metric("servlet_time_s", "s", "mean time of such a request in its servlet"),
         Metric("pool_busy_connections", "connections", "time average of JDBC connections that are lent"),
         Metric("pool_idle_connections", "connections", "time average of JDBC connections that are not lent"),
