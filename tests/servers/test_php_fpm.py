@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -336,6 +337,22 @@ def test_a_request_under_way_and_those_that_wait_are_served_through_a_change(bed
     fpm.apply({"max_children": 6})
     assert under_way.wait() == ["done"] * 8
     fpm.restore()
+
+
+@pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
+def test_what_comes_while_a_reload_waits_for_a_request_is_seen_to_wait(tcp: bool) -> None:
+    with private(tcp=tcp) as bed:
+        fpm, later = bed.attach(), list[Asked]()
+        under_way = Asked(bed, (3000,))
+        until(lambda: bed.says().numbers["active processes"] == 2, "it was not taken")  # one is for the page
+        coming = threading.Timer(0.3, lambda: later.append(Asked(bed, (1,) * 4)))
+        coming.start()
+        fpm.apply({"max_children": 6})
+        coming.join()
+        assert under_way.wait() == ["done"] and later[0].wait() == ["done"] * 4
+        seen = fpm.derive({})
+        assert 0 < seen["standstill_wait_s"] <= 4.5 * seen["standstill_s"]
+        fpm.restore()
 
 
 @pytest.mark.root

@@ -173,11 +173,11 @@ def _answer(message: bytes) -> tuple[int, int]:
         raise OSError(-code, os.strerror(-code))
     at = _HEADER.size + _MESSAGE.size
     while at + _ATTRIBUTE.size + _QUEUE.size <= size:
-        size_here, name = _ATTRIBUTE.unpack_from(message, at)
+        taken, name = _ATTRIBUTE.unpack_from(message, at)
         if name & 0x3FFF == _RQLEN:
             length, most = _QUEUE.unpack_from(message, at + _ATTRIBUTE.size)
             return length, most
-        at += max(_ATTRIBUTE.size, (size_here + 3) & ~3)
+        at += max(_ATTRIBUTE.size, (taken + 3) & ~3)
     raise OSError("this kernel does not say how many wait; 'modprobe unix_diag'")
 
 
