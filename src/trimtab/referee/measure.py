@@ -103,6 +103,14 @@ class Measured:
         """Whether a backlog becomes shorter by itself, by more than chance, with no connection refused."""
         return not self.refused and self._more_inside(before) < 0
 
+    def came_otherwise(self, before: Measured, factor: float) -> bool:
+        """Whether arrivals are that many times what they were, or were what they are, and not by chance."""
+        now, then = (
+            (one.connection_rate_hz if one.connection_rate_hz is not None else one.request_rate_hz) * one.duration_s
+            for one in (self, before)
+        )
+        return max(now, then) > factor * min(now, then) and abs(now - then) > 2 * math.sqrt(now + then)
+
     def _more_inside(self, before: Measured | None) -> int:
         """Whether more (1) or fewer (-1) are inside than before, by more than chance; 0 where neither."""
         if before is None or self.inside is None or before.inside is None:

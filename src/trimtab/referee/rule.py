@@ -30,7 +30,8 @@ they wait in E normal seconds came on top.
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end  |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
-| MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5       |
+| MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
+|                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
 | STOP_S            | a prior for k until the first change was measured, where the plant expects none itself     |
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
@@ -344,9 +345,11 @@ class Referee:
         needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
         if needed > LONGEST:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
-        reference = min(REFERENCE, math.ceil(needed))
+        reference = max(LEAST_REFERENCE, min(REFERENCE, math.ceil(needed)))
         if len(state.reference) < reference:
             return reasons.too_few(len(state.reference), reference, "")
+        if state.reference[-1].came_otherwise(state.reference[-reference], MOVED):
+            return "the load is still changing: a change now could not be told from it"
         prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference))
         cost_s = prior_s if state.change_s is None else state.change_s
         age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
