@@ -104,12 +104,15 @@ class Measured:
         return not self.refused and self._more_inside(before) < 0
 
     def came_otherwise(self, before: Measured, factor: float) -> bool:
-        """Whether arrivals are that many times what they were, or were what they are, and not by chance."""
-        now, then = (
-            (one.connection_rate_hz if one.connection_rate_hz is not None else one.request_rate_hz) * one.duration_s
-            for one in (self, before)
-        )
-        return max(now, then) > factor * min(now, then) and abs(now - then) > 2 * math.sqrt(now + then)
+        """Whether connections or requests are that many times what they were, or were what they are, not by chance.
+
+        Both, because users who have come ask for more once they are there, with no more connections.
+        """
+        rates = [(self.request_rate_hz, before.request_rate_hz)]
+        if self.connection_rate_hz is not None and before.connection_rate_hz is not None:
+            rates.append((self.connection_rate_hz, before.connection_rate_hz))
+        counts = [(now * self.duration_s, then * before.duration_s) for now, then in rates]
+        return any(max(c) > factor * min(c) and abs(c[0] - c[1]) > 2 * math.sqrt(sum(c)) for c in counts)
 
     def _more_inside(self, before: Measured | None) -> int:
         """Whether more (1) or fewer (-1) are inside than before, by more than chance; 0 where neither."""

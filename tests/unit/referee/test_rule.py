@@ -394,14 +394,16 @@ def test_noise_that_the_windows_do_not_have_is_no_reason_to_wait() -> None:
     assert "windows to see" in wild.asked(few).reason
 
 
+@pytest.mark.parametrize("per", [2.0, None], ids=["more come", "those that are there ask for more"])
 @pytest.mark.parametrize(
     ("rates", "held"), [((25, 40, 60, 90), True), ((90, 60, 40, 25), True), ((25, 30, 25, 33), False)]
 )
-def test_nothing_is_tried_while_the_load_is_changing(rates: tuple[int, ...], held: bool) -> None:
+def test_nothing_is_tried_while_the_load_is_changing(rates: tuple[int, ...], held: bool, per: float | None) -> None:
     """As at the beginning of a rush: what the change did could not be told from what the rush does."""
     bench = Bench().see(60)
     for rate_hz in rates:
-        bench.see(1, request_rate_hz=2.0 * rate_hz, connection_rate_hz=float(rate_hz))
+        connections_hz = 25.0 if per is None else rate_hz / per
+        bench.see(1, request_rate_hz=2.0 * rate_hz, connection_rate_hz=connections_hz)
     assert ("still changing" in bench.asked(replace(DOWN, gain=0.5)).reason) == held
 
 
