@@ -117,6 +117,7 @@ def test_budgets_hold_from_the_first_connection_that_is_too_many() -> None:
         until(lambda: total(plant, "queue") == [0, 2], "those who are too many do not wait")
         assert (total(plant, "in_service"), lent(bed)) == ([0, 3], False)
         bed.pages(PREMIUM)
+        until(lambda: total(plant, "in_service") == [0, 3], "a connection that has ended stays in service")
         held[0].close()
         until(lambda: total(plant, "queue") == [0, 1], "nobody takes the free place")
         assert total(plant, "in_service") == [0, 3]
