@@ -27,8 +27,7 @@ moving = pytest.mark.parametrize("name", PROMISING)
 
 def plant(workers: int, seed: int) -> Simulated:
     """300 users of WAGON pages in a closed loop: the best limit is 10 to 30, 150 is 13 times slower."""
-    fast_swap_hz = 4.6e10  # with that of zram 150 workers complete nothing in most windows
-    server = SimulatedServer(max_request_workers=workers, keep_alive_timeout_ms=100, swap_bytes_hz=fast_swap_hz)
+    server = SimulatedServer(max_request_workers=workers, keep_alive_timeout_ms=100)
     wagon = [population for population in default_traffic(server) if isinstance(population, Population)]
     simulated = Simulated(
         server, [dataclasses.replace(population, arrivals=Closed(300)) for population in wagon], seed

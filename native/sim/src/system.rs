@@ -206,12 +206,17 @@ impl System {
             } else if let Some(event) = self.calendar.pop() {
                 self.happen(event)?;
             }
-            let working = self.busy - self.held;
-            let slowdown = self.memory.slowdown(&self.server, self.pool, working);
+            let slowdown = self.slowdown();
             self.cores.slow_down(self.now_s, slowdown);
         }
         self.pass(end_s);
         Ok(())
+    }
+
+    /// How many times its work everything takes now, for memory that does not fit.
+    pub(crate) fn slowdown(&self) -> f64 {
+        self.memory
+            .slowdown(&self.server, self.pool, self.busy - self.held)
     }
 
     /// Starts a new measuring interval.

@@ -70,23 +70,25 @@ impl System {
             session.closing = false;
             self.meter.accepted += 1;
             self.meter.waited_s += now_s - session.since_s;
-            self.begin_request(slot, first);
+            self.begin_request(slot, Some(first));
         }
     }
 
     /// A worker goes on with the next request of the connection that it holds.
     pub(crate) fn serve(&mut self, slot: u32) {
-        self.begin_request(slot, false);
+        self.begin_request(slot, None);
     }
 
-    fn begin_request(&mut self, slot: u32, first: bool) {
+    /// A request begins; with one that opens a connection, whether its worker has served none yet.
+    fn begin_request(&mut self, slot: u32, opening: Option<bool>) {
         let now_s = self.now_s;
         let cpu_s = self.demand_s(slot);
         self.let_go(slot);
-        self.memory.count(cpu_s);
-        let eviction_s = match first {
-            true => memory::eviction_s(&self.server, self.pool),
-            false => 0.0,
+        self.memory.count(cpu_s, opening.is_some());
+        // All work takes longer for what comes back, which room that is made for a worker once does not.
+        let eviction_s = match opening {
+            Some(true) => memory::eviction_s(&self.server, self.pool) / self.slowdown(),
+            _ => 0.0,
         };
         let work_s = cpu_s + eviction_s;
         let (off_s, lock) = (self.server.other_s, self.server.lock_ratio);

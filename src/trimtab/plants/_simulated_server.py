@@ -62,7 +62,7 @@ class SimulatedServer:
     start_workers: int = 0
     min_spare_workers: int = 0
     spare_workers: int = 10
-    swap_bytes_hz: float = 1.4e9
+    swap_bytes_hz: float = 3e8
     request_cpu_s: float = 0.0022
     other_s: float = 0.0
     lock_ratio: float = 0.0

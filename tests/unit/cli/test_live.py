@@ -306,6 +306,7 @@ def test_a_run_on_a_real_terminal_fits_it_and_ends_in_plain_text(
     assert [line.split(":")[0] for line in lines[end:] if line[0] != " "] == [
         "run 1",
         "start",
+        "end",
         "so",
         "cost",
     ]

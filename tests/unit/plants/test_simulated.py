@@ -169,7 +169,7 @@ def test_lowering_the_limit_recovers_a_server_that_swaps(build: Build) -> None:
     plant.apply({"max_request_workers": 26})
     recovered = reading_after(plant, 120.0, 30.0)
     assert swapping["memory_ratio"] > 4.0
-    assert recovered["request_rate_hz"] > 50 * swapping["request_rate_hz"]
+    assert recovered["request_rate_hz"] > 20 * swapping["request_rate_hz"]
 
 
 def test_a_url_without_a_cost_takes_the_servers_and_one_with_a_cost_keeps_it(build: Build) -> None:

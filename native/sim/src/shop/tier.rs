@@ -7,7 +7,8 @@
 //! ```
 //!
 //! s is what a job that waits for a core costs all others (switches, cold caches), f what a job's work grows by where none of its
-//! memory is resident: the share 1 - L / M of it is not. The cube is thrashing, as in `memory.rs`.
+//! memory is resident: the share 1 - L / M of it is not. The cube is thrashing: a cliff that no run
+//! of the real shop came near. On one server it grows no faster than the overcommitment (`memory.rs`).
 
 use trimtab_wire::shop::Host;
 
