@@ -6,7 +6,8 @@ Pure functions of readings; the equations and their symbols are in `trimtab.cont
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from trimtab.core import Knob, Readings, Window
 from trimtab.referee.measure import ALL_BUSY, ending
@@ -18,7 +19,7 @@ SEEK_S = 0.01
 LEAST_WAITING = 1.0
 """Connections that wait on average before more workers are asked for: less is the chance of arrivals."""
 MOSTLY = 0.5
-"""Share of the busy workers from which idle connections, not requests, count as their main use."""
+"""Share from which something is the main thing: idle connections among busy workers, stalls in a request's time."""
 LEAP = 4.0
 """Most by which a computed target may differ; the guard of the pace allows no more."""
 
@@ -34,6 +35,7 @@ class Cause:
         gain: share of the cost that the setting can save at most.
         capacity: how many times more work would be completed, where the server is short of capacity.
         spare: whether the setting takes only what nobody uses now, and might miss later.
+        also: values of other knobs that belong to it.
     """
 
     knob: Knob
@@ -42,20 +44,24 @@ class Cause:
     gain: float
     capacity: float = 1.0
     spare: bool = False
+    also: Mapping[str, int] = field(default_factory=dict)
 
     def direction(self, now: int) -> int:
         """1 for more than now, -1 for less."""
         return 1 if self.target > now else -1
 
 
-def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
+def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) -> Cause | None:
     """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
+
+    Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
         now: the keep-alive time in force.
         knob: the keep-alive time.
+        fewer: fewer workers, where those there are wait for memory.
     """
     busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
     waiting = r.get("accept_queue_length", 0.0)
@@ -65,7 +71,8 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob) -> Cause | None:
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
-    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)))
+    also = {} if fewer is None or share >= lost else {fewer.knob.name: fewer.target}
+    return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)), also=also)
 
 
 def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
@@ -87,7 +94,9 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
 
 
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
-    """Fewer workers, where those there are wait for memory.
+    """Fewer workers, where those there are wait for memory, but no fewer than idle connections hold.
+
+    A limit that is not reached says little of what is there: where most of the time is lost, what is there counts.
 
     Args:
         r: the window's readings.
@@ -97,9 +106,11 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
         ratio: factor of a step whose length the readings do not tell.
     """
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
-    aim = m / ratio if fit is None or fit >= m else max(fit, m / LEAP)
-    target = knob.domain.clip(aim)
     share = 0.0 if ending(r, m) else lost_to_memory(r)
+    most = min(m, there) if share >= MOSTLY else m
+    held = r.get("idle_held_workers", 0.0)
+    least = held if held >= MOSTLY * r.get("busy_workers", 0.0) else 0.0
+    target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
     return Cause(knob, target, _waits(r, there), share, 1 / (1 - share))

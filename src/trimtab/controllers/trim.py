@@ -18,13 +18,15 @@ cause costs something that can be read:
 
 Where workers wait for memory and most are idle, the idle ones go first: nobody misses them. Where they are missed
 after all, because more come, the limit of before comes back. Workers that idle connections hold are freed by a
-shorter keep-alive time, before the number of workers is touched further: fewer would take the rest from the clients,
-more would cost memory for nothing.
+shorter keep-alive time, before the number of workers is touched further. Where memory is what they cost, fewer
+belong to it, because one who is let go and stays saves none; but never fewer than are held, because how long clients
+think cannot be read. Where all are busy and more of them fit, more come first: that takes nothing from anybody.
 
 ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
 resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
-where nothing stalls and there is swap, a step beyond it is tried. While an earlier change has yet to take effect,
-because old workers finish what they have begun, nothing is said of the number of workers.
+where nothing stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where most of
+the time is lost, from the workers that are there. While an earlier change has yet to take effect, because old workers
+finish what they have begun, nothing is said of the number of workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|
@@ -127,10 +129,13 @@ class Trim:
             if tried:
                 passed = f"; {cause.why}, but a step that way was already tried"
             elif cause.target != now and cause.gain >= self.worthwhile:
-                what = f"trying {cause.knob.name} {cause.target} instead of {now}"
-                move = Move({cause.knob.name: cause.target}, f"{cause.why}: {what}")
+                changes = {cause.knob.name: cause.target, **cause.also}
+                what = " and ".join(
+                    f"{n} {value} instead of {window.configuration[n]}" for n, value in changes.items()
+                )
+                move = Move(changes, f"{cause.why}: trying {what}")
                 facts = causes.evidence(window)
-                if cause.knob == knob:
+                if knob.name in changes:
                     state = replace(state, spared=max(m, state.spared) if cause.spare else 0)
                 return state, replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
@@ -141,23 +146,29 @@ class Trim:
         self, state: State, window: Window, m: int, refuted: frozenset[tuple[str, int]]
     ) -> list[tuple[causes.Cause, bool]]:
         """The causes, each with whether its way was tried on this workload; those that were not come first."""
-        found = self._causes(state, window, m)
+        found = self._causes(state, window, m, refuted)
         tried = [
             (one, (one.knob.name, one.direction(window.configuration[one.knob.name])) in refuted) for one in found
         ]
         return sorted(tried, key=lambda one: one[1])
 
-    def _causes(self, state: State, window: Window, m: int) -> tuple[causes.Cause, ...]:
+    def _causes(
+        self, state: State, window: Window, m: int, refuted: frozenset[tuple[str, int]]
+    ) -> tuple[causes.Cause, ...]:
         """Causes of lost time in this window, each with the setting that would save some, in the order to try."""
         r, knob = window.readings, state.knob
         fit = self._fit(state, window)
-        held = state.keep_alive and window.configuration.get(state.keep_alive.name)
+        fewer, more = causes.too_many(r, m, fit, knob, self.ratio), causes.too_few(r, m, fit, knob, self.ratio)
+        shorter, held = None, state.keep_alive and window.configuration.get(state.keep_alive.name)
+        if state.keep_alive and held:
+            free = knob.name not in state.withdrawn and (knob.name, -1) not in refuted
+            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None)
+        # More workers that fit take nothing from anybody; a shorter keep-alive time does.
+        fits = more is not None and fit is not None and self.ratio * m <= more.target <= fit
         found = (
             causes.missed(r, m, state.spared, knob),
             causes.unused(r, m, fit, knob),
-            causes.held_idle(r, m, held, state.keep_alive) if held and state.keep_alive else None,
-            causes.too_many(r, m, fit, knob, self.ratio),
-            causes.too_few(r, m, fit, knob, self.ratio),
+            *((more, shorter, fewer) if fits else (shorter, fewer, more)),
         )
         return tuple(cause for cause in found if cause is not None and cause.knob.name not in state.withdrawn)
 

@@ -1,7 +1,8 @@
 """Limits how far a knob may move in one window.
 
 Promises that a value which passes is within a factor of the one in force, so that one bad window costs one bounded
-step. Among levels around 0 there are no ratios: there it is within that part of the range.
+step. A limit of workers that is not reached is stepped down from the workers that are there: the rest is nobody.
+Among levels around 0 there are no ratios: there it is within that part of the range.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trimtab.core import Knob, Move, Window
+from trimtab.core import Knob, Move, Role, Window
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LargestStep:
             now, wanted = window.configuration.get(knob.name), changes.get(knob.name)
             if now is None or wanted is None:
                 continue
-            lowest, highest = self._range(knob, now)
+            (lowest, _), (_, highest) = self._range(knob, _there(knob, window, now)), self._range(knob, now)
             allowed = max(lowest, min(highest, wanted))
             if allowed != wanted:
                 changes[knob.name] = allowed
@@ -56,6 +57,14 @@ class LargestStep:
     def abort(self, state: tuple[Knob, ...], partial: Window) -> str:
         """Never: it judges proposals, not windows."""
         return ""
+
+
+def _there(knob: Knob, window: Window, now: int) -> int:
+    """What is there of a limit of workers, at most the limit; of any other knob the value in force."""
+    r = window.readings
+    if knob.role is not Role.WORKER_LIMIT or "busy_workers" not in r:
+        return now
+    return max(1, min(now, math.ceil(r["busy_workers"] + r.get("idle_workers", 0.0))))
 
 
 def _levels(knob: Knob) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trimtab.referee.estimate import VARIATION, Effect, effect
-from trimtab.referee.measure import Measured, Workload
+from trimtab.referee.measure import Measured, Workload, mixed
 
 MOST_WINDOWS = 36
 """Windows of a change that are compared, the last ones."""
@@ -80,7 +80,9 @@ class Experiment:
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""
-        return tuple(one.on_limits() for one in windows) if self.on_limits else windows
+        if self.on_limits:
+            return tuple(one.on_limits() for one in windows)
+        return tuple(one.by_inside() for one in windows) if mixed(self.reference) else windows
 
     def with_window(self, now: Measured, lost_s: float, backlog: bool) -> Experiment:
         """This experiment with one more window; the first pays for the change.
@@ -140,9 +142,10 @@ class Experiment:
     def _compared(
         self, before: tuple[Measured, ...], under: tuple[Measured, ...], after: tuple[Measured, ...]
     ) -> Effect | None:
+        under, after = (tuple(w for w in self.compared(some) if w.log_cost is not None) for some in (under, after))
         if not under:
             return None
-        windows = [*before, *self.compared(under), *self.compared(after)]
+        windows = [*before, *under, *after]
         changed = [False] * len(before) + [True] * len(under) + [False] * len(after)
         noise = self.workload.noise(under[0].duration_s)
         return effect([self.workload.seen(w) for w in windows], changed, noise)

@@ -2,7 +2,9 @@
 
 | here        | from                                                                                        |
 |-------------|---------------------------------------------------------------------------------------------|
-| log_cost    | the objective; where it was not measured, the wait in the accept queue, a bound from below  |
+| log_cost    | the objective; a response time that was not measured is inside / arrivals by Little's law,  |
+|             | or else at least the wait in the accept queue                                               |
+| log_inside  | inside / connections that entered the accept queue: the time of a connection, by the same   |
 | arrivals_hz | connections that entered the accept queue x requests per connection of the reference        |
 | demand_s    | cpu_ratio / request_rate_hz: seconds of all CPU that the server may use, for one request     |
 | inside      | connections that wait to be accepted, and workers with a request under way                  |
@@ -24,6 +26,8 @@ ALL_BUSY = 0.85
 """Share of the workers from which all count as busy: the average over a window in which some began and ended."""
 LEAST_REQUESTS = 5
 """A mean of fewer requests is of little use: its own error is a factor of two."""
+RESIDENCES = ("request_time_s", "response_time_s")
+"""Objectives that are the time inside of what came: of a request, and of all requests of a connection (Eq. (1))."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class Measured:
         missing: names of what the objective needs and was not measured; empty when all was.
         standstill_s: time in which the last change let no new request begin, or the first is expected to.
         standstill_wait_s: time that connections waited longer for it, in sum; None where that is not known.
+        log_inside: natural logarithm of the time that a connection is inside, where that is the objective or what it
+            can be told from; None when too few came or it is not known.
+        inferred: whether `log_cost` is from that.
     """
 
     index: int
@@ -68,6 +75,8 @@ class Measured:
     missing: str = ""
     standstill_s: float = 0.0
     standstill_wait_s: float | None = None
+    log_inside: float | None = None
+    inferred: bool = False
 
     @property
     def measured(self) -> bool:
@@ -92,6 +101,10 @@ class Measured:
     def on_limits(self) -> Measured:
         """This window with its excess beyond the limits in place of the objective."""
         return replace(self, log_cost=self.excess, bound=False)
+
+    def by_inside(self) -> Measured:
+        """This window with the time that a connection is inside in place of the objective."""
+        return replace(self, log_cost=self.log_inside, bound=False)
 
     def behind(self, before: Measured | None) -> bool:
         """Whether the server falls behind: more are inside than before, by more than the chance of arrivals."""
@@ -134,17 +147,18 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
     r = window.readings
     cost, few = objective.value(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
     excess = objective.excess(window)
-    log_cost, bound = None, False
+    log_cost, bound, inferred = None, False, False
+    came_hz, inside = r.get("connection_rate_hz", 0.0), _inside(r) if "busy_workers" in r else None
+    enough = inside and objective.metric in RESIDENCES and came_hz * window.duration_s >= LEAST_REQUESTS
+    log_inside = math.log(inside / came_hz) if inside and enough else None
     if cost is not None and excess is not None and cost != 0 and not few:
         log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
-    elif (
-        excess is not None
-        and objective.minimize
-        and objective.metric.endswith("_s")
-        and r.get("accept_queue_delay_s", 0.0) > 0
-    ):
+    elif excess is not None and objective.minimize and objective.metric.endswith("_s"):
         shared = max(1.0, per_connection) if objective.metric == "request_time_s" else 1.0
-        log_cost, bound = math.log(r["accept_queue_delay_s"] / shared), True
+        if log_inside is not None:
+            log_cost, inferred = log_inside - math.log(shared), True
+        elif r.get("accept_queue_delay_s", 0.0) > 0:
+            log_cost, bound = math.log(r["accept_queue_delay_s"] / shared), True
     rate = r.get("request_rate_hz", 0.0)
     return Measured(
         window.index,
@@ -164,7 +178,19 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
         objective.missing(window),
         r.get("standstill_s", 0.0),
         r.get("standstill_wait_s"),
+        log_inside,
+        inferred,
     )
+
+
+def alike(windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    """Windows with costs that can be compared: where some were inferred, all by the time of a connection."""
+    return tuple(w.by_inside() for w in windows) if mixed(windows) else windows
+
+
+def mixed(windows: tuple[Measured, ...]) -> bool:
+    """Whether the objective of some was inferred, and the time of a connection is known in all."""
+    return any(w.inferred for w in windows) and all(w.log_inside is not None for w in windows)
 
 
 def ending(r: Readings, limit: float) -> bool:

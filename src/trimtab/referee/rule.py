@@ -37,7 +37,8 @@ they wait in E normal seconds came on top.
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
 only where the backlog does not drain by itself. A change after which no more is completed stays, because to go back
-would be one more reload, and another may be made on top of it: both are judged together, and go back together.
+would be one more reload, and another may be made on top of it: both are judged together, and go back together. What
+was raised in vain is not raised further.
 What is completed says nothing of a smaller limit before the workers beyond it have ended, nor of any change where it
 was not known just before.
 
@@ -56,7 +57,7 @@ from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, R
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import Direction, Experiment, expected
-from trimtab.referee.measure import Measured, Workload, ending, measured
+from trimtab.referee.measure import Measured, Workload, alike, ending, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
@@ -341,7 +342,7 @@ class Referee:
     def _worth(self, state: RefereeState, window: Window, gain: float, stop_s: float, as_it_was: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
         work = Workload.of(state.reference)
-        noise = work.noise_of(state.reference, window.duration_s)
+        noise = work.noise_of(alike(state.reference), window.duration_s)
         needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
         if needed > LONGEST:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"

@@ -72,8 +72,10 @@ class RefereeState:
 
     @property
     def closed(self) -> frozenset[Direction]:
-        """Ways not to take now: tried on this workload, or under overload walked and turned back from."""
-        return self.experiment.turned if self.onward and self.experiment else self.refuted
+        """Ways not to take now: tried on this workload; or under overload turned back from, or up once in vain."""
+        if not self.onward or self.experiment is None:
+            return self.refuted
+        return self.experiment.turned | {(name, way) for name, way in self.experiment.taken if way > 0}
 
     @property
     def behind_reference(self) -> tuple[Measured, ...]:

@@ -15,6 +15,7 @@ from trimtab.errors import UsageError
 
 TRIM = Trim(Objective())
 NOISY = 0.2
+MIB = 2.0**20
 TIME = dataclasses.replace(worker_knob(), name="keep", role=Role.KEEP_ALIVE, domain=Domain(1, 60_000))
 
 
@@ -218,10 +219,33 @@ def with_time(held: float, **readings: float) -> Move:
 
 
 def test_workers_that_idle_connections_hold_are_freed_before_the_limit_is_touched() -> None:
-    move = with_time(18.0, memory_pressure_ratio=0.6)
+    move = with_time(18.0, accept_queue_length=30.0, busy_workers=30.0, idle_held_workers=27.0)
     assert move.changes == {"keep": 1250}
-    assert "idle connections hold 18 of 20 busy workers" in move.reason
+    assert "idle connections hold 27 of 30 busy workers" in move.reason
+    assert (move.gain, move.capacity > 1) == (0.99, True)
+
+
+def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_than_are_held() -> None:
+    move = with_time(12.0, memory_pressure_ratio=0.6)
+    assert move.changes == {"keep": 1250, NAME: 22}
+    assert f"trying keep 1250 instead of 5000 and {NAME} 22 instead of 30" in move.reason
     assert (move.gain, move.capacity > 1) == (0.6, True)
+    assert with_time(25.0, memory_pressure_ratio=0.6, busy_workers=28.0, idle_workers=0.0).changes[NAME] == 25
+
+
+def test_workers_that_fit_come_before_a_shorter_time_because_they_take_nothing_from_anybody() -> None:
+    short = {"accept_queue_length": 30.0, "busy_workers": 30.0, "idle_workers": 0.0, "memory_bytes": 30 * MIB}
+    fit = {"worker_memory_bytes": 1 * MIB, "memory_limit_bytes": 400 * MIB}
+    assert with_time(27.0, **short, **fit).changes == {NAME: 120}
+    assert with_time(27.0, **short, **{**fit, "memory_limit_bytes": 40 * MIB}).changes == {"keep": 1250}
+
+
+def test_a_limit_that_is_not_reached_is_lowered_from_the_workers_that_are_there() -> None:
+    grown = {"busy_workers": 40.0, "idle_workers": 0.0, "memory_bytes": 400 * MIB, "memory_limit_bytes": 150 * MIB}
+    thrashing = window_of(150, {**grown, "worker_memory_bytes": 10 * MIB, "memory_pressure_ratio": 0.9})
+    assert proposed(thrashing).changes == {NAME: 12}
+    a_little = {**thrashing.readings, "memory_pressure_ratio": 0.3}
+    assert proposed(replace(thrashing, readings=a_little)).changes == {NAME: 37}, "a quarter of the limit"
 
 
 def test_where_requests_hold_the_workers_the_keep_alive_time_is_left_alone() -> None:

@@ -44,6 +44,15 @@ def test_levels_around_0_move_within_a_part_of_their_range(now: int, wanted: int
     assert ("1/4 of its range" in move.reason) is (wanted != allowed)
 
 
+def test_a_limit_of_workers_that_is_not_reached_is_stepped_down_from_what_is_there() -> None:
+    def there(limit: int) -> Window:
+        return seen(limit, busy_workers=36.5, idle_workers=2.0)
+
+    assert reviewed(there(150), 5).changes == {NAME: 10}
+    assert reviewed(there(150), 700, maximum=1000).changes == {NAME: 600}
+    assert reviewed(there(20), 3).changes == {NAME: 5}, "the others are finishing"
+
+
 def test_memory_over_its_limit_is_no_reason_for_a_longer_step() -> None:
     assert reviewed(seen(150, memory_ratio=10.0), 5).changes == {NAME: 38}
 
