@@ -29,11 +29,11 @@ from trimtab.core import Objective, Window
 from trimtab.host import facts
 from trimtab.lab import Arm, Context, harm
 from trimtab.lab._applications import urls
+from trimtab.lab._battery_draw import server_of
 from trimtab.lab._beds import WARM_S
 from trimtab.lab._drawn import Drawn
 from trimtab.lab._engine import run_lab
-from trimtab.lab._scenario import BASE_BYTES, MIB, Scenario, draw
-from trimtab.plants._simulated_server import SimulatedServer
+from trimtab.lab._scenario import MIB, Scenario, draw
 from trimtab.plants.simulated import Simulated
 from trimtab.report.track import tracks
 from trimtab.store import Store
@@ -149,19 +149,7 @@ def arms(name: str) -> Sequence[Arm]:
 
 def simulated_s(name: str, workers: int, users: int, cpu_s: float) -> float:
     """CPU seconds of a request on the simulated server, which has one core as the real one."""
-    drawn = scenario(name)
-    server = SimulatedServer(
-        max_request_workers=workers,
-        server_limit=max(workers, 256),
-        keep_alive_timeout_ms=round(1000 * drawn.keep_alive_s),
-        memory_limit_bytes=drawn.memory_limit_bytes,
-        base_memory_bytes=BASE_BYTES,
-        worker_memory_bytes=drawn.worker_bytes,
-        cold_ratio=drawn.cold_ratio,
-        start_workers=workers,
-        min_spare_workers=workers,
-        spare_workers=workers,
-    )
+    server = server_of(scenario(name), workers)
     plant = Simulated(server, [replace(asking(users), pages=(Url("/", cpu_s=cpu_s),))], 1)
     try:
         plant.clock.sleep(WARM_S + WINDOW_S)

@@ -139,8 +139,20 @@ def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False)
         live: whether a gate stands in front, whose limit changes without a reload.
     """
     limit = workers or scenario.max_request_workers
+    server = server_of(scenario, limit)
+    end_s = WARM_S + LENGTH_S
+    asked = scenario.populations(end_s, (Url("/page.php", cpu_s=scenario.cpu_s),))
+    clients = [replace(one, schedule=(*one.schedule, Step(end_s, 0.0))) for one in asked]
+    gate = (SimulatedClass(scenario.clients, limit),) if live else ()
+    plant = Simulated(server, clients, scenario.seed, gate)
+    plant.clock.sleep(WARM_S)
+    return plant
+
+
+def server_of(scenario: Scenario, limit: int) -> SimulatedServer:
+    """The server of a scenario, with that MaxRequestWorkers."""
     debian = scenario.pool == "debian"
-    server = SimulatedServer(
+    return SimulatedServer(
         max_request_workers=limit,
         server_limit=max(limit, 256),
         keep_alive_timeout_ms=round(1000 * scenario.keep_alive_s),
@@ -156,13 +168,6 @@ def plant_of(scenario: Scenario, workers: int | None = None, live: bool = False)
         reload_s=RELOAD_S,
         status_timeout_s=STATUS_TIMEOUT_S,
     )
-    end_s = WARM_S + LENGTH_S
-    asked = scenario.populations(end_s, (Url("/page.php", cpu_s=scenario.cpu_s),))
-    clients = [replace(one, schedule=(*one.schedule, Step(end_s, 0.0))) for one in asked]
-    gate = (SimulatedClass(scenario.clients, limit),) if live else ()
-    plant = Simulated(server, clients, scenario.seed, gate)
-    plant.clock.sleep(WARM_S)
-    return plant
 
 
 def untouched(scenario: Scenario, workers: int | None = None) -> Had:
