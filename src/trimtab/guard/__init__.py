@@ -10,8 +10,8 @@ The guards of a run that tunes a server, in the order in which a move passes the
 5. `feasibility` only lowers, and comes last, so that nothing after it can ask for more memory again; its
    lowering is not limited to a step, because what does not fit has to go at once.
 
-In a stack of tiers those that go by a server's own workers and memory, `not_binding` and `feasibility`, stand there
-once for each tier, and go by what was measured in it.
+In a stack of tiers those that go by a server's own workers and memory, all but `early_abort` and `domain`, stand
+there once for each tier, and go by what was measured in it.
 
 The operator's own edits are found by the plant and obeyed by the loop.
 """
@@ -43,7 +43,8 @@ def standard(objective: Objective, judged: bool = False, tiers: Sequence[str] = 
         return tuple(OfTier(guard, tier) for tier in tiers) or (guard,)
 
     early = () if judged else (EarlyAbort(objective),)
-    return *of_each(NotBinding()), *early, Domain(), LargestStep(), *of_each(Feasibility(judged=judged))
+    paced = of_each(LargestStep())
+    return *of_each(NotBinding()), *early, Domain(), *paced, *of_each(Feasibility(judged=judged))
 
 
 def of_knobs(objective: Objective, knobs: Sequence[Knob], judged: bool = False) -> tuple[Guard, ...]:

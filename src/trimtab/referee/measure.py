@@ -148,9 +148,10 @@ def measured(window: Window, objective: Objective, per_connection: float = 1.0) 
     cost, few = objective.value(window), (window.samples or LEAST_REQUESTS) < LEAST_REQUESTS
     excess = objective.excess(window)
     log_cost, bound, inferred = None, False, False
-    came_hz, inside = r.get("connection_rate_hz", 0.0), _inside(r) if "busy_workers" in r else None
-    enough = inside and objective.metric in RESIDENCES and came_hz * window.duration_s >= LEAST_REQUESTS
-    log_inside = math.log(inside / came_hz) if inside and enough else None
+    came_hz = r.get("connection_rate_hz", 0.0)
+    known = objective.metric in RESIDENCES and "busy_workers" in r and came_hz * window.duration_s >= LEAST_REQUESTS
+    inside = _inside(r) if known else None
+    log_inside = math.log(inside / came_hz) if inside else None
     if cost is not None and excess is not None and cost != 0 and not few:
         log_cost = math.log(cost) if cost > 0 else -math.log(-cost)
     elif excess is not None and objective.minimize and objective.metric.endswith("_s"):

@@ -73,3 +73,12 @@ def test_its_state_is_that_of_the_guard_and_comes_back() -> None:
     assert state.knob == knob("app")
     assert codec.convert(codec.builtins(state), codec.state_of(guard)) == state
     assert OfTier(NotBinding(), "db").start((knob("web"),)) is None
+
+
+def test_each_tier_is_stepped_down_from_its_own_workers() -> None:
+    seen = window(web=(4, 4000), app=(16, 4000))
+    knobs = tuple(map(knob, ("web", "app")))
+    guards = of_knobs(OBJECTIVE, knobs)
+    states = tuple(guard.start(knobs) for guard in guards)
+    wanted = Move({"web.workers": 1, "app.workers": 1}, "why")
+    assert review_all(guards, states, seen, wanted)[1].changes == {"web.workers": 1, "app.workers": 4}
