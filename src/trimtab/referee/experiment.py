@@ -36,6 +36,7 @@ class Experiment:
         lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
+        untold: windows after it in which workers beyond a smaller limit had yet to end.
         unmeasured: windows after it in which nothing bounded the cost.
         silent: windows after it in which nobody came, or the cost was only bounded, by no more than expected.
         overloaded: whether the server was overloaded when it was made.
@@ -58,6 +59,7 @@ class Experiment:
     lost_s: float = 0.0
     gained: int = 0
     even: int = 0
+    untold: int = 0
     unmeasured: int = 0
     silent: int = 0
     overloaded: bool = False

@@ -40,7 +40,7 @@ only where the backlog does not drain by itself. A change after which no more is
 would be one more reload, and another may be made on top of it: both are judged together, and go back together. What
 was raised in vain is not raised further.
 What is completed says nothing of a smaller limit before the workers beyond it have ended, nor of any change where it
-was not known just before.
+was not known just before. Where some of them hang, another change may follow after six windows all the same.
 
 The way back to what the run began with needs no budget and no pause, only a reference and a gain that can be seen: a
 user without trimtab would have that.
@@ -56,7 +56,7 @@ from typing import ClassVar
 from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Role, Verdict, Window
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
-from trimtab.referee.experiment import Direction, Experiment, expected
+from trimtab.referee.experiment import LATELY, Direction, Experiment, expected
 from trimtab.referee.measure import Measured, Workload, alike, ending, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
 
@@ -228,7 +228,9 @@ class Referee:
         limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
         # Of several servers' limits none is known to be that of the workers that the readings count.
         told = len(limits_there) != 1 or not ending(window.readings, experiment.configuration[limits_there[0]])
-        if told or not backlog or experiment.first is None:
+        experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
+        # Some hang for as long as the overload lasts: it is no reason to go back, but another change may follow.
+        if told or not backlog or experiment.first is None or experiment.untold > LATELY:
             experiment = experiment.with_window(now, lost_s, backlog)
         state = replace(state, experiment=experiment)
         verdict, why = self._verdict(state, experiment, now, backlog, told)

@@ -12,6 +12,7 @@ import pytest
 
 from trimtab.core import Domain, How, Knob, Move, Objective, Readings, Role, Verdict, Window
 from trimtab.referee import Afterwards, Referee
+from trimtab.referee.experiment import EVEN, LATELY
 from trimtab.referee.measure import measured
 from trimtab.referee.rule import COOLDOWN_S, LEAST_REFERENCE, REFERENCE
 
@@ -411,6 +412,19 @@ def test_what_is_completed_says_nothing_before_the_workers_beyond_a_smaller_limi
     assert not bench.state.onward
     bench.see(2, 8.0, accept_queue_length=2400.0, request_rate_hz=4.0, busy_workers=40.0)
     assert bench.backs == [{"w": 150}]
+
+
+def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
+    bench = overloaded(ready()).change(w=40)
+    queue = iter(range(2000, 100_000, 400))
+    for _ in range(LATELY + 1):
+        bench.see(1, 8.0, accept_queue_length=float(next(queue)), request_rate_hz=4.0, busy_workers=150.0)
+    assert not bench.state.onward
+    for _ in range(EVEN):
+        bench.see(1, 8.0, accept_queue_length=float(next(queue)), request_rate_hz=4.0, busy_workers=150.0)
+    assert bench.backs == []
+    assert bench.state.onward
+    assert bench.asked(Move({"k": 1000}, "", gain=0.9, capacity=3.0)).changes == {"k": 1000}
 
 
 def test_of_two_servers_limits_neither_is_taken_for_that_of_the_workers_seen() -> None:
