@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trimtab.core import Knob, Readings, Window
 from trimtab.referee.measure import ALL_BUSY, ending
@@ -73,6 +73,20 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) ->
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"
     also = {} if fewer is None or share >= lost else {fewer.knob.name: fewer.target}
     return Cause(knob, knob.domain.clip(now / LEAP), why, lost, 1 / (1 - held / busy * (1 - 1 / LEAP)), also=also)
+
+
+def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
+    """Fewer workers, and a shorter keep-alive time where idle connections would hold most of those that remain.
+
+    Args:
+        fewer: fewer workers.
+        r: the window's readings.
+        now: the keep-alive time in force.
+        knob: the keep-alive time.
+    """
+    if r.get("idle_held_workers", 0.0) < MOSTLY * fewer.target:
+        return fewer
+    return replace(fewer, also={knob.name: knob.domain.clip(now / LEAP)})
 
 
 def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:

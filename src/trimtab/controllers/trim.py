@@ -20,7 +20,8 @@ Where workers wait for memory and most are idle, the idle ones go first: nobody 
 after all, because more come, the limit of before comes back. Workers that idle connections hold are freed by a
 shorter keep-alive time, before the number of workers is touched further. Where memory is what they cost, fewer
 belong to it, because one who is let go and stays saves none; but never fewer than are held, because how long clients
-think cannot be read. Where all are busy and more of them fit, more come first: that takes nothing from anybody.
+think cannot be read. Where fewer workers come first, and those who are held now would be most of what remains, the
+time goes with them. Where all are busy and more of them fit, more come first: that takes nothing from anybody.
 
 ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
 resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
@@ -163,6 +164,9 @@ class Trim:
         if state.keep_alive and held:
             free = knob.name not in state.withdrawn and (knob.name, -1) not in refuted
             shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None)
+            time = state.keep_alive.name
+            if fewer is not None and time not in state.withdrawn and (time, -1) not in refuted:
+                fewer = causes.with_time(fewer, r, held, state.keep_alive)
         # More workers that fit take nothing from anybody; a shorter keep-alive time does.
         fits = more is not None and fit is not None and self.ratio * m <= more.target <= fit
         found = (

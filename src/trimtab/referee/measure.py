@@ -204,6 +204,17 @@ def ending(r: Readings, limit: float) -> bool:
     return r.get("busy_workers", 0.0) + r.get("idle_workers", 0.0) > limit / ALL_BUSY
 
 
+def growing(r: Readings, limit: float) -> bool:
+    """Whether a pool has yet to grow to its limit, as after a reload: all there are busy, and connections wait.
+
+    Args:
+        r: the window's readings.
+        limit: the limit in force.
+    """
+    busy, idle = r.get("busy_workers", limit), r.get("idle_workers", 0.0)
+    return busy + idle < ALL_BUSY * limit and idle < 0.5 and r.get("accept_queue_length", 0.0) >= 1
+
+
 def _inside(r: Readings) -> float | None:
     """Connections that wait, and workers with a request under way as far as that is measured."""
     waiting = r.get("accept_queue_length")

@@ -39,8 +39,9 @@ and not the setting makes the cost. Then only what adds capacity may be changed:
 only where the backlog does not drain by itself. A change after which no more is completed stays, because to go back
 would be one more reload, and another may be made on top of it: both are judged together, and go back together. What
 was raised in vain is not raised further.
-What is completed says nothing of a smaller limit before the workers beyond it have ended, nor of any change where it
-was not known just before. Where some of them hang, another change may follow after six windows all the same.
+What is completed says nothing of a limit before the workers beyond it have ended and those that it allows are there,
+nor of any change where it was not known just before. Where that takes more than six windows, because some hang,
+another change may follow all the same.
 
 The way back to what the run began with needs no budget and no pause, only a reference and a gain that can be seen: a
 user without trimtab would have that.
@@ -57,7 +58,7 @@ from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, R
 from trimtab.referee import limits, reasons
 from trimtab.referee.estimate import windows_needed
 from trimtab.referee.experiment import LATELY, Direction, Experiment, expected
-from trimtab.referee.measure import Measured, Workload, alike, ending, measured
+from trimtab.referee.measure import Measured, Workload, alike, ending, growing, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
 
 LEAST_REFERENCE, REFERENCE, MOST_REFERENCE = 3, 6, 36
@@ -227,7 +228,8 @@ class Referee:
             state = _charged(state, experiment.stop_s, now.duration_s)
         limits_there = [knob.name for knob in state.knobs if knob.role is Role.WORKER_LIMIT]
         # Of several servers' limits none is known to be that of the workers that the readings count.
-        told = len(limits_there) != 1 or not ending(window.readings, experiment.configuration[limits_there[0]])
+        limit = experiment.configuration[limits_there[0]] if len(limits_there) == 1 else 0
+        told = not limit or not (ending(window.readings, limit) or growing(window.readings, limit))
         experiment = experiment if told else replace(experiment, untold=experiment.untold + 1)
         # Some hang for as long as the overload lasts: it is no reason to go back, but another change may follow.
         if told or not backlog or experiment.first is None or experiment.untold > LATELY:

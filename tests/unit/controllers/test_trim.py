@@ -233,6 +233,18 @@ def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_tha
     assert with_time(25.0, memory_pressure_ratio=0.6, busy_workers=28.0, idle_workers=0.0).changes[NAME] == 25
 
 
+def test_where_idle_connections_would_hold_most_of_the_workers_that_remain_the_time_goes_with_them() -> None:
+    thrashing = {"busy_workers": 30.0, "idle_workers": 0.0, "memory_pressure_ratio": 0.9, "memory_bytes": 300 * MIB}
+    memory = {"worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 180 * MIB}
+    assert with_time(9.0, **thrashing, **memory).changes == {NAME: 15, "keep": 1250}
+    assert with_time(6.0, **thrashing, **memory).changes == {NAME: 15}
+    window = replace(
+        window_of(30, {**thrashing, **memory, "idle_held_workers": 9.0}), configuration={NAME: 30, "keep": 5000}
+    )
+    _, move = TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(window, refuted=frozenset({("keep", -1)})))
+    assert move.changes == {NAME: 15}, "it was tried"
+
+
 def test_workers_that_fit_come_before_a_shorter_time_because_they_take_nothing_from_anybody() -> None:
     short = {"accept_queue_length": 30.0, "busy_workers": 30.0, "idle_workers": 0.0, "memory_bytes": 30 * MIB}
     fit = {"worker_memory_bytes": 1 * MIB, "memory_limit_bytes": 400 * MIB}

@@ -414,6 +414,16 @@ def test_what_is_completed_says_nothing_before_the_workers_beyond_a_smaller_limi
     assert bench.backs == [{"w": 150}]
 
 
+def test_what_is_completed_says_nothing_before_a_pool_has_grown_again_after_the_reload() -> None:
+    growing = {"busy_workers": 10.0, "idle_workers": 0.0, "request_rate_hz": 4.0}
+    bench = overloaded(ready()).change(w=40)
+    bench.see(4, 8.0, accept_queue_length=2000.0, **growing)
+    assert bench.backs == []
+    assert not bench.state.onward
+    bench.see(2, 8.0, accept_queue_length=2400.0, **{**growing, "busy_workers": 40.0})
+    assert bench.backs == [{"w": 150}]
+
+
 def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
     bench = overloaded(ready()).change(w=40)
     queue = iter(range(2000, 100_000, 400))
