@@ -1,0 +1,127 @@
+"""The referee in a storm: an overloaded server, a silent status page, a pool that ends or grows after a reload."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.referee.test_rule import IDLE, WORKERS, Bench, overloaded, ready
+from trimtab.core import Move, Objective
+from trimtab.referee.experiment import EVEN, LATELY
+from trimtab.referee.measure import measured
+
+
+def test_under_overload_a_way_that_was_turned_back_from_is_not_taken_again() -> None:
+    bench = Bench().see(180)
+    inside = iter(range(100, 100_000, 150))
+    for down in (40, 20, 30):
+        for _ in range(6):
+            bench.see(1, accept_queue_length=float(next(inside)))
+        assert bench.state.overloaded
+        move = bench.asked(Move({"w": down}, "", gain=0.9, capacity=3.0))
+        assert move.changes == {"w": down}, move.reason
+        bench.change(w=down)
+    for _ in range(6):
+        bench.see(1, accept_queue_length=float(next(inside)))
+    assert bench.state.closed == {("w", -1), ("w", 1)}, "turned back from, and up in vain"
+    assert not bench.asked(Move({"w": 25}, "", gain=0.9, capacity=3.0)).changes
+    assert not bench.asked(Move({"w": 60}, "", gain=0.9, capacity=3.0)).changes
+    assert bench.asked(Move({"k": 1000}, "", gain=0.9, capacity=3.0)).changes == {"k": 1000}
+
+
+def test_under_overload_a_way_down_may_be_gone_on_with() -> None:
+    bench = Bench().see(180)
+    inside = iter(range(100, 100_000, 150))
+    for down in (40, 20):
+        for _ in range(6):
+            bench.see(1, accept_queue_length=float(next(inside)))
+        assert bench.asked(Move({"w": down}, "", gain=0.9, capacity=3.0)).changes == {"w": down}
+        bench.change(w=down)
+
+
+STORM = {"busy_workers": 20.0, "connection_rate_hz": 5.0}
+
+
+def test_a_response_time_that_was_not_measured_is_what_is_inside_by_what_comes() -> None:
+    for metric, requests in (("request_time_s", 2.0), ("response_time_s", 1.0)):
+        seen = Bench().window(None, **STORM, accept_queue_length=30.0)
+        found = measured(seen, Objective(metric), per_connection=2.0)
+        assert found.log_cost == pytest.approx(math.log(50.0 / 5.0 / requests))
+        assert (found.bound, found.inferred, found.measured) == (False, True, True)
+
+
+@pytest.mark.parametrize("unknown", [{"accept_queue_length": math.nan}, {"connection_rate_hz": 0.5}])
+def test_little_says_nothing_of_a_queue_that_is_not_seen_or_of_few_who_came(unknown: dict[str, float]) -> None:
+    window = Bench().window(None, **{**STORM, "accept_queue_length": 30.0, "accept_queue_delay_s": 4.0, **unknown})
+    readings = {name: value for name, value in window.readings.items() if not math.isnan(value)}
+    found = measured(replace(window, readings=readings), Objective("request_time_s"))
+    assert (found.log_cost, found.bound) == (math.log(4.0), True)
+
+
+def test_costs_of_connections_and_of_requests_are_not_compared_with_one_another() -> None:
+    """Before the change the page was silent, so that requests per connection are not known: ten of them as it was."""
+    quiet = {"busy_workers": 20.0, "connection_rate_hz": 5.0, "accept_queue_length": 30.0}
+    bench = Bench().see(8, None, **quiet).change(w=40)
+    bench.see(2, 1.0, **quiet, request_rate_hz=50.0)
+    found = bench.state.experiment.effect()
+    assert abs(found.size) < 0.1, "a second for a request, ten for a connection, before and after"
+
+
+def test_a_change_that_ends_a_storm_is_kept_though_the_status_page_tells_nothing() -> None:
+    storm = Bench().see(8, None, **{**STORM, "busy_workers": 150.0}, accept_queue_length=350.0)
+    storm.change(w=40).see(12, None, **STORM, accept_queue_length=20.0)
+    assert storm.backs == []
+    assert storm.state.incumbent["w"] == 40
+
+
+def test_what_is_completed_says_nothing_before_the_workers_beyond_a_smaller_limit_have_ended() -> None:
+    bench = overloaded(ready()).change(w=40)
+    bench.see(4, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0, busy_workers=150.0)
+    assert bench.backs == []
+    assert not bench.state.onward
+    bench.see(2, 8.0, accept_queue_length=2400.0, request_rate_hz=4.0, busy_workers=40.0)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_what_is_completed_says_nothing_before_a_pool_has_grown_again_after_the_reload() -> None:
+    growing = {"busy_workers": 10.0, "idle_workers": 0.0, "request_rate_hz": 4.0}
+    bench = overloaded(ready()).change(w=40)
+    bench.see(4, 8.0, accept_queue_length=2000.0, **growing)
+    assert bench.backs == []
+    assert not bench.state.onward
+    bench.see(2, 8.0, accept_queue_length=2400.0, **{**growing, "busy_workers": 40.0})
+    assert bench.backs == [{"w": 150}]
+
+
+def test_where_old_workers_hang_another_change_may_follow_and_none_goes_back_for_it() -> None:
+    bench = overloaded(ready()).change(w=40)
+    queue = iter(range(2000, 100_000, 400))
+    for _ in range(LATELY + 1):
+        bench.see(1, 8.0, accept_queue_length=float(next(queue)), request_rate_hz=4.0, busy_workers=150.0)
+    assert not bench.state.onward
+    for _ in range(EVEN):
+        bench.see(1, 8.0, accept_queue_length=float(next(queue)), request_rate_hz=4.0, busy_workers=150.0)
+    assert bench.backs == []
+    assert bench.state.onward
+    assert bench.asked(Move({"k": 1000}, "", gain=0.9, capacity=3.0)).changes == {"k": 1000}
+
+
+def test_of_two_servers_limits_neither_is_taken_for_that_of_the_workers_seen() -> None:
+    bench = Bench()
+    bench.state = bench.judge.start((WORKERS, replace(WORKERS, name="v"), IDLE))
+    bench.values["v"] = 150
+    overloaded(bench.see(180)).change(w=40)
+    bench.see(3, 8.0, accept_queue_length=2000.0, request_rate_hz=4.0, busy_workers=150.0)
+    assert bench.backs == [{"w": 150}]
+
+
+def test_what_is_completed_says_nothing_where_it_was_not_known_just_before() -> None:
+    bench = overloaded(ready())
+    bench.see(2, None, accept_queue_length=1900.0, request_rate_hz=20.0)
+    silent = bench.window(None, accept_queue_length=2400.0)
+    silent = replace(silent, readings={k: v for k, v in silent.readings.items() if k != "request_rate_hz"})
+    bench.state, _ = bench.judge.judge(bench.state, silent)
+    bench.change(w=40).see(3, 8.0, accept_queue_length=2500.0, request_rate_hz=4.0)
+    assert bench.backs == []
