@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from trimtab.errors import NotMeasured
 
 _VERSION = 1
-_BEGIN, _END, _PARAMS, _STDIN, _STDOUT, _STDERR = 1, 3, 4, 5, 6, 7
+_BEGIN, _END, _PARAMS, STDIN, _STDOUT, _STDERR = 1, 3, 4, 5, 6, 7
 _RESPONDER = 1
 _ID = 1
 _HEADER = struct.Struct(">BBHHBx")
@@ -26,7 +26,7 @@ def request(params: Mapping[str, str]) -> bytes:
     """
     pairs = b"".join(_pair(name.encode(), value.encode()) for name, value in params.items())
     begin = struct.pack(">HB5x", _RESPONDER, 0)
-    return _record(_BEGIN, begin) + _record(_PARAMS, pairs) + _record(_PARAMS, b"") + _record(_STDIN, b"")
+    return record(_BEGIN, begin) + record(_PARAMS, pairs) + record(_PARAMS, b"") + record(STDIN, b"")
 
 
 def page(path: str, query: str = "") -> bytes:
@@ -72,7 +72,13 @@ def _parted(out: bytes) -> tuple[int, bytes]:
     return 200, body
 
 
-def _record(kind: int, content: bytes) -> bytes:
+def record(kind: int, content: bytes) -> bytes:
+    """One record of the request: its header and its content.
+
+    Args:
+        kind: its type, such as `STDIN`.
+        content: what it holds; nothing ends the stream of that type.
+    """
     return _HEADER.pack(_VERSION, kind, _ID, len(content), 0) + content
 
 

@@ -8,6 +8,9 @@ ends when its request is done. What was tried with PHP 8.2, and what follows fro
   connections reset. With a time given, they finish; a sleep() in a script is cut short by the signal.
 - Connections wait in the queue of the kernel meanwhile and are served afterwards, at a Unix socket as over TCP.
 - All pools wait for the slowest request of any of them: that is how long nothing is served.
+- A worker that has replied waits until the web server closes; the signal ends that wait too. Over a Unix socket a web
+  server that has not sent the request's last, empty record by then is refused it: Apache sends that one by a write of
+  its own, and answers 503 then (docs/php-fpm.md says how rarely). nginx sends all in one write; TCP keeps the reply.
 - A pool begins with start_servers workers (dynamic) or with none (ondemand), and grows from there.
 """
 
