@@ -4,8 +4,7 @@ A factor has levels, a cell is one level of each factor. A block is one measurem
 in an order of its own: what changes slowly, such as the machine's temperature, is then the same for all cells of a
 block, and the difference of blocks is taken out of the noise.
 
-Sources: Box, Hunter and Hunter, "Statistics for Experimenters", chapters 4 to 6 (blocks, factorials, fold-over);
-Hadamard matrices as saturated two-level designs: Plackett and Burman 1946.
+Source: Box, Hunter and Hunter, "Statistics for Experimenters", chapters 4 to 6 (blocks, factorials).
 """
 
 from __future__ import annotations
@@ -48,24 +47,6 @@ def full(factors: Sequence[Factor]) -> tuple[Cell, ...]:
     """The full factorial: every combination of levels, the control first."""
     names = [factor.name for factor in factors]
     return tuple(dict(zip(names, levels, strict=True)) for levels in itertools.product(*(f.levels for f in factors)))
-
-
-def screening(factors: Sequence[Factor]) -> tuple[Cell, ...]:
-    """A two-level design of few cells that tells main effects apart from one another and from interactions of two.
-
-    The rows of a Hadamard matrix and, folded over, their opposites (resolution IV): for k factors twice the next
-    power of two above k, where the full factorial has 2^k cells. Each factor takes its first level and its last.
-
-    Args:
-        factors: at least two.
-    """
-    size = 1 << math.ceil(math.log2(len(factors) + 1))
-    rows = [[(-1) ** (row & column).bit_count() for column in range(1, size)] for row in range(size)]
-    folded = [*rows, *([-sign for sign in row] for row in rows)]
-    return tuple(
-        {factor.name: factor.levels[0 if sign > 0 else -1] for factor, sign in zip(factors, row, strict=False)}
-        for row in folded
-    )
 
 
 def block(cells: Sequence[Cell], number: int, control: Cell | None = None) -> list[Cell]:

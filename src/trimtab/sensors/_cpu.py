@@ -1,8 +1,8 @@
 """CPU time that a server has used, and how much it may use.
 
 The limit that binds is the least of the CPU quotas from the server's group upward, the CPUs of its cpuset, and the
-CPUs of the machine. Use is that of the group in which the limit is, so that 1 always means that nothing is left; when
-there is no limit short of the machine, use is that of the machine.
+CPUs of the machine. Use of a quota is that of its group; use of CPUs is that of all who run on them, such as the web
+server in front of PHP-FPM: so 1 means that nothing is left.
 """
 
 from __future__ import annotations
@@ -36,18 +36,24 @@ class Cpu:
     """
 
     def __init__(self, groups: Mapping[str, Group], root: Path) -> None:
-        self._stat: KernelFile | None = None
         self._usage: KernelFile | None = None
-        machine = KernelFile(root / "proc" / "stat")
-        self.cores = float(sum(line[:4] != b"cpu " and line[:3] == b"cpu" for line in machine.read().splitlines()))
+        self._stat: KernelFile | None = KernelFile(root / "proc" / "stat")
+        self._lines = [b"cpu"]
+        firsts = [line.partition(b" ")[0] for line in self._stat.read().splitlines()]
+        names = [name for name in firsts if name[:3] == b"cpu" and name != b"cpu"]
+        self.cores, self.where = float(len(names)), "the machine"
+        allowed = _set(groups.get("cpuset"))
+        if 0 < len(allowed) < len(names):
+            self.cores, self._lines = float(len(allowed)), [b"cpu%d" % cpu for cpu in allowed]
+            self.where = f"CPU {', '.join(map(str, sorted(allowed)))}"
         limiting = None
-        for group, cores in [*_quotas(groups.get("cpu")), *_sets(groups.get("cpuset"))]:
+        for group, cores in _quotas(groups.get("cpu")):
             if cores < self.cores:
                 self.cores, limiting = cores, group
         if limiting is None:
-            self._stat, self.where = machine, "the machine"
             return
-        machine.close()
+        self._stat.close()
+        self._stat = None
         counting = _counting(limiting, groups)
         self._usage = KernelFile(counting / ("cpu.stat" if limiting.version == 2 else "cpuacct.usage"))
         self.where = f"control group {counting}"
@@ -59,9 +65,15 @@ class Cpu:
             NotMeasured: the group is gone.
         """
         if self._stat is not None:
-            fields = [int(word) for word in self._stat.read().split(b"\n", 1)[0].split()[1:]]
+            lines = (line.split() for line in self._stat.read().splitlines())
             # Guest time is in user time already; waiting for a disk is idle.
-            busy = sum(t for i, t in enumerate(fields[:_GUEST_FIELDS]) if i not in _IDLE_FIELDS)
+            busy = sum(
+                int(ticks)
+                for name, *fields in lines
+                if name in self._lines
+                for i, ticks in enumerate(fields[:_GUEST_FIELDS])
+                if i not in _IDLE_FIELDS
+            )
             return busy / os.sysconf("SC_CLK_TCK")
         assert self._usage is not None
         if self._usage.path.name == "cpu.stat":
@@ -88,13 +100,13 @@ def _quotas(own: Group | None) -> list[tuple[Group, float]]:
     return found
 
 
-def _sets(own: Group | None) -> list[tuple[Group, float]]:
-    """The number of CPUs in the nearest cpuset that has any; those above it are never smaller."""
+def _set(own: Group | None) -> frozenset[int]:
+    """The CPUs of the nearest cpuset that has any; those above it are never fewer."""
     for group in own.upward() if own else []:
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus"):
             if words := _words(group.path / name):
-                return [(group, float(len(cpus(words[0]))))]
-    return []
+                return frozenset(cpus(words[0]))
+    return frozenset()
 
 
 def _counting(limiting: Group, groups: Mapping[str, Group]) -> Path:

@@ -170,12 +170,14 @@ def version_2(root: Path, **changes: str) -> None:
 
 
 def test_version_2_with_a_cpuset_and_a_memory_limit(tmp_path: Path) -> None:
+    """What others use of the same CPUs is not left for the server."""
     version_2(tmp_path, memory_max=str(200 * MIB))
     group = "sys/fs/cgroup/system.slice/apache2.service"
     readings = window(
         tmp_path,
         {
-            f"{group}/cpu.stat": "usage_usec 3000000\nuser_usec 5",
+            "proc/stat": "cpu  900 0 0 900 50\ncpu0 1\ncpu1 101 0 50 7 9\ncpu2 51 0 0 7\ncpu3 600\n",
+            f"{group}/cpu.stat": "usage_usec 1500000\nuser_usec 5",
             f"{group}/cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=600000\nfull total=0",
         },
     )
