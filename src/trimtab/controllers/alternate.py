@@ -7,7 +7,9 @@ goes through them forwards, then backwards.
 
 with S_0 the configuration in the first window and S_1 to S_n those of the option. It decides nothing from what it
 reads, and S_0 is in force at the end. Guards may lead to a setting by steps, which are no turn, or not at all: it is
-asked for in three windows, then left out of this round. What was in force before passes no guard.
+asked for in three windows, then left out of this round. What was in force before passes no guard. A setting that the
+plant refuses is left out at once: from the one before it in the next round it may be let in, such as large buffers
+of a database once fewer clients are connected.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trimtab.controllers._knob import integer_knob, unjudged
-from trimtab.core import Configuration, Knob, Move, Objective, Trial, Window
+from trimtab.core import Configuration, Knob, Move, MoveState, Objective, Trial, Window
 from trimtab.errors import UsageError
 
 _ASKED = 3
@@ -98,7 +100,7 @@ class Alternate:
             settings = [{name: v for name, v in one.items() if name in found} for one in _read(self.settings)]
             once = [found, *({**found, **one} for one in settings)]
             state = replace(state, order=(*once, *reversed(once)))
-        state = _counted(state, window)
+        state = _counted(state, window, trial.fate is not None and trial.fate.state is MoveState.REFUSED)
         index = _index(state)
         wanted = state.order[index]
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
@@ -114,13 +116,19 @@ def _index(state: AlternateState) -> int:
     return min(turn, len(state.order) - 1 - turn)
 
 
-def _counted(state: AlternateState, window: Window) -> AlternateState:
-    """The state after a window: a turn more where the setting was in force, or was asked for often enough."""
+def _counted(state: AlternateState, window: Window, refused: bool) -> AlternateState:
+    """The state after a window: a turn more where the setting was in force, or was refused or asked for often enough.
+
+    Args:
+        state: the state before it.
+        window: the window.
+        refused: whether the plant refused what was asked for.
+    """
     index = _index(state)
     if all(window.configuration.get(name) == value for name, value in state.order[index].items()):
         known = state.known if index in state.known else (*state.known, index)
         return replace(state, turn=state.turn + 1, asked=0, known=known)
-    if state.asked + 1 >= _ASKED:
+    if refused or state.asked + 1 >= _ASKED:
         return replace(state, turn=state.turn + 1, asked=0)
     return replace(state, asked=state.asked + 1)
 

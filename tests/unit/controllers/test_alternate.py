@@ -8,7 +8,7 @@ import pytest
 
 from tests._curve import NAME, Curve, Drive, window_of, worker_knob
 from trimtab.controllers.alternate import Alternate
-from trimtab.core import Objective, Trial
+from trimtab.core import Fate, MoveState, Objective, Trial
 from trimtab.errors import UsageError
 
 
@@ -43,6 +43,21 @@ def test_a_setting_that_guards_do_not_reach_is_left_out_and_what_was_in_force_pa
         known.append(move.known)
     assert wanted == [50, 50, 50, 100, 100, 50, 50, 50, 150, 150]
     assert known == [False, False, False, False, True, False, False, False, True, True]
+
+
+def test_a_setting_that_the_plant_refuses_is_left_out_of_the_round_and_asked_for_in_the_next() -> None:
+    controller = Alternate(Objective(), settings=f"{NAME}=50;{NAME}=100")
+    state, move = controller.step(controller.start((worker_knob(),), 0), Trial(Curve().window(0, 150, 0)))
+    assert move.changes == {NAME: 50}
+    refused = Fate(MoveState.REFUSED, move.changes, "no memory for it")
+    state, move = controller.step(state, Trial(Curve().window(1, 150, 0), refused))
+    assert move.changes == {NAME: 100}
+    applied = Fate(MoveState.APPLIED, move.changes)
+    wanted = []
+    for index in (2, 3):
+        state, move = controller.step(state, Trial(Curve().window(index, 100, 0), applied))
+        wanted.append(move.changes)
+    assert wanted == [{}, {NAME: 50}]
 
 
 def test_a_knob_that_an_operator_takes_stays_out_and_what_was_found_is_not_forgotten() -> None:

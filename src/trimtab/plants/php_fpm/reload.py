@@ -32,12 +32,13 @@ class Patience:
     Args:
         reload_s: beyond process_control_timeout, until the master has executed itself.
         serve_s: until the workers of the new generation are there.
-        page_s: until the status page answers.
+        page_s: until the status page answers: longer it only waits in the queue of a pool that is busy, and meanwhile
+            nothing is seen or done.
     """
 
     reload_s: float = 10.0
     serve_s: float = 10.0
-    page_s: float = 5.0
+    page_s: float = 1.0
 
 
 def reload(
