@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +16,8 @@ from tests.servers._private_fpm import PATIENCE_S, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
 from trimtab.plants.php_fpm import fastcgi, status
+from trimtab.plants.php_fpm.drain import LEFT
+from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed
 from trimtab.testbed.content import dynamic_url
 from trimtab.testbed.nginx import NginxSpec, NginxTestbed
@@ -22,6 +27,24 @@ from trimtab.workloads._population import Closed, Connection, ConstantRate, Popu
 pytestmark = [pytest.mark.server, pytest.mark.apache]
 
 ENDLESS = Constant(1e9)
+HOLDS = """
+import sys, time
+from trimtab.clock import SystemClock
+from trimtab.plants.php_fpm.drain import drained
+from trimtab.plants.php_fpm.process import FpmMaster
+
+with drained(FpmMaster.find(int(sys.argv[1])), "www", 0, SystemClock(), 30.0):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+TRACES = """
+import ctypes, os, sys
+ptrace, pid = ctypes.CDLL(None).ptrace, int(sys.argv[1])
+assert ptrace(0x4206, pid, None, None) == 0
+print("traced", flush=True)
+while os.WIFSTOPPED(status := os.waitpid(pid, 0x40000000)[1]):
+    ptrace(7, pid, None, ctypes.c_void_p(os.WSTOPSIG(status)))
+"""
 CHILDREN = (7, 4, 9, 5, 3, 8, 6, 10, 5, 4)
 
 
@@ -95,3 +118,61 @@ def test_a_worker_that_has_replied_is_ended_before_the_request_is_all_sent() -> 
             bed.restart_pool()
             with pytest.raises(BrokenPipeError):
                 front.sendall(last)
+
+
+def test_idle_workers_of_a_large_pool_end_before_the_reload_and_the_others_serve() -> None:
+    with private(pm="static", max_children=100) as bed:
+        fpm = bed.attach()
+        master = FpmMaster.find(bed.testbed.pid)
+        until(lambda: len(master.workers("www")) == 100, "the pool is not whole")
+        before, old = master.generation(), set(master.workers("www"))
+        done, seen, said = threading.Event(), list[int](), list[str]()
+
+        def look() -> None:
+            """Old workers as long as the master has not been reloaded."""
+            while not done.is_set() and master.generation() == before:
+                seen.append(len(old & set(master.workers("www"))))
+                said.append(bed.ask(1))
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            fpm.apply({"max_children": 90})
+        finally:
+            done.set()
+            looking.join()
+        assert min(seen[:-1]) <= 2 * LEFT < max(seen)
+        assert said and set(said) == {"done"}
+        assert len(master.workers("www")) == 90
+
+
+def test_a_master_that_is_held_goes_on_where_trimtab_is_killed_and_has_all_workers_again() -> None:
+    with private(pm="static", max_children=100) as bed:
+        master = FpmMaster.find(bed.testbed.pid)
+        until(lambda: len(master.workers("www")) == 100, "the pool is not whole")
+        old = set(master.workers("www"))
+        killed = subprocess.Popen([sys.executable, "-c", HOLDS, str(bed.testbed.pid)], stdout=subprocess.PIPE)
+        try:
+            assert killed.stdout is not None
+            assert killed.stdout.readline() == b"held\n"
+            assert len(old & set(master.workers("www"))) == len(master.workers("www")) == LEFT
+            assert bed.ask(1) == "done"
+        finally:
+            killed.kill()
+            killed.wait()
+            killed.stdout.close()  # type: ignore[union-attr]
+        until(lambda: len(master.workers("www")) == 100, "the pool has not grown again")
+        assert bed.ask(1) == "done"
+
+
+def test_a_master_that_somebody_else_holds_is_reloaded_all_the_same() -> None:
+    with private(pm="static", max_children=70) as bed:
+        holder = subprocess.Popen([sys.executable, "-c", TRACES, str(bed.testbed.pid)], stdout=subprocess.PIPE)
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"traced\n"
+            assert bed.attach().apply({"max_children": 65}).configuration["max_children"] == 65
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()  # type: ignore[union-attr]

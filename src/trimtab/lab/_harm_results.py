@@ -15,7 +15,7 @@ from trimtab.lab._clients import later, level, waited_s
 from trimtab.lab._drawn import front, hurried
 from trimtab.lab._scenario import MIB, Scenario
 from trimtab.lab._tables import table
-from trimtab.lab.harm import AGAIN, ALONE, DURATION_S, ONE, PART, TRIM
+from trimtab.lab.harm import AGAIN, ALONE, DURATION_S, ONE, OTHERS, PART, TRIM
 from trimtab.report.style import BLUE, GREY, INK, svg
 from trimtab.report.track import Track
 
@@ -136,7 +136,7 @@ def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
 
 def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; draws its figure."""
-    found = outcomes(page.parts.get(PART, {}))
+    found = outcomes(_labels(page))
     judged = [one for one in found if one.complete]
     if judged:
         page.figure("ratios", ratios(judged))
@@ -239,7 +239,12 @@ def ratios(judged: Sequence[Outcome]) -> str:
 
 
 def _judged(page: Page) -> list[Outcome]:
-    return [one for one in outcomes(page.parts.get(PART, {})) if one.complete]
+    return [one for one in outcomes(_labels(page)) if one.complete]
+
+
+def _labels(page: Page) -> Mapping[str, Sequence[Track]]:
+    """The runs of both parts by label; until 25 November 2026 the peers were in one part with the others."""
+    return {**page.parts.get(PART, {}), **page.parts.get(OTHERS, {})}
 
 
 def _worst(page: Page) -> float | None:

@@ -2,8 +2,9 @@
 
 A seed draws a server, its application and its clients (`_scenario`). Each draw is left alone (twice, to know the
 noise), tuned as `trimtab tune` does by default, and held at four fixed settings; on half of the draws the peers run
-too. What counts is what clients waited in sum, all trying and those who gave up included. Seeds up to 99 are for
-development; what judges is drawn above 100, run once, and shown whole.
+too, in a part of their own, so that what judges trim fits into two hours. What counts is what clients waited in sum,
+all trying and those who gave up included. Seeds up to 99 are for development; what judges is drawn above 100, run
+once, and shown whole.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from trimtab.lab._tables import mean
 from trimtab.plants.apache import DEFAULTS
 from trimtab.report.track import Track
 
-PART = "draws"
-PARTS = {PART: "each seed's draw: left alone twice, trim, four fixed settings, and on half of the draws the peers"}
+PART, OTHERS = "draws", "peers"
+PARTS = {
+    PART: "each seed's draw: left alone twice, trim, and four fixed settings",
+    OTHERS: f"half of the draws with the peers, once they have been made with '{PART}'",
+}
 DURATION_S = 48.0
 """Length of a run: seven of them with the starts of the servers take some six minutes."""
 WINDOW_S = 2.0
@@ -37,13 +41,14 @@ PEERS = ("apache2buddy", "gradient2", "vegas", "brpc", "tpe", "nelder-mead", "fu
 
 
 def arms(part: str, seed: int) -> Sequence[Arm]:
-    """The runs of a draw; those that are compared stand beside one another."""
+    """The runs of a part for a draw; those that judge trim stand beside one another."""
     bed = Drawn(hurried(seed))
+    if part == OTHERS:
+        known = discovery.names("trimtab.controllers") if with_peers(seed) else []
+        return [_arm(name, bed, name, OTHERS) for name in PEERS if name in known]
     found = [_arm(ALONE, bed, "static"), _arm(TRIM, bed, bed.defaults.controller)]
     for workers in fixed_workers(bed.scenario):
         found.append(_arm(f"{workers} fixed", replace(bed, workers=workers), "static"))
-    if with_peers(seed):
-        found += [_arm(name, bed, name) for name in PEERS if name in discovery.names("trimtab.controllers")]
     cost = replace(_arm(ONE, replace(bed, alone=True), "static"), duration_s=COST_S, resolved=None)
     return [cost, *found, _arm(AGAIN, bed, "static")]
 
@@ -53,10 +58,10 @@ def with_peers(seed: int) -> bool:
     return Random(f"peers/{seed}").random() < 0.5
 
 
-def _arm(label: str, bed: Drawn, controller: str) -> Arm:
+def _arm(label: str, bed: Drawn, controller: str, part: str = PART) -> Arm:
     """One run, at the rate that the cost of a request gives."""
     return Arm(
-        PART,
+        part,
         label,
         bed.scenario.seed,
         bed,

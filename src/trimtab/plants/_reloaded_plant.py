@@ -52,6 +52,10 @@ class ReloadedPlant(Plant):
         """Terms s0, s1 and s2 of a first change's standstill, in seconds; None where they are not known."""
         return None
 
+    def ended_at_once(self, workers: float, busy: float) -> float:
+        """How many of these workers, so many of them busy, a reload has to end while nothing is served."""
+        return workers
+
     def stood_still(self, readings: Readings) -> Readings:
         """How long the last change stopped the server and clients waited, or the first one can, as far as known."""
         if (last := self._server.standstill) is not None:
@@ -60,7 +64,8 @@ class ReloadedPlant(Plant):
         if (expected := self.expected_stop()) is None or "idle_workers" not in readings:
             return {}
         first_s, worker_s, swapped_s = expected
-        workers = readings["idle_workers"] + readings.get("busy_workers", 0.0)
+        busy = readings.get("busy_workers", 0.0)
+        workers = self.ended_at_once(readings["idle_workers"] + busy, busy)
         swapped = min(1.0, readings.get("swap_bytes", 0.0) / max(1.0, readings.get("memory_bytes", 0.0)))
         return {STANDSTILL.name: first_s + workers * (worker_s + swapped_s * swapped)}
 

@@ -230,11 +230,13 @@ class Workload:
         arrivals_hz: requests that arrive per second, or 0 where that is not known.
         demand_s: CPU time of one request, in seconds of all CPUs; 0 where that is not known.
         per_connection: requests per connection; 0 where that is not known.
+        inside: connections that wait and workers with a request under way; infinite where that is not known.
     """
 
     arrivals_hz: float
     demand_s: float
     per_connection: float
+    inside: float = math.inf
 
     @staticmethod
     def of(windows: Sequence[Measured]) -> Workload:
@@ -245,7 +247,12 @@ class Workload:
         demand = [w.cpu_ratio / w.request_rate_hz for w in windows if w.cpu_ratio and w.request_rate_hz]
         seen = Workload(0.0, median(demand) if demand else 0.0, median(per) if per else 0.0)
         arrivals = [seen.arrivals(w) for w in windows]
-        return Workload(median(arrivals) if arrivals else 0.0, seen.demand_s, seen.per_connection)
+        inside = [w.inside for w in windows if w.inside is not None]
+        return replace(
+            seen,
+            arrivals_hz=median(arrivals) if arrivals else 0.0,
+            inside=median(inside) if inside else math.inf,
+        )
 
     def arrivals(self, window: Measured) -> float:
         """Requests that arrived per second, also where they were not completed."""
@@ -285,7 +292,8 @@ class Workload:
         if usual_s and waited_s is not None and self.arrivals_hz > 0:
             return waited_s / (self.arrivals_hz * usual_s)
         rho, each = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s), max(1.0, self.per_connection)
-        return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * each * usual_s)) / (1 - rho)
+        drains = min(1 / (1 - rho), 1 + self.inside)  # clients who wait for their replies leave few inside at any rho
+        return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * each * usual_s)) * drains
 
     def moved(self, windows: Sequence[Measured], factor: float) -> str:
         """Property of the workload that differs by that factor in all these windows; empty for none."""

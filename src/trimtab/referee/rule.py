@@ -11,9 +11,10 @@ they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
              where the cost is no time, that denominator is the mean inside before
-    K = k (1 + k / (2 n expected cost)) / (1 - rho)       what a change that stops service for k s costs (R8)
-         with n requests of a connection, which come one after the other; once it was made and seen, what
-         connections waited longer for it / (arrivals x expected cost)
+    K = k (1 + k / (2 n expected cost)) min(1 / (1 - rho), 1 + N)   what a change that stops service for k s costs
+         (R8) with n requests of a connection, which come one after the other, and N inside: in a queue that
+         strangers come to N is rho / (1 - rho) at least, and where clients wait for their replies it says how few
+         there are; once it was made and seen, what connections waited longer for it / (arrivals x expected cost)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
@@ -27,7 +28,8 @@ they wait in E normal seconds came on top.
 | 2 standard errors | few false verdicts in many looks: tests/unit/referee/test_estimate.py counts them         |
 | ln 1.1, ln 1.25   | less than a tenth is worth no change; a quarter is what 36 windows can tell from none      |
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
-| BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end  |
+| BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
+|                   | no trial may lose more than 30 s, but a standstill that is known may take all that is left |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
@@ -360,8 +362,9 @@ class Referee:
         age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
         if gain * age_s < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
-        if cost_s + 1.5 * window.duration_s > state.budget_s and not as_it_was:
-            return f"the budget of {state.budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
+        budget_s = max(state.budget_s, BUDGET_S + EARNED * (window.start_s + window.duration_s) - state.spent_s)
+        if cost_s + 1.5 * window.duration_s > budget_s and not as_it_was:
+            return f"the budget of {budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
         return ""
 
     def _stop_s(

@@ -45,7 +45,7 @@ class Cpu:
         allowed = _set(groups.get("cpuset"))
         if 0 < len(allowed) < len(names):
             self.cores, self._lines = float(len(allowed)), [b"cpu%d" % cpu for cpu in allowed]
-            self.where = f"CPU {', '.join(map(str, sorted(allowed)))}"
+            self.where = f"all who run on CPU {' and '.join(map(str, sorted(allowed)))}"
         limiting = None
         for group, cores in _quotas(groups.get("cpu")):
             if cores < self.cores:

@@ -20,7 +20,7 @@ from trimtab.lab._engine import Made, _plan, _record
 from trimtab.lab._harm_results import outcomes
 from trimtab.lab._results import by_part, write_results
 from trimtab.lab._scenario import draw
-from trimtab.lab.harm import AGAIN, ALONE, LAB, ONE, PART, TRIM, arms, with_peers
+from trimtab.lab.harm import AGAIN, ALONE, LAB, ONE, OTHERS, PART, TRIM, arms, with_peers
 from trimtab.report.track import tracks
 from trimtab.store import Store
 from trimtab.testbed.content import dynamic_url
@@ -43,8 +43,9 @@ def test_a_draw_is_left_alone_twice_tuned_and_held_at_its_fixed_settings(seed: i
     fixed = [a for a in found if a.label.endswith(" fixed")]
     assert 3 <= len(fixed) <= 4 and all(a.controller == "static" for a in fixed)
     assert [bed(a).workers for a in fixed] == fixed_workers(hurried(seed))
-    assert {"fuzzy", "saturation"} <= set(labels) if with_peers(seed) else "fuzzy" not in labels
-    scenarios = {bed(a).scenario for a in found}
+    peers = arms(OTHERS, seed)
+    assert {"fuzzy", "saturation", "nelder-mead"} <= {a.label for a in peers} if with_peers(seed) else not peers
+    scenarios = {bed(a).scenario for a in (*found, *peers)}
     assert scenarios == {hurried(seed)}, "the same server and clients in all of them"
 
 

@@ -108,8 +108,22 @@ def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
 
 
 def test_a_gain_that_does_not_earn_back_the_change_is_not_tried_yet() -> None:
-    held = Bench().see(REFERENCE).asked(replace(DOWN, gain=0.12))
+    held = Bench().see(REFERENCE, standstill_s=0.5).asked(replace(DOWN, gain=0.12))
     assert "does not yet earn back what a change costs" in held.reason
+
+
+def test_the_first_change_costs_less_where_few_are_inside_though_the_cpu_is_full() -> None:
+    """Clients who wait for their replies: no queue of strangers is that short on a full CPU."""
+    few, many = ({"cpu_ratio": 0.99, "standstill_s": 0.3, "busy_workers": busy} for busy in (2.0, 60.0))
+    assert Bench().see(12, **few).asked(replace(DOWN, gain=0.5)).changes
+    held = Bench().see(12, **many).asked(replace(DOWN, gain=0.5))
+    assert "does not yet earn back what a change costs" in held.reason
+
+
+def test_a_standstill_that_is_known_may_take_all_that_a_long_run_has_earned() -> None:
+    seen = {"cpu_ratio": 0.6, "standstill_s": 1.0, "busy_workers": 1.0}
+    assert "the budget of" in Bench().see(22, **seen).asked().reason
+    assert Bench().see(40, **seen).asked() == DOWN
 
 
 def test_a_setting_three_times_worse_goes_back_as_it_was_within_three_windows_by_one_change() -> None:

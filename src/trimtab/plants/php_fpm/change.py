@@ -11,6 +11,7 @@ from trimtab.plants._included_server import IncludedChange
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.attached import Attached
+from trimtab.plants.php_fpm.drain import CROWD
 from trimtab.plants.php_fpm.reload import Patience, reload
 from trimtab.sensors.accept_queue import Queues
 from trimtab.sensors.unix_queue import UnixQueue
@@ -35,10 +36,18 @@ class Change(IncludedChange[Attached]):
         """
         fpm = self.server
         values = fpm.values(fpm.read())
+        busy = self._busy()
         standstill = Standstill(self.clock, self._queue)
         with contextlib.closing(standstill):
             running = reload(
-                fpm.master, fpm.pool, knobs.started(values), fpm.timeout_s, self.clock, self.patience, standstill
+                fpm.master,
+                fpm.pool,
+                busy,
+                knobs.started(values),
+                fpm.timeout_s,
+                self.clock,
+                self.patience,
+                standstill,
             )
         fpm.standstill = standstill
         fpm.reloaded()
@@ -57,6 +66,14 @@ class Change(IncludedChange[Attached]):
         _, address = status.endpoint(self.server.listen)
         pid = self.server.master.pid
         return UnixQueue(address, self.clock, pid) if isinstance(address, str) else Queues([address], pid)
+
+    def _busy(self) -> int:
+        """Busy workers of a large pool by its status page; all that there are where it does not come."""
+        workers = len(self.server.master.workers(self.server.pool))
+        with contextlib.suppress(NotMeasured):
+            page = None if workers <= CROWD else status.ask(self.server.status_page, self.clock, self.patience.page_s)
+            return workers if page is None else page.numbers["active processes"]
+        return workers
 
     def _page(self) -> tuple[str, ...]:
         """Makes sure by the status page that the new generation has the intended process manager.

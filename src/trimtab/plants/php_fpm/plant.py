@@ -14,7 +14,7 @@ from pathlib import Path
 from trimtab.core import Clock, Configuration, Readings, Sensor
 from trimtab.plants._change import Texts
 from trimtab.plants._included_server import IncludedPlant
-from trimtab.plants.php_fpm import knobs, response, snippet
+from trimtab.plants.php_fpm import drain, knobs, response, snippet
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.change import Change
 from trimtab.plants.php_fpm.process import FpmMaster
@@ -108,6 +108,10 @@ class PhpFpm(IncludedPlant):
     def expected_stop(self) -> tuple[float, float, float]:
         """The master executes itself anew once all workers have ended, one after the other."""
         return 0.05, 0.005, 0.02
+
+    def ended_at_once(self, workers: float, busy: float) -> float:
+        """Most of a large pool is ended before, while the others serve."""
+        return drain.left(workers, busy)
 
     def objection(self, configuration: Configuration) -> str:
         """Why FPM would refuse this configuration; empty when it would not."""

@@ -7,7 +7,8 @@ ends when its request is done. What was tried with PHP 8.2, and what follows fro
 - With process_control_timeout = 0, as shipped, the workers are ended at once: requests in progress are lost, their
   connections reset. With a time given, they finish; a sleep() in a script is cut short by the signal.
 - Connections wait in the queue of the kernel meanwhile and are served afterwards, at a Unix socket as over TCP.
-- All pools wait for the slowest request of any of them: that is how long nothing is served.
+- All pools wait for the slowest request of any of them: that is how long nothing is served. Hundreds of workers who
+  are asked at once hinder one another so much that the time given is not enough: see `drain`.
 - A worker that has replied waits until the web server closes; the signal ends that wait too. Over a Unix socket a web
   server that has not sent the request's last, empty record by then is refused it: Apache sends that one by a write of
   its own, and answers 503 then (docs/php-fpm.md says how rarely). nginx sends all in one write; TCP keeps the reply.
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
 from trimtab.plants._standstill import Standstill
+from trimtab.plants.php_fpm.drain import drained
 from trimtab.plants.php_fpm.process import FpmMaster
 
 
@@ -30,12 +32,14 @@ class Patience:
     """How long things may take, in seconds.
 
     Args:
+        drain_s: until idle workers have ended who are asked before the reload.
         reload_s: beyond process_control_timeout, until the master has executed itself.
         serve_s: until the workers of the new generation are there.
         page_s: until the status page answers: longer it only waits in the queue of a pool that is busy, and meanwhile
             nothing is seen or done.
     """
 
+    drain_s: float = 20.0
     reload_s: float = 10.0
     serve_s: float = 10.0
     page_s: float = 1.0
@@ -44,6 +48,7 @@ class Patience:
 def reload(
     master: FpmMaster,
     pool: str,
+    busy: int,
     least: int,
     timeout_s: float,
     clock: Clock,
@@ -55,6 +60,7 @@ def reload(
     Args:
         master: FPM's master.
         pool: the pool.
+        busy: its busy workers.
         least: workers that it must have then.
         timeout_s: process_control_timeout.
         clock: for the waits.
@@ -70,8 +76,9 @@ def reload(
         UsageError: not permitted.
     """
     before, look = master.generation(), standstill.during
-    standstill.begin()
-    master.signal(signal.SIGUSR2)
+    with drained(master, pool, busy, clock, patience.drain_s):
+        standstill.begin()
+        master.signal(signal.SIGUSR2)
     if not master.awaited(clock, timeout_s + patience.reload_s, lambda: look(_anew(master, before))):
         raise ApplyFailed(f"PHP-FPM did not reload within {timeout_s + patience.reload_s:g} s")
     master.awaited(clock, patience.serve_s, lambda: look(len(master.workers(pool)) >= min(1, least)))
