@@ -19,6 +19,8 @@ LEAST_CAPACITY = 0.1
 """A change by less than a tenth is none."""
 EVEN = 3
 """Windows without more being completed, after which a change has done nothing: two of three mark a gain."""
+FURTHER = 3
+"""Windows of which none shows that a change has done anything, after which it may go further the same way."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ class Experiment:
     def idle(self) -> bool:
         """Whether an overloaded server has completed no more with the change, for as long as it takes to tell."""
         return self.overloaded and not self.gained and self.even >= EVEN
+
+    @property
+    def without_effect(self) -> bool:
+        """Whether nothing is seen of the change: its effect is less than its standard error, either way."""
+        found = None if self.overloaded or len(self.windows) < FURTHER else self.effect()
+        return found is not None and abs(found.size) < found.error
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""

@@ -24,6 +24,11 @@ def too_few(count: int, needed: int, missing: str) -> str:
     return f"window {count} of {needed} of a reference{why}"
 
 
+def only_further() -> str:
+    """Another change is under way."""
+    return "nothing is seen of the last change yet: it may only go further the same way"
+
+
 def broken(names: str) -> str:
     """A limit that was kept is broken."""
     return f"{names} was kept before the change and is broken now"

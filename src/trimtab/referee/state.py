@@ -67,14 +67,20 @@ class RefereeState:
 
     @property
     def onward(self) -> bool:
-        """Whether another change may be made on top of the one in force, which has done nothing for a backlog."""
-        return self.overloaded and self.experiment is not None and self.experiment.idle
+        """Whether another change may be made on top of the one in force, which has done nothing that can be seen."""
+        experiment = self.experiment
+        if experiment is None or experiment.returned is not None:
+            return False
+        return experiment.idle if self.overloaded else experiment.without_effect
 
     @property
     def closed(self) -> frozenset[Direction]:
         """Ways not to take now: tried on this workload; or under overload turned back from, or up once in vain."""
         if not self.onward or self.experiment is None:
             return self.refuted
+        if not self.overloaded:  # only further the same way
+            ways = {(knob.name, way) for knob in self.knobs for way in (-1, 1)}
+            return frozenset(ways - self.experiment.taken)
         return self.experiment.turned | {(name, way) for name, way in self.experiment.taken if way > 0}
 
     @property

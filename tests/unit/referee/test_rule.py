@@ -101,6 +101,24 @@ def test_where_requests_are_not_counted_verdicts_come_all_the_same() -> None:
     assert worse.backs == [{"w": 150}]
 
 
+def test_a_change_of_which_nothing_is_seen_goes_further_the_same_way_and_all_of_it_comes_back() -> None:
+    bench = ready().change(w=100).see(1 + FURTHER)
+    assert not bench.state.judgement.final
+    assert bench.asked(replace(DOWN, changes={"w": 40})).changes == {"w": 40}
+    assert "only go further the same way" in bench.asked(replace(DOWN, changes={"w": 120})).reason
+    assert "only go further the same way" in bench.asked(replace(DOWN, changes={"k": 1000})).reason
+    bench.change(w=40).see(2)
+    assert "still being judged" in bench.asked(replace(DOWN, changes={"w": 30})).reason
+    assert bench.see(4, 0.06).backs == [{"w": 150}]
+
+
+def test_a_change_that_seems_to_do_something_goes_no_further_before_its_verdict() -> None:
+    for cost_s in (0.015, 0.025):
+        bench = ready().change(w=100).see(1 + FURTHER, cost_s, cpu_ratio=0.8)
+        if not bench.backs:
+            assert not bench.asked(replace(DOWN, changes={"w": 40})).changes
+
+
 def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
     held = ready().asked(replace(DOWN, gain=0.01))
     assert not held.changes

@@ -29,7 +29,8 @@ CROWD = 60
 """Workers from which it is worth it: as many end in 0.4 s."""
 LEFT = 20
 """Workers that stay at least: as many end in a quarter of a second."""
-_AT_ONCE = 8
+_AT_ONCE = 4
+"""So few fit into memory that is short, and more take as long on one core."""
 _POLL_S = 0.01
 _STOP_PATIENCE_S = 1.0
 _SEIZE, _INTERRUPT, _DETACH, _ALL_CHILDREN = 0x4206, 0x4207, 17, 0x40000000  # linux/ptrace.h, linux/wait.h

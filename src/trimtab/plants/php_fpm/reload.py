@@ -39,7 +39,7 @@ class Patience:
             nothing is seen or done.
     """
 
-    drain_s: float = 20.0
+    drain_s: float = 10.0
     reload_s: float = 10.0
     serve_s: float = 10.0
     page_s: float = 1.0
