@@ -20,7 +20,7 @@ LEAST_CAPACITY = 0.1
 EVEN = 3
 """Windows without more being completed, after which a change has done nothing: two of three mark a gain."""
 FURTHER = 3
-"""Windows of which none shows that a change has done anything, after which it may go further the same way."""
+"""Windows in which nothing is seen of fewer workers, after which still fewer may be tried."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def too_few(count: int, needed: int, missing: str) -> str:
 
 def only_further() -> str:
     """Another change is under way."""
-    return "nothing is seen of the last change yet: it may only go further the same way"
+    return "nothing is seen of fewer workers yet: only still fewer may be tried"
 
 
 def broken(names: str) -> str:

@@ -45,9 +45,10 @@ What is completed says nothing of a limit before the workers beyond it have ende
 nor of any change where it was not known just before. Where that takes more than six windows, because some hang,
 another change may follow all the same.
 
-A change of which nothing is seen in three windows (its effect is less than one standard error either way) may go
-further the same way, where what proposed it still shows: the whole is judged against the same reference, and goes
-back as one. So a limit may come down from 354 workers, by a quarter at a time, where even 89 swap.
+A lower limit of workers of which nothing is seen in three windows (its effect is less than one standard error either
+way) may go further down, where what proposed it still shows: the whole is judged against the same reference, and goes
+back as one. So a limit may come down from 354 workers, by a quarter at a time, where even 89 swap. Other knobs do not
+go on like that: simulated, more workers and shorter keep-alive times taken so brought as much harm as gain.
 
 The way back to what the run began with needs no budget and no pause, only a reference and a gain that can be seen: a
 user without trimtab would have that.

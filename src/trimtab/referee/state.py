@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from trimtab.core import Configuration, Judgement, Knob
+from trimtab.core import Configuration, Judgement, Knob, Role
 from trimtab.referee.experiment import Direction, Experiment
 from trimtab.referee.measure import Measured, Workload
 
@@ -71,7 +71,11 @@ class RefereeState:
         experiment = self.experiment
         if experiment is None or experiment.returned is not None:
             return False
-        return experiment.idle if self.overloaded else experiment.without_effect
+        if self.overloaded:
+            return experiment.idle
+        limits = {knob.name for knob in self.knobs if knob.role is Role.WORKER_LIMIT}
+        fewer = all(name in limits and way < 0 for name, way in experiment.taken)
+        return fewer and experiment.without_effect
 
     @property
     def closed(self) -> frozenset[Direction]:

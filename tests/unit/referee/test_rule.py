@@ -109,18 +109,26 @@ def restless(bench: Bench, windows: int) -> Bench:
     return bench
 
 
-def test_a_change_of_which_nothing_is_seen_goes_further_the_same_way_and_all_of_it_comes_back() -> None:
+def test_fewer_workers_of_which_nothing_is_seen_become_still_fewer_and_all_come_back() -> None:
     bench = restless(restless(Bench(), 180).change(w=100), 1 + FURTHER)
     assert bench.state.judgement.verdict is Verdict.SAME and not bench.state.judgement.final
     assert bench.asked(replace(DOWN, changes={"w": 40})).changes == {"w": 40}
     for other in ({"w": 120}, {"k": 1000}):
-        assert "only go further the same way" in bench.asked(replace(DOWN, changes=other)).reason
+        assert "only still fewer" in bench.asked(replace(DOWN, changes=other)).reason
     bench.change(w=40).see(2)
     assert "still being judged" in bench.asked(replace(DOWN, changes={"w": 30})).reason
     assert bench.see(6, 0.2).backs == [{"w": 150}]
 
 
-def test_a_change_that_seems_to_do_something_goes_no_further_before_its_verdict() -> None:
+@pytest.mark.parametrize("change", [{"w": 200}, {"k": 4000}, {"w": 100, "k": 4000}])
+def test_nothing_else_goes_on_before_its_verdict(change: dict[str, int]) -> None:
+    bench = restless(restless(Bench(), 180).change(**change), 1 + FURTHER)
+    assert not bench.state.judgement.final
+    further = {name: 2 * value - START[name] for name, value in change.items()}
+    assert "still being judged" in bench.asked(replace(DOWN, changes=further)).reason
+
+
+def test_fewer_workers_that_seem_to_do_something_go_no_further_before_their_verdict() -> None:
     bench = ready().change(w=100).see(1 + FURTHER, 0.022)
     assert bench.state.judgement.verdict is Verdict.OPEN and not bench.backs
     assert "still being judged" in bench.asked(replace(DOWN, changes={"w": 40})).reason
