@@ -111,7 +111,6 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     """Fewer workers, where those there are wait for memory, but no fewer than idle connections hold.
 
     A limit that is not reached says little of what is there: where most of the time is lost, what is there counts.
-    What fits is reckoned with memory that is hardly touched: so no fewer are left than do the same without waits.
 
     Args:
         r: the window's readings.
@@ -125,8 +124,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     most = min(m, there) if share >= MOSTLY else m
     held = r.get("idle_held_workers", 0.0)
     least = held if held >= MOSTLY * r.get("busy_workers", 0.0) else 0.0
-    enough = there * (1 - share)  # without waits so many do as much
-    target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP, enough)))
+    target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
     return Cause(knob, target, _waits(r, there), share, 1 / (1 - share))

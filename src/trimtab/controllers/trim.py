@@ -24,9 +24,8 @@ think cannot be read. Where fewer workers come first, and those who are held now
 time goes with them. Where all are busy and more of them fit, more come first: that takes nothing from anybody.
 
 ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
-resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, but
-one step leaves as many workers as do the same work without stalls, (1 - s) of those that are there; and where nothing
-stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where most of
+resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
+where nothing stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where most of
 the time is lost, from the workers that are there. While an earlier change has yet to take effect, because old workers
 finish what they have begun, nothing is said of the number of workers.
 

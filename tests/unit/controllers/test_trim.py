@@ -108,13 +108,6 @@ def test_workers_that_wait_for_memory_are_too_many_and_what_fits_is_proposed() -
     assert move.capacity == pytest.approx(16)
 
 
-def test_one_step_leaves_as_many_workers_as_do_the_same_without_waits() -> None:
-    """What is reckoned to fit may be memory that is hardly touched."""
-    window = DYNAMIC.window(0, 60, 0)
-    readings = {**window.readings, "memory_pressure_ratio": 0.2, "busy_workers": 60.0, "idle_workers": 0.0}
-    assert proposed(replace(window, readings=readings)).changes == {NAME: 48}, "60 (1 - 0.2), where 37 fit"
-
-
 def test_waits_for_memory_of_others_on_the_machine_are_not_the_servers() -> None:
     window = DYNAMIC.window(0, 60, 0)
     assert not proposed(replace(window, readings={**window.readings, "swap_in_rate_hz": 0.5})).changes
