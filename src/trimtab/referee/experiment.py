@@ -153,7 +153,7 @@ class Experiment:
         self, before: tuple[Measured, ...], under: tuple[Measured, ...], after: tuple[Measured, ...]
     ) -> Effect | None:
         under, after = (tuple(w for w in self.compared(some) if w.log_cost is not None) for some in (under, after))
-        if not under:
+        if not under or not (before or after):
             return None
         windows = [*before, *under, *after]
         changed = [False] * len(before) + [True] * len(under) + [False] * len(after)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.referee.test_rule import IDLE, WORKERS, Bench, overloaded, ready
 from trimtab.core import Move, Objective
-from trimtab.referee.experiment import EVEN, LATELY
-from trimtab.referee.measure import measured
+from trimtab.referee.experiment import EVEN, LATELY, Experiment
+from trimtab.referee.measure import Workload, measured
 
 
 def test_under_overload_a_way_that_was_turned_back_from_is_not_taken_again() -> None:
@@ -67,6 +67,16 @@ def test_costs_of_connections_and_of_requests_are_not_compared_with_one_another(
     bench.see(2, 1.0, **quiet, request_rate_hz=50.0)
     found = bench.state.experiment.effect()
     assert abs(found.size) < 0.1, "a second for a request, ten for a connection, before and after"
+
+
+def test_windows_after_a_return_in_which_connections_are_not_known_say_nothing_of_a_storm() -> None:
+    """In the storm only these were; a run ended with an error here."""
+    storm = measured(Bench().window(None, **STORM, accept_queue_length=30.0), Objective("request_time_s"))
+    after = measured(Bench().window(1.0), Objective("request_time_s"))
+    assert storm.inferred and after.measured and after.log_inside is None
+    experiment = Experiment({}, (storm,), Workload.of((storm,)), windows=(storm,))
+    assert experiment.effect_by_return((after,)) is None
+    assert experiment.effect_by_return((storm,)) is not None
 
 
 def test_a_change_that_ends_a_storm_is_kept_though_the_status_page_tells_nothing() -> None:
