@@ -68,11 +68,12 @@ class Change(IncludedChange[Attached]):
         return UnixQueue(address, self.clock, pid) if isinstance(address, str) else Queues([address], pid)
 
     def _busy(self) -> int:
-        """Busy workers of a large pool by its status page; all that there are where it does not come."""
+        """Busy workers of a large pool by its status page; all that there are where none is to be ended before."""
         workers = len(self.server.master.workers(self.server.pool))
         with contextlib.suppress(NotMeasured):
-            page = None if workers <= CROWD else status.ask(self.server.status_page, self.clock, self.patience.page_s)
-            return workers if page is None else page.numbers["active processes"]
+            if workers > CROWD and self.server.drainable:
+                page = status.ask(self.server.status_page, self.clock, self.patience.page_s)
+                return workers if page is None else page.numbers["active processes"]
         return workers
 
     def _page(self) -> tuple[str, ...]:

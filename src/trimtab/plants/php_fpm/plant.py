@@ -111,7 +111,7 @@ class PhpFpm(IncludedPlant):
 
     def ended_at_once(self, workers: float, busy: float) -> float:
         """Most of a large pool is ended before, while the others serve."""
-        return drain.left(workers, busy)
+        return drain.left(workers, busy) if self._server.drainable else workers
 
     def objection(self, configuration: Configuration) -> str:
         """Why FPM would refuse this configuration; empty when it would not."""
