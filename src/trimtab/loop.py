@@ -139,15 +139,15 @@ class Loop:
         while not self._windows or observer.now_s() + 0.9 * settings.window_s <= settings.duration_s:
             early = settings.early if self._young or settings.window_s >= _LONG_S else 0.0
             self._young = max(0, self._young - 1)
-            knobs = self._standing.knobs
+            knobs, in_force = self._standing.knobs, self._configuration
             window = observer.window(self._windows, settings.window_s, self._configuration, early, self._why_abort)
             if window is None:
                 self._note(NoteKind.STOP, f"stopped by {self._stop.reason}")
                 return Status.STOPPED, self._stop.reason
             window = self._verified(window)
             self._record(window)
-            # A window within which the operator took a knob measured two configurations: nothing follows from it.
-            edited = self._standing.knobs != knobs
+            # A window within which the operator set a knob measured two configurations: nothing follows from it.
+            edited = self._standing.knobs != knobs or self._configuration != in_force
             changed = bool(knobs) and not edited and self._decide(window)
             if settings.mode is not Mode.OBSERVE:
                 end_s = window.start_s + window.duration_s

@@ -186,7 +186,13 @@ def test_a_live_value_that_mariadb_clips_takes_back_the_restart_that_came_before
     plant.close()
 
 
-def test_a_kill_between_the_restart_and_the_live_values_is_undone_by_the_next_trimtab(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("step", "left"),
+    [("set_again", {"thread_stack", "max_allowed_packet"}), ("set", {"thread_stack", "max_connections"})],
+)
+def test_a_kill_between_the_restart_and_the_live_values_is_undone_by_the_next_trimtab(
+    run: Run, step: str, left: set[str]
+) -> None:
     killed = textwrap.dedent(f"""
         import os, pathlib, signal
         from trimtab.clock import SystemClock
@@ -198,17 +204,19 @@ def test_a_kill_between_the_restart_and_the_live_values_is_undone_by_the_next_tr
         journals = pathlib.Path({str(run.bed.journals)!r})
         mariadb = plant.Mariadb.attach(SystemClock(), {run.pid}, None, False, journals, directory)
         mariadb.apply({{"max_connections": 201}})
-        plant.Attached.set = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        plant.Attached.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         mariadb.apply({{"thread_stack": {STACK}, "table_open_cache": 1000}})
     """)
+    run.bed.set({"max_allowed_packet": 32 << 20})  # the operator's, which no file says
     first = run.pid
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
     assert run.pid != first
     assert run.bed.sql("SELECT @@GLOBAL.thread_stack, @@GLOBAL.table_open_cache") == ((STACK, 2000),)
     plant = run.attach()
-    assert {"thread_stack", "max_connections"} <= set(plant.leftover().replace(",", "").split())
+    assert left <= set(plant.leftover().replace(",", "").split())
     plant.undo_leftover()
     assert run.bed.values() == DEBIAN
+    assert run.bed.sql("SELECT @@GLOBAL.max_allowed_packet") == ((32 << 20,),)
     assert run.bed.sql("SELECT @@GLOBAL.thread_stack") == ((299008,),)
     assert not run.snippet.exists() and plant.leftover() == ""
     assert list(run.bed.journals.iterdir()) == []

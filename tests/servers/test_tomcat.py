@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -285,17 +286,18 @@ def test_a_change_that_a_stack_takes_back_leaves_what_the_operator_has_set_meanw
         assert tomcat.configuration() == ALL
 
 
-def kill_at(bed: Bed, point: str) -> None:
-    """A run that is killed when it comes to a point."""
+def kill_at(bed: Bed, point: str, restart: bool = False, how: str = "die") -> None:
+    """A run that is killed when it comes to a point, or as this expression has it."""
+    more = ', "accept_count": 35' if restart else ""
     run = textwrap.dedent(f"""
         import os, signal
         from trimtab.clock import SystemClock
-        from trimtab.plants.tomcat import attached, change, journal, plant
-        tomcat = plant.Tomcat.attach(SystemClock(), {bed.testbed.pid})
+        from trimtab.plants.tomcat import attached, change, jmx, journal, plant, restart
+        tomcat = plant.Tomcat.attach(SystemClock(), {bed.testbed.pid}, {restart})
         def die(*_):
             os.kill(os.getpid(), signal.SIGKILL)
-        {point} = die
-        tomcat.apply({{"max_threads": 105, "min_spare_threads": 100, "pool_max_idle": 50}})
+        {point} = {how}
+        tomcat.apply({{"max_threads": 105, "min_spare_threads": 100, "pool_max_idle": 50{more}}})
     """)
     assert subprocess.run([sys.executable, "-c", run], check=False).returncode == -signal.SIGKILL
 
@@ -371,6 +373,55 @@ def test_a_restart_of_the_connector_brings_its_accept_count_into_force(
         tomcat.restore()
         assert backlog(bed.testbed.port) == 100
         assert bed.ask(1) == 200
+
+
+def test_while_it_is_held_requests_wait_and_in_the_end_are_served_with_new_jdbc_connections(
+    bed: Bed, tomcat: Tomcat, operator: Jmx
+) -> None:
+    assert bed.ask(1, "&db=1") == 200
+    assert says(operator, "ConnectionPool", "Size") > 0
+    notes = list[str]()
+    under_way = Held(bed, 2)
+    until(lambda: says_busy(tomcat) == 2, "they were not taken")
+    threading.Timer(0.5, under_way.finish).start()
+    with tomcat.held(notes):
+        assert under_way.wait() == [200] * 2, "those in service have ended"
+        asked = Asked(bed, 3, 1)
+        time.sleep(0.5)
+        assert says_busy(tomcat) == 0
+    assert says(operator, "ConnectionPool", "Size") == 0
+    assert asked.wait() == [200] * 3
+    assert notes[0].startswith("Tomcat held requests back for ")
+
+
+ONCE_ASKED = "lambda self, *calls: (self._send('call', *(w for c in calls for w in c)), len(calls) > 1 and die())"
+
+
+@pytest.mark.parametrize(
+    ("point", "how"), [("restart._drained", "die"), ("restart._waiting", "die"), ("jmx.Jmx.call", ONCE_ASKED)]
+)
+def test_a_tomcat_serves_again_when_we_are_killed_in_the_restart_of_its_connector(
+    bed: Bed, point: str, how: str
+) -> None:
+    kill_at(bed, point, restart=True, how=how)
+    until(lambda: bed.ask(1) == 200, "it does not serve")
+    with contextlib.closing(bed.attach(restart=True)) as tomcat:
+        assert "acceptCount 35 for 100" in tomcat.leftover()
+        tomcat.undo_leftover()
+        assert (tomcat.leftover(), tomcat.configuration()) == (
+            "",
+            {**ALL, "accept_count": 100, "ajp_accept_count": 100},
+        )
+    assert (bed.ask(1), backlog(bed.testbed.port)) == (200, 100)
+
+
+def test_who_ends_all_of_our_processes_politely_leaves_us_what_we_need_to_put_things_back(bed: Bed) -> None:
+    with contextlib.closing(bed.attach()) as tomcat:
+        tomcat.apply({"max_threads": 105})
+        os.kill(tomcat._tomcat.jmx._client.pid, signal.SIGTERM)
+        time.sleep(0.2)
+        tomcat.restore()
+        assert tomcat.configuration() == ALL
 
 
 def backlog(port: int) -> int:

@@ -309,6 +309,15 @@ def test_an_edit_seen_between_windows_leaves_the_other_knob_to_the_controller() 
     assert [move.index for move in moves] == [0, 2, 3], "a window of two configurations tells nothing"
 
 
+def test_nothing_follows_from_a_window_within_which_a_knob_that_stands_down_was_set_again() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (TIMEOUT,), duration_s=40.0)
+    plant.fake_clock.at.append((15.0, lambda: plant.values.update(workers=78)))
+    run.go()
+    assert [w.configuration["workers"] for w in run.windows] == [10, 78, 78, 78]
+    assert [move.index for move in run.store.moves(run.recorder.run_id)] == [0, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("error", "state"), [(ApplyRefused("no"), MoveState.REFUSED), (ApplyFailed("no"), MoveState.FAILED)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -187,6 +188,7 @@ class Plant(ABC):
         metrics: the metrics that `derive` may give.
         own_sensors: classes of sensors that only this plant has, declared here and not in the room of the sensors.
         parts: the plants that it is made of; none where it is one by itself.
+        in_front: the plants of a stack that pass requests on to this one, the nearest first.
         pid: process id of its server; None where it has none.
         node: the machine it is on; empty for the one that trimtab runs on.
         tier: its name in a user's stack; empty elsewhere.
@@ -197,6 +199,7 @@ class Plant(ABC):
     tier: str = ""
     extras: Mapping[str, Any] = MappingProxyType({})
     parts: tuple[Plant, ...] = ()
+    in_front: Sequence[Plant] = ()
     lasting: bool = True
     simulated: ClassVar[bool] = False
     metrics: tuple[Metric, ...] = ()
@@ -340,6 +343,33 @@ class Plant(ABC):
             raise  # the plant has put back what was before, or says what it could not
         except BaseException as error:
             give_up(error, str(error), take_back(pairs))
+
+    def held(self, notes: list[str]) -> contextlib.AbstractContextManager[None]:
+        """While it lasts nothing is asked of the servers behind this one, as far as it can hold requests back.
+
+        Args:
+            notes: to which it adds what the user should know.
+
+        Raises:
+            ApplyFailed: it cannot now.
+            PlantGone: the server has ended.
+        """
+        return contextlib.nullcontext()
+
+    def others_held(self, notes: list[str]) -> contextlib.ExitStack:
+        """The plants in front, held from now until the end of the context: for a restart of this one.
+
+        Args:
+            notes: as in `held`.
+
+        Raises:
+            ApplyFailed: one cannot hold requests back now; none does.
+            PlantGone: one has ended; none holds any.
+        """
+        with contextlib.ExitStack() as stack:
+            for plant in self.in_front:
+                stack.enter_context(plant.held(notes))
+            return stack.pop_all()
 
     @abstractmethod
     def restore(self) -> None:

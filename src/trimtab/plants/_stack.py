@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
@@ -46,6 +46,8 @@ class Stack(Plant):
             raise UsageError(f"{self.name}: two parts of one name have a knob of the same name")
         self._extra = tuple(extra)
         self._start: Configuration = {}
+        for index, part in enumerate(parts):
+            part.in_front = parts[:index][::-1]
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -203,23 +205,19 @@ class Stack(Plant):
         Raises:
             ApplyFailed: one could not be put back; the others are.
         """
-        left = []
-        for part in reversed(self.parts):
-            try:
-                part.restore()
-            except (TrimtabError, OSError) as error:
-                left.append(f"{_called(part)}: {error}")
-        if left:
-            raise ApplyFailed("; ".join(left))
+        self._in_all(lambda part: part.restore())
 
     def leftover(self) -> str:
         """Settings left by earlier runs in the parts."""
         return "; ".join(left for part in self.parts if (left := part.leftover()))
 
     def undo_leftover(self) -> None:
-        """Undoes earlier runs, the last part first."""
-        for part in reversed(self.parts):
-            part.undo_leftover()
+        """Undoes earlier runs, the last part first.
+
+        Raises:
+            ApplyFailed: in one it could not be undone; in the others it is.
+        """
+        self._in_all(lambda part: part.undo_leftover())
 
     def close(self) -> None:
         """Closes the sensors that are of no part, and the parts."""
@@ -232,6 +230,21 @@ class Stack(Plant):
         """The scripts of the parts, the last first, each in a shell of its own."""
         scripts = [part.undo_script().partition("\n")[2] for part in reversed(self.parts)]
         return "#!/bin/sh\n" + "".join(f"(\n{script}\n)\n" for script in scripts)
+
+    def _in_all(self, put_back: Callable[[Plant], None]) -> None:
+        """Puts back something in every part, the last first, also where one of them cannot.
+
+        Raises:
+            ApplyFailed: one could not.
+        """
+        left = []
+        for part in reversed(self.parts):
+            try:
+                put_back(part)
+            except (TrimtabError, OSError) as error:
+                left.append(f"{_called(part)}: {error}")
+        if left:
+            raise ApplyFailed("; ".join(left))
 
     def _inner(self, part: Plant, values: Mapping[str, int]) -> dict[str, int]:
         """Values of one part, by its own names; a name that is no knob of any part stays as it is."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests._memory_plant import FakeClock
+from tests._memory_plant import FakeClock, MemoryPlant
 from tests.unit.plants.test_mariadb import variables
 from trimtab.errors import ApplyFailed, NotMeasured, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants import _journal, _own_file
 from trimtab.plants.mariadb import attached, journal, knobs, restart
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.plants.mariadb.restart import Restarts
 
@@ -283,7 +285,7 @@ def test_what_could_not_be_put_back_either_is_by_restore(
 def test_a_kill_at_any_step_is_undone_by_the_next_trimtab(
     fresh: Callable[[], World], earlier: list[dict[str, int]]
 ) -> None:
-    changed = 0
+    changed = forgotten = 0
     for step in range(1, steps_of(fresh, earlier) + 1):
         world, plant = begun(fresh, earlier)
         world.fail(step, how="kill")
@@ -294,9 +296,67 @@ def test_a_kill_at_any_step_is_undone_by_the_next_trimtab(
         ours = {name for name in knobs.ALL if world.values()[name] != BASE[name]}
         changed += ours >= {"thread_stack"} and "table_open_cache" not in ours
         assert {name for name in ours if name in after.leftover()} == ours, f"step {step}"
+        forgot = "max_allowed_packet" not in world.live
+        forgotten += forgot
+        assert ("max_allowed_packet not as it was set live" in after.leftover()) == forgot, f"step {step}"
         after.undo_leftover()
         assert (world.state(), after.leftover()) == (START, ""), f"step {step}"
+        assert world.values()["max_allowed_packet"] == 32 << 20, f"step {step}"
     assert changed, "between the restart and the live value too"
+    assert forgotten, "and before what the operator had set live was set again"
+
+
+def test_a_kill_at_any_step_leaves_what_the_operator_had_set_live_before_us_to_be_put_back(
+    fresh: Callable[[], World],
+) -> None:
+    theirs = {"max_allowed_packet": 32 << 20, "max_connections": 180}
+
+    def set_by_both() -> tuple[World, Mariadb]:
+        world = fresh()
+        world.live |= theirs
+        plant = attach(world)
+        plant.apply({"max_connections": 201})
+        world.fail()
+        return world, plant
+
+    world, plant = set_by_both()
+    plant.apply(CHANGE)
+    for step in range(1, world.steps + 1):
+        world, plant = set_by_both()
+        world.fail(step, how="kill")
+        with pytest.raises(Killed):
+            plant.apply(CHANGE)
+        world.killed = False
+        after = attach(world)
+        assert "max_connections" in after.leftover(), f"step {step}"
+        after.undo_leftover()
+        assert {name: world.values()[name] for name in theirs} == theirs, f"step {step}"
+        assert after.leftover() == "", f"step {step}"
+
+
+def test_what_the_operator_has_set_since_a_kill_in_a_restart_is_left_alone(fresh: Callable[[], World]) -> None:
+    world, plant = begun(fresh, [])
+    steps = steps_to_the_restart(world, plant)
+    world, plant = begun(fresh, [])
+    world.fail(steps + 1, how="kill")
+    with pytest.raises(Killed):
+        plant.apply(CHANGE)
+    world.killed, world.live["max_allowed_packet"] = False, 64 << 20
+    attach(world).undo_leftover()
+    assert world.values()["max_allowed_packet"] == 64 << 20
+
+
+def steps_to_the_restart(world: World, plant: Mariadb) -> int:
+    """Number of the step of a change at which the server is started anew."""
+    real, found = world.start, list[int]()
+
+    def start() -> None:
+        found.append(world.steps)
+        real()
+
+    world.start = start  # type: ignore[method-assign]
+    plant.apply(CHANGE)
+    return found[0]
 
 
 @before_it
@@ -347,8 +407,63 @@ def test_where_the_server_has_ended_our_file_is_put_back_for_the_one_that_is_sta
     assert not world.snippet.exists()
 
 
+class Front(MemoryPlant):
+    """A server in front of it, which can hold requests back."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.error: PlantError | None = None
+        self.seen: list[int] = []
+
+    @contextmanager
+    def held(self, notes: list[str]) -> Iterator[None]:
+        if self.error is not None:
+            raise self.error
+        self.seen.append(self.world.restarts)
+        yield
+        self.seen.append(self.world.restarts)
+        notes.append("held back")
+
+
+def test_a_restart_happens_while_the_server_in_front_holds_requests_back(fresh: Callable[[], World]) -> None:
+    world, plant = begun(fresh, [])
+    front = Front(world)
+    plant.in_front = (front,)
+    assert "held back" in plant.apply(CHANGE).notes
+    plant.apply({"max_connections": 201})
+    plant.restore()
+    assert front.seen == [0, 1, 1, 2], "around each restart, and not for what is set live"
+
+
+def test_where_no_requests_can_be_held_back_a_change_is_refused_and_what_was_before_comes_back_all_the_same(
+    fresh: Callable[[], World],
+) -> None:
+    world, plant = begun(fresh, [])
+    front = Front(world)
+    plant.in_front, front.error = (front,), ApplyFailed("it does not answer")
+    state = world.state()
+    with pytest.raises(ApplyFailed, match="it does not answer"):
+        plant.apply(CHANGE)
+    assert (world.state(), world.restarts) == (state, 0)
+    front.error = None
+    plant.apply(CHANGE)
+    front.error = PlantGone("it has ended")
+    plant.restore()
+    assert (world.state(), world.restarts) == (state, 2)
+
+
 def test_our_file_that_somebody_has_edited_is_left_alone_also_after_a_failure(tmp_path: Path) -> None:
-    restarts = Restarts(SimpleNamespace(), Service(World(tmp_path)), FakeClock(), lambda: None, tmp_path)  # type: ignore[arg-type]
+    restarts = Restarts(
+        SimpleNamespace(),  # type: ignore[arg-type]
+        Service(World(tmp_path)),  # type: ignore[arg-type]
+        FakeClock(),
+        lambda: None,
+        dict,
+        Live(tmp_path / "live.json"),
+        lambda notes: ExitStack(),
+        tmp_path,
+    )
     restarts.written, restarts.stale = "ours", True
     restarts.path.write_text("theirs")
     with pytest.raises(UsageError, match="was changed by somebody"):

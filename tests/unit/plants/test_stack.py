@@ -236,6 +236,25 @@ def test_all_parts_are_restored_also_when_one_cannot_be() -> None:
     assert one.restored == 1
 
 
+def test_an_earlier_run_is_undone_in_all_parts_also_when_one_cannot() -> None:
+    one, two, stack = stacked()
+    undone = []
+
+    def stuck() -> None:
+        raise UsageError("the account may not set it")
+
+    one.undo_leftover, two.undo_leftover = lambda: undone.append("one"), stuck  # type: ignore[method-assign]
+    with pytest.raises(ApplyFailed, match=r"^two: the account may not set it$"):
+        stack.undo_leftover()
+    assert undone == ["one"]
+
+
+def test_each_part_knows_those_that_pass_requests_on_to_it_the_nearest_first() -> None:
+    one, two, three = Part("one"), Part("two"), Part("three")
+    Stack(one, two, three)
+    assert [part.in_front for part in (one, two, three)] == [(), (one,), (two, one)]
+
+
 def named(name: str, node: str = "") -> MemoryPlant:
     """A plant in memory of that name, with the knobs `workers` and `timeout`."""
     plant = MemoryPlant()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -142,12 +142,18 @@ class Attached:
             "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES "
             "WHERE GLOBAL_VALUE_ORIGIN = 'SQL' AND READ_ONLY = 'NO'"
         )
-        names = [str(row[0]).lower() for row in self._answered(lambda: self.link.ask(asked))]
-        if not names:
-            return {}
-        every = ", ".join(f"@@GLOBAL.{name}" for name in names)
-        (row,) = self._answered(lambda: self.link.ask(f"SELECT {every}"))
-        return dict(zip(names, row, strict=True))
+        return self._globals([str(row[0]).lower() for row in self._answered(lambda: self.link.ask(asked))])
+
+    def forgotten(self, values: Mapping[str, Answer]) -> dict[str, Answer]:
+        """Those of these variables that have another value now, which nobody has set since the server's start.
+
+        Raises:
+            PlantError: it did not answer.
+            PlantGone: it has ended.
+        """
+        since = self.set_live() if values else {}
+        now = self._globals([name for name in values if name not in since])
+        return {name: values[name] for name in now if self._plain(name, values[name]) != self._plain(name, now[name])}
 
     def has_read(self, name: str) -> bool:
         """Whether a value in force was read, when MariaDB was started, in a file of this name.
@@ -182,6 +188,19 @@ class Attached:
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
         self.link.close()
+
+    def _globals(self, names: Sequence[str]) -> dict[str, object]:
+        """The global values of variables."""
+        if not names:
+            return {}
+        every = ", ".join(f"@@GLOBAL.{name}" for name in names)
+        (row,) = self._answered(lambda: self.link.ask(f"SELECT {every}"))
+        return dict(zip(names, row, strict=True))
+
+    def _plain(self, name: str, value: object) -> object:
+        """A value; of one of several choices its number."""
+        choices = self.there[name].choices if name in self.there else ()
+        return choices.index(str(value)) if str(value) in choices else value
 
     def _await_resize(self, wanted_bytes: int) -> None:
         """Waits until the buffer pool has its new size, by its pages: older versions resize it in the background.

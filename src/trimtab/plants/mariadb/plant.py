@@ -20,6 +20,7 @@ from trimtab.plants.mariadb import knobs, response, undo
 from trimtab.plants.mariadb.attached import Attached
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Journal
+from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.plants.mariadb.restart import Restarts, Service
 from trimtab.plants.mariadb.status import MariadbStatus
@@ -68,7 +69,10 @@ class Mariadb(Plant):
         self._restarts: Restarts | None = None
         if snippet_directory is not None:
             service = Service.of(attached.server)
-            self._restarts = Restarts(attached, service, clock, self._moved, snippet_directory)
+            live = Live.of(service.unit, journals)
+            self._restarts = Restarts(
+                attached, service, clock, self._moved, self._before, live, self.others_held, snippet_directory
+            )
 
     @staticmethod
     def attach(
@@ -262,11 +266,16 @@ class Mariadb(Plant):
         """Settings left by an earlier run, in one line; empty for none."""
         if self._set:
             return ""
+        restarts = self._restarts
         try:
-            left = {*self._journal().left(self._mariadb.values()), *(self._restarts.left() if self._restarts else ())}
+            left = {*self._before(), *(restarts.left() if restarts else ())}
+            lost = restarts.forgotten() if restarts else {}
         except (UsageError, PlantError):
             return ""
-        return f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it" if left else ""
+        said = [f"{', '.join(sorted(left))} of MariaDB (pid {self.pid}) as an earlier run set it"] if left else []
+        if lost:
+            said.append(f"{', '.join(sorted(lost))} not as it was set live before an earlier run restarted MariaDB")
+        return "; ".join(said)
 
     def undo_leftover(self) -> None:
         """Undoes earlier runs, but for values that somebody has set since.
@@ -280,8 +289,7 @@ class Mariadb(Plant):
             self._restarts.permitted()
             self._restarts.undo_left()
         now, journal = self._mariadb.values(), self._journal()
-        left = journal.left(now)
-        self._mariadb.set(_in_order(left, now))
+        self._mariadb.set(_in_order(journal.left(now), now))
         Journal(journal.path).write()
         self._known = self._mariadb.values()
         self._start = dict(self._known)
@@ -334,6 +342,10 @@ class Mariadb(Plant):
         if entries:
             replace(self._journal(), entries=entries).write()
         self._server = server
+
+    def _before(self) -> dict[str, int]:
+        """What every knob goes back to that has a value of ours which was set live."""
+        return self._journal().left(self._mariadb.values())
 
     def _journal(self, server: MariadbServer | None = None) -> Journal:
         """The journal of the server, or of the one that was there before a restart."""

@@ -2,11 +2,13 @@
 
 MariaDB is restarted by the unit of systemd that runs it, and by nothing else: whoever else runs it (a container, a
 script, an operator's shell) is not known to bring it back. Every connection is lost by it, and the buffer pool begins
-empty. What was set live, by trimtab or by the operator, a restart forgets, so it is set again.
+empty. What was set live, by trimtab or by the operator, a restart forgets, so it is set again; should trimtab be
+killed in between, by the next one (`live`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from trimtab.errors import ApplyFailed, ApplyRefused, PlantError, PlantGone, Tri
 from trimtab.plants import _own_file
 from trimtab.plants._program import ask
 from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.live import Live
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.trust import require_trusted
 
@@ -100,6 +103,9 @@ class Restarts:
         service: the unit that restarts it.
         clock: for the wait until it answers.
         moved: called once another server has taken its place, before anything is set in that.
+        before: what every knob that we have set live goes back to.
+        live: where what a restart forgets is written down.
+        others_held: has the servers in front hold requests back (`Plant.others_held`).
         directory: an included directory for trimtab's own file.
 
     Attributes:
@@ -112,6 +118,9 @@ class Restarts:
     service: Service
     clock: Clock
     moved: Callable[[], None]
+    before: Callable[[], Mapping[str, int]]
+    live: Live
+    others_held: Callable[[list[str]], contextlib.ExitStack]
     directory: Path = DIRECTORY
     written: str | None = field(default=None, init=False)
     original: str | None = field(default=None, init=False)
@@ -145,6 +154,7 @@ class Restarts:
             ApplyRefused: MariaDB does not read our file; nothing changed.
             ApplyFailed: it did not take; what was before is restored.
         """
+        notes: list[str] = []
         before, was = _own_file.read(self.path), self.written
         original = self.original if was is not None else before
         words = {name: self.attached.word(name, value) for name, value in values.items()}
@@ -153,24 +163,27 @@ class Restarts:
         try:
             _own_file.write(self.path, text)
             self._require_read(words)
-            live, clients = self.attached.set_live(), self.attached.clients()
+            live, clients = self._to_set_again()
+            held = self.others_held(notes)
         except BaseException as error:
             self._file_back(before, was, error)
             raise
-        try:
-            self._restart()
-            self._require_in_force(values)
-        except BaseException as error:
-            self._file_back(before, was, error)
+        with held:
             try:
                 self._restart()
-            except (TrimtabError, OSError) as second:
-                give_up(error, str(error), [f"{second}; {self.path} is as it was"])
-            self._set_again(live, clients)
-            if isinstance(error, PlantGone):  # it is there again, without what it could not live with
-                raise ApplyFailed(str(error)) from error
-            raise
-        return self._set_again(live, clients)
+                self._require_in_force(values)
+            except BaseException as error:
+                self._file_back(before, was, error)
+                try:
+                    self._restart()
+                except (TrimtabError, OSError) as second:
+                    give_up(error, str(error), [f"{second}; {self.path} is as it was"])
+                self._set_again(live, clients)
+                if isinstance(error, PlantGone):  # it is there again, without what it could not live with
+                    raise ApplyFailed(str(error)) from error
+                raise
+            cost = self._set_again(live, clients)
+        return (*cost, *notes)
 
     def put_back(self) -> tuple[str, ...]:
         """Puts back the text before our first change, and restarts; does nothing where we changed nothing.
@@ -208,19 +221,33 @@ class Restarts:
         found = _own_file.leftover(text) if self.written is None else None
         return {} if found is None else dict(_SET.findall(text))
 
+    def forgotten(self) -> dict[str, int | float | str | None]:
+        """What an earlier run's restart has made MariaDB forget, as it was killed before it was set again.
+
+        Raises:
+            PlantError: MariaDB did not answer.
+            PlantGone: it has ended.
+            UsageError: what was written down was not by us, or makes no sense.
+        """
+        return self.attached.forgotten(self.live.before(self.attached.server))
+
     def undo_left(self) -> None:
-        """Removes the file of earlier runs, and restarts where MariaDB has started with one of them.
+        """Sets again what earlier runs made MariaDB forget, removes their file, and restarts where that was read.
 
         What is in force need not be what the file says: a run may have been killed between the two.
 
         Raises:
-            ApplyFailed: MariaDB did not come back.
+            ApplyFailed: MariaDB did not come back, or does not take what was set before.
         """
+        lost = self.attached.set_again(self.forgotten())
+        self.live.settled()
         if self.left():
             read = self.attached.has_read(NAME)
             _own_file.write(self.path, _own_file.before_all(_own_file.read(self.path)))
             if read:
                 self.restart()
+        if lost:
+            raise ApplyFailed(f"could not set again what was set live before a restart: {', '.join(lost)}")
 
     def restart(self) -> tuple[str, ...]:
         """Restarts MariaDB, waits until it answers, and sets again what was set live.
@@ -231,9 +258,17 @@ class Restarts:
         Raises:
             ApplyFailed: it did not come back in time.
         """
-        live, clients = self.attached.set_live(), self.attached.clients()
-        self._restart()
-        return self._set_again(live, clients)
+        notes: list[str] = []
+        live, clients = self._to_set_again()
+        try:
+            held = self.others_held(notes)
+        except (TrimtabError, OSError) as error:  # no reason to leave what is to be put back
+            held = contextlib.ExitStack()
+            notes.append(f"no requests were held back meanwhile: {error}")
+        with held:
+            self._restart()
+            cost = self._set_again(live, clients)
+        return (*cost, *notes)
 
     def script(self) -> list[str]:
         """The lines of a shell script that undo our changes or an earlier run's; none where there are none."""
@@ -244,6 +279,13 @@ class Restarts:
             if text == before
             else [_own_file.put_back(self.path, before), f"systemctl restart {self.service.unit}"]
         )
+
+    def _to_set_again(self) -> tuple[Mapping[str, object], int]:
+        """What a restart would forget, once it is written down, and how many connections it would end."""
+        live, clients = self.attached.set_live(), self.attached.clients()
+        before = {name: value for name, value in self.before().items() if name in live}
+        self.live.keep(self.attached.server, {**live, **before})
+        return live, clients
 
     def _restart(self) -> None:
         """Restarts MariaDB, and talks to the new server as soon as that answers.
@@ -299,6 +341,8 @@ class Restarts:
             self.moved()
         finally:
             left = self.attached.set_again(live)
+        with contextlib.suppress(UsageError):  # left there it does no harm: all in it has been set since
+            self.live.settled()
         notes = [f"the restart ended {clients} connections, and the buffer pool begins empty"]
         if left:
             notes.append(f"could not set again what was set live: {', '.join(left)}")

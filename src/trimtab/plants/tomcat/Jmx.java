@@ -21,9 +21,11 @@ import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.management.Attribute;
@@ -52,6 +54,7 @@ final class Jmx {
     private static final Pattern URL = Pattern.compile("URL\\s*:\\s*(service:jmx:rmi://\\S+)");
     private static final Pattern PASSWORD = Pattern.compile("jmxremote\\.password\\.file = (/tmp/trimtab-jmx-[^/\\s]+)/");
     private static final int ATTEMPTS = 5;
+    private static final Set<String> PAUSED = new LinkedHashSet<>();
 
     private final VirtualMachine machine;
     private Path directory;
@@ -80,7 +83,22 @@ final class Jmx {
         System.exit(0);
     }
 
+    /** Answers until the input ends; who is gone then cannot resume what he has paused, so that is resumed here. */
     private static void serve(MBeanServerConnection beans, PrintStream out) throws IOException {
+        try {
+            answerAll(beans, out);
+        } finally {
+            for (String bean : List.copyOf(PAUSED)) {
+                try {
+                    invoke(beans, bean, "resume");
+                } catch (Exception gone) {
+                    // Nobody is left to be told.
+                }
+            }
+        }
+    }
+
+    private static void answerAll(MBeanServerConnection beans, PrintStream out) throws IOException {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split("\t", -1);
@@ -97,7 +115,10 @@ final class Jmx {
         }
     }
 
-    /** Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN NAME. */
+    /**
+     * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, and call ID BEAN
+     * NAME ..., of which the last is called in any case, and the others until one fails.
+     */
     private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
         switch (words[0]) {
             case "names":
@@ -120,10 +141,26 @@ final class Jmx {
                 beans.setAttribute(bean, new Attribute(words[3], typed(beans, bean, words[3], words[4])));
                 return true;
             case "call":
-                beans.invoke(new ObjectName(words[2]), words[3], new Object[0], new String[0]);
+                try {
+                    for (int i = 2; i + 3 < words.length; i += 2) {
+                        invoke(beans, words[i], words[i + 1]);
+                    }
+                } finally {
+                    invoke(beans, words[words.length - 2], words[words.length - 1]);
+                }
                 return true;
             default:
                 throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    private static void invoke(MBeanServerConnection beans, String bean, String operation) throws Exception {
+        if (operation.equals("pause")) {
+            PAUSED.add(bean);
+        }
+        beans.invoke(new ObjectName(bean), operation, new Object[0], new String[0]);
+        if (operation.equals("start") || operation.equals("resume")) {
+            PAUSED.remove(bean);
         }
     }
 

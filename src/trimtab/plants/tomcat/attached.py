@@ -139,18 +139,18 @@ class Attached:
         if (now := self.values([spot])[spot]) != value:
             raise ApplyFailed(f"{attribute} is {now} after it was set to {value}")
 
-    def call(self, bean: str, operation: str) -> None:
-        """Invokes an operation of an MBean.
+    def call(self, *calls: tuple[str, str]) -> None:
+        """Invokes operations of MBeans, as `Jmx.call` does.
 
         Raises:
             ApplyFailed: it did not.
             PlantGone: the server has ended.
         """
         try:
-            self.jmx.call(bean, operation)
+            self.jmx.call(*calls)
         except (Refused, NotMeasured) as error:
             self.process.check()
-            raise ApplyFailed(f"{operation} failed: {error}") from None
+            raise ApplyFailed(f"{', '.join(operation for _, operation in calls)} failed: {error}") from None
 
     def _listeners(self) -> tuple[Listener, ...]:
         ports = {one.port for one in self.layout.connectors if not one.ajp}

@@ -109,7 +109,7 @@ class Change:
         """Has a pool close connections beyond its limit."""
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
-        self.tomcat.call(dial.bean, "purge")
+        self.tomcat.call((dial.bean, "purge"))
         number = self._falls((dial.bean, "Size"), most)
         return (
             [f"{number - most} JDBC connections beyond {most} are closed as they come back"] if number > most else []

@@ -40,6 +40,8 @@ OPTIONS = (
     "11",
 )
 """Java's, for a small program that lives as long as trimtab does."""
+_DEAF = ("/usr/bin/env", "--ignore-signal=TERM,HUP,INT")
+"""It ends with its input: who ends all of us at once, as systemd does, leaves trimtab the time to put things back."""
 Values = list[Mapping[str, int | str | None] | None]
 
 
@@ -181,15 +183,21 @@ class Jmx:
         """
         self.wait(self._send("set", bean, attribute, str(value)))
 
-    def call(self, bean: str, operation: str) -> None:
-        """Calls an operation of an MBean that takes nothing.
+    def call(self, *calls: tuple[str, str]) -> None:
+        """Calls operations of MBeans that take nothing.
+
+        They are called one after the other until one fails, and the last in any case, also where we are killed
+        meanwhile. A connector that was paused is resumed once the conversation ends, however it ends.
+
+        Args:
+            calls: MBean and operation of each.
 
         Raises:
             Refused: the server did not.
             NotMeasured: no answer came.
             PlantGone: the server has ended.
         """
-        self.wait(self._send("call", bean, operation))
+        self.wait(self._send("call", *(word for call in calls for word in call)))
 
     def ask_for(self, beans: Mapping[str, Iterable[str]]) -> int:
         """Asks for attributes of MBeans; the number of the question, for `arrived`.
@@ -263,7 +271,7 @@ class Jmx:
             # Open before it is asked whether this is still the process that we mean.
             files = os.open(f"/proc/{self.process.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             self.process.check()
-            command = [*identity(self.process, f"/proc/self/fd/{files}"), java(), *OPTIONS]
+            command = [*_DEAF, *identity(self.process, f"/proc/self/fd/{files}"), java(), *OPTIONS]
             with open(fd, "w", encoding="utf-8", closefd=False) as text:
                 text.write(source())
             return subprocess.Popen(

@@ -18,6 +18,7 @@ from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.plants.tomcat.restart import held
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -164,6 +165,18 @@ class Tomcat(Plant):
             PlantGone: the server has ended.
         """
         self._put_back(prepared.before)
+
+    def held(self, notes: list[str]) -> contextlib.AbstractContextManager[None]:
+        """While it lasts no request is taken, once those in service have ended, and no JDBC connection outlives it.
+
+        Args:
+            notes: to which it adds what the user should know.
+
+        Raises:
+            ApplyFailed: it cannot be done, or undone.
+            PlantGone: the server has ended.
+        """
+        return held(self._tomcat, self.clock, notes)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.

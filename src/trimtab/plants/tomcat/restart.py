@@ -1,11 +1,15 @@
-"""Restarts a connector, so that its listening socket is opened anew, with the least harm.
+"""Restarts a connector, so that its listening socket is opened anew, with the least harm; or holds all of them.
 
-It first takes no more connections, then waits for requests in service, and then opens its socket anew. What waits in
-the accept queue at that moment is refused by the kernel, and so is what comes before it listens again: both are
-counted and said. Idle connections are ended, which a client that keeps them has to bear with at any time.
+A restart first takes no more connections, then waits for requests in service, and then opens its socket anew. What
+waits in the accept queue at that moment is refused by the kernel, and so is what comes before it listens again: both
+are counted and said. Should trimtab be killed meanwhile, a connector serves again all the same (`jmx`). Idle connections
+are ended, which a client that keeps them has to bear with at any time.
 """
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
@@ -30,15 +34,15 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     """
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
-    tomcat.call(connector.bean, "pause")
+    bean = connector.bean
+    tomcat.call((bean, "pause"))
     try:
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
-        tomcat.call(connector.bean, "stop")
-        for operation in ("unbind", "bind"):
-            tomcat.call(endpoint, operation)
-    finally:
-        tomcat.call(connector.bean, "start")
+        tomcat.call((bean, "stop"), (endpoint, "unbind"), (endpoint, "bind"), (bean, "start"))
+    except BaseException:
+        tomcat.call((bean, "resume"))
+        raise
     spot = endpoint, "localPort"
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
@@ -48,6 +52,42 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
         f"the connector of port {connector.port} took nothing for {now_s - began_s:.2f} s; {waiting} connections "
         f"that waited were refused, and any that came in the last {now_s - closed_s:.2f} s of it{late}"
     ]
+
+
+@contextlib.contextmanager
+def held(tomcat: Attached, clock: Clock, notes: list[str]) -> Iterator[None]:
+    """Takes no requests while a server behind this one is restarted; in the end lets go of JDBC connections to it.
+
+    New connections wait in the accept queue, as long as that has room.
+
+    Args:
+        tomcat: the running Tomcat.
+        clock: for the wait until requests in service have ended.
+        notes: to which it adds what the user should know.
+
+    Raises:
+        ApplyFailed: a connector cannot be paused, or does not serve again.
+        PlantGone: the server has ended.
+    """
+    began_s, connectors = clock.now_s(), tomcat.layout.connectors
+    with contextlib.ExitStack() as stack:
+        for one in connectors:
+            stack.callback(tomcat.call, (one.bean, "resume"))
+            tomcat.call((one.bean, "pause"))
+        busy = sum(_drained(tomcat, one.endpoint, clock) for one in connectors)
+        for pool in tomcat.layout.pools:
+            if not pool.dbcp:  # those of DBCP are asked whether they live before they are lent
+                stack.callback(_purged, tomcat, pool.bean, notes)
+        yield
+    late = f", with {busy} requests still in service" if busy else ""
+    notes.append(f"Tomcat held requests back for {clock.now_s() - began_s:.2f} s meanwhile{late}")
+
+
+def _purged(tomcat: Attached, bean: str, notes: list[str]) -> None:
+    try:
+        tomcat.call((bean, "purge"))
+    except ApplyFailed as error:
+        notes.append(f"JDBC connections to the server that was restarted may be lent once more: {error}")
 
 
 def _waiting(pid: int, port: int) -> int:
