@@ -2,8 +2,8 @@
 
 A restart first takes no more connections, then waits for requests in service, and then opens its socket anew. What
 waits in the accept queue at that moment is refused by the kernel, and so is what comes before it listens again: both
-are counted and said. Should trimtab be killed meanwhile, a connector serves again all the same (`jmx`). Idle connections
-are ended, which a client that keeps them has to bear with at any time.
+are counted and said. Should trimtab be killed meanwhile, a connector serves again all the same (`jmx`). Idle
+connections are ended, which a client that keeps them has to bear with at any time.
 """
 
 from __future__ import annotations
