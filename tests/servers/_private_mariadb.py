@@ -1,7 +1,9 @@
-"""A private MariaDB and trimtab attached to it, as the tests of the plant need them."""
+"""A private MariaDB and trimtab attached to it, as the tests of the plant need them; also as a service of systemd."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+import pytest
 
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.plant import Mariadb
-from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed
+from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed, _as_its_user
+from trimtab.plants.mariadb.restart import Service
+from trimtab.processes import start_of
 
 PATIENCE_S = 60.0
 DEBIAN = {
@@ -35,6 +40,27 @@ DEBIAN = {
     "delayed_queue_size": 1000,
 }
 """What Debian ships."""
+
+SYSTEMCTL = """#!/bin/sh
+runs() {{ [ -e /proc/$1 ] && ! grep -q '^State:.Z' /proc/$1/status; }}
+case $1 in
+show)
+    case $2 in
+    *MainPID) cat {state} ;;
+    *) runs "$(cat {state})" && echo active || echo failed ;;
+    esac ;;
+restart)
+    kill "$(cat {state})" 2>/dev/null || true
+    while runs "$(cat {state})"; do sleep 0.05; done
+    [ ! -e {state}.broken ] || {{ rm {state}.broken; exit 0; }}
+    setsid {command} > {state}.log 2>&1 &
+    echo $! > {state}
+    n=0
+    while [ $n -lt 200 ] && runs "$(cat {state})" && ! grep -q 'ready for connections' {state}.log; do
+        sleep 0.05; n=$((n+1))
+    done ;;
+esac
+"""
 
 
 @dataclass(frozen=True)
@@ -99,3 +125,37 @@ def private(journals: Path, **fields: object) -> Iterator[Bed]:
     """A private MariaDB with Debian's settings."""
     with MariadbTestbed(MariadbSpec(**fields)) as testbed:  # type: ignore[arg-type]
         yield Bed(testbed, journals)
+
+
+@contextmanager
+def as_service(
+    testbed: MariadbTestbed, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Service, Path]]:
+    """The unit that seems to run a private MariaDB, with a program in systemctl's place; what it starts ends with it.
+
+    Args:
+        testbed: the server.
+        directory: for the program and its files.
+        monkeypatch: to have trimtab take it for the unit.
+
+    Returns:
+        The unit, and the file with the process id of its server.
+    """
+    state, systemctl = directory / "state", directory / "systemctl"
+    state.write_text(f"{testbed.pid}\n")
+    runner = [word for word in _as_its_user() if not word.startswith("--pdeathsig")]
+    command = [*runner, "/usr/sbin/mariadbd", f"--defaults-file={testbed.config_file}"]
+    systemctl.write_text(SYSTEMCTL.format(state=state, command=" ".join(command)))
+    systemctl.chmod(0o755)
+    service = Service("mariadb.service", str(systemctl), (f"--defaults-file={testbed.config_file}",))
+    monkeypatch.setattr("trimtab.plants.mariadb.restart.Service.of", lambda server: service)
+    # pytest's own directory is in one that everybody may write in, where nothing is to be trusted.
+    monkeypatch.setattr("trimtab.plants.mariadb.restart.require_trusted", lambda path: None)
+    yield service, state
+    pid = int(state.read_text())
+    if pid != testbed.pid:
+        started = start_of(pid)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while started is not None and start_of(pid) == started and time.monotonic() < deadline:
+            time.sleep(0.02)

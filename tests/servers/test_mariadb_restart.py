@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,37 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_mariadb import DEBIAN, PATIENCE_S, Bed, private
+from tests.servers._private_mariadb import DEBIAN, Bed, as_service, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, UsageError
 from trimtab.plants import _own_file
 from trimtab.plants.mariadb.plant import Mariadb
-from trimtab.plants.mariadb.private import _as_its_user
 from trimtab.plants.mariadb.restart import Service
-from trimtab.processes import start_of
 
 pytestmark = pytest.mark.server
 POOL, STACK = 2, 299008 + 5 * 5120
-SYSTEMCTL = """#!/bin/sh
-runs() {{ [ -e /proc/$1 ] && ! grep -q '^State:.Z' /proc/$1/status; }}
-case $1 in
-show)
-    case $2 in
-    *MainPID) cat {state} ;;
-    *) runs "$(cat {state})" && echo active || echo failed ;;
-    esac ;;
-restart)
-    kill "$(cat {state})" 2>/dev/null || true
-    while runs "$(cat {state})"; do sleep 0.05; done
-    [ ! -e {state}.broken ] || {{ rm {state}.broken; exit 0; }}
-    setsid {command} > {state}.log 2>&1 &
-    echo $! > {state}
-    n=0
-    while [ $n -lt 200 ] && runs "$(cat {state})" && ! grep -q 'ready for connections' {state}.log; do
-        sleep 0.05; n=$((n+1))
-    done ;;
-esac
-"""
 
 
 @dataclass(frozen=True)
@@ -79,25 +56,8 @@ class Run:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     journals = tmp_path / "journals"
     journals.mkdir()
-    state, systemctl = tmp_path / "state", tmp_path / "systemctl"
-    with private(journals) as bed:
-        state.write_text(f"{bed.testbed.pid}\n")
-        runner = [word for word in _as_its_user() if not word.startswith("--pdeathsig")]
-        command = [*runner, "/usr/sbin/mariadbd", f"--defaults-file={bed.testbed.config_file}"]
-        systemctl.write_text(SYSTEMCTL.format(state=state, command=" ".join(command)))
-        systemctl.chmod(0o755)
-        service = Service("mariadb.service", str(systemctl), (f"--defaults-file={bed.testbed.config_file}",))
-        monkeypatch.setattr("trimtab.plants.mariadb.restart.Service.of", lambda server: service)
-        # pytest's own directory is in one that everybody may write in, where nothing is to be trusted.
-        monkeypatch.setattr("trimtab.plants.mariadb.restart.require_trusted", lambda path: None)
+    with private(journals) as bed, as_service(bed.testbed, tmp_path, monkeypatch) as (service, state):
         yield Run(bed, service, state)
-        pid = int(state.read_text())
-        if pid != bed.testbed.pid:
-            started = start_of(pid)
-            os.kill(pid, signal.SIGKILL)
-            deadline = time.monotonic() + PATIENCE_S
-            while started is not None and start_of(pid) == started and time.monotonic() < deadline:
-                time.sleep(0.02)
 
 
 def test_what_needs_a_restart_gets_one_and_what_was_set_live_outlives_it(run: Run) -> None:

@@ -23,6 +23,12 @@ import pymysql
 import pytest
 
 from tests.servers._chromium import chromium
+from tests.servers._private_mariadb import as_service
+from tests.servers._private_tomcat import until
+from trimtab.clock import SystemClock
+from trimtab.plants._stack import Stack
+from trimtab.plants.mariadb.plant import Mariadb
+from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.testbed.shop import Shop, ShopSpec, shop
 
 pytestmark = [pytest.mark.server]
@@ -355,3 +361,40 @@ def test_each_tier_has_limits_of_its_own(running: Shop) -> None:
     assert all("0.5 cores" in words and "memory" in words for words in running.confinement.values())
     groups = [frozenset(bed.cgroups.values()) for _, bed, _ in running.tiers]
     assert len(set(groups)) == 3
+
+
+def test_no_page_fails_while_the_database_behind_it_is_restarted(
+    running: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the last one here: the database is another process after it, and ends with it."""
+    said, ended = list[int](), threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            said.append(Visitor(running).get("search_results?type=subject&search=COOKING").status)
+
+    clock, more = SystemClock(), 20
+    with as_service(running.database, tmp_path, monkeypatch):
+        snippets, journals = running.database.snippet_directory, tmp_path / "journals"
+        stack = Stack(
+            Tomcat.attach(clock, running.application.pid),
+            Mariadb.attach(clock, running.database.pid, None, False, journals, snippets),
+        )
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: len(said) > more, "no pages come")
+            notes = stack.apply({"thread_stack": 299008 + 5120}).notes
+            there = len(said)
+            until(lambda: len(said) > there + more, "no pages come after it")
+            stack.restore()
+            there = len(said)
+            until(lambda: len(said) > there + more, "no pages come after it was put back")
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+            stack.close()
+    assert [status for status in said if status != 200] == []
+    assert any(note.startswith("Tomcat held requests back") for note in notes)

@@ -387,8 +387,8 @@ def test_while_it_is_held_requests_wait_and_in_the_end_are_served_with_new_jdbc_
     with tomcat.held(notes):
         assert under_way.wait() == [200] * 2, "those in service have ended"
         asked = Asked(bed, 3, 1)
-        time.sleep(0.5)
-        assert says_busy(tomcat) == 0
+        until(lambda: restart._waiting(bed.testbed.pid, bed.testbed.port) == 3, "they do not wait to be accepted")
+        assert asked.said == []
     assert says(operator, "ConnectionPool", "Size") == 0
     assert asked.wait() == [200] * 3
     assert notes[0].startswith("Tomcat held requests back for ")
@@ -418,8 +418,10 @@ def test_a_tomcat_serves_again_when_we_are_killed_in_the_restart_of_its_connecto
 def test_who_ends_all_of_our_processes_politely_leaves_us_what_we_need_to_put_things_back(bed: Bed) -> None:
     with contextlib.closing(bed.attach()) as tomcat:
         tomcat.apply({"max_threads": 105})
-        os.kill(tomcat._tomcat.jmx._client.pid, signal.SIGTERM)
-        time.sleep(0.2)
+        client = tomcat._tomcat.jmx._client
+        client.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            client.wait(1.0)
         tomcat.restore()
         assert tomcat.configuration() == ALL
 

@@ -334,16 +334,32 @@ def test_a_kill_at_any_step_leaves_what_the_operator_had_set_live_before_us_to_b
         assert after.leftover() == "", f"step {step}"
 
 
-def test_what_the_operator_has_set_since_a_kill_in_a_restart_is_left_alone(fresh: Callable[[], World]) -> None:
+def killed_in_the_restart(fresh: Callable[[], World]) -> World:
+    """A server whose restart has just forgotten what was set live, as trimtab was killed in it."""
     world, plant = begun(fresh, [])
     steps = steps_to_the_restart(world, plant)
     world, plant = begun(fresh, [])
     world.fail(steps + 1, how="kill")
     with pytest.raises(Killed):
         plant.apply(CHANGE)
-    world.killed, world.live["max_allowed_packet"] = False, 64 << 20
+    world.killed = False
+    assert "max_allowed_packet" not in world.live
+    return world
+
+
+def test_what_the_operator_has_set_since_a_kill_in_a_restart_is_left_alone(fresh: Callable[[], World]) -> None:
+    world = killed_in_the_restart(fresh)
+    world.live["max_allowed_packet"] = 64 << 20
     attach(world).undo_leftover()
     assert world.values()["max_allowed_packet"] == 64 << 20
+
+
+def test_a_later_run_that_restarts_sets_again_what_one_that_was_killed_has_made_it_forget(
+    fresh: Callable[[], World],
+) -> None:
+    world = killed_in_the_restart(fresh)
+    attach(world).apply({"thread_stack": STACK})
+    assert world.values()["max_allowed_packet"] == 32 << 20
 
 
 def steps_to_the_restart(world: World, plant: Mariadb) -> int:

@@ -282,7 +282,9 @@ class Restarts:
 
     def _to_set_again(self) -> tuple[Mapping[str, object], int]:
         """What a restart would forget, once it is written down, and how many connections it would end."""
-        live, clients = self.attached.set_live(), self.attached.clients()
+        # What an earlier restart has made it forget is set again too: what is written down here takes its place.
+        live = {**self.forgotten(), **self.attached.set_live()}
+        clients = self.attached.clients()
         before = {name: value for name, value in self.before().items() if name in live}
         self.live.keep(self.attached.server, {**live, **before})
         return live, clients
