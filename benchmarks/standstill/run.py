@@ -31,7 +31,7 @@ from tempfile import TemporaryDirectory
 from trimtab.core import Window
 from trimtab.host import facts
 from trimtab.lab import Arm, Context, harm
-from trimtab.lab._clients import WAITED, WAITING
+from trimtab.lab._clients import WAITED, WAITING, within_s
 from trimtab.lab._drawn import Drawn
 from trimtab.lab._engine import run_lab
 from trimtab.lab._scenario import draw
@@ -112,7 +112,6 @@ def rows(case: str, server: str, windows: Sequence[Window]) -> list[Row]:
         if before.configuration == after.configuration:
             continue
         r, then = before.readings, after.readings
-        within = then[WAITING] * after.duration_s
         found.append(
             Row(
                 case,
@@ -122,7 +121,7 @@ def rows(case: str, server: str, windows: Sequence[Window]) -> list[Row]:
                 None if found else r.get("standstill_s"),
                 then["standstill_s"],
                 then.get("standstill_wait_s"),
-                then[WAITED] - r[WAITED] - within,
+                then[WAITED] - r[WAITED] - within_s([after]),
                 gap_s * (r[WAITING] + then[WAITING]) / 2,
             )
         )

@@ -123,7 +123,10 @@ class LoadRun:
 
     @property
     def waited_s(self) -> float:
-        """Seconds that all requests so far have waited for their replies, answered or not."""
+        """Seconds that all requests so far have waited for their replies, answered or not.
+
+        One that failed earlier counts until its time-out: what turns clients away at once does not serve them.
+        """
         return self._waited_s
 
     def follow(self) -> Iterator[Interval]:
@@ -212,7 +215,7 @@ class LoadRun:
             else:
                 self._intervals.append(Received(self._clock.now_s(), report))
                 self._count += 1
-                self._waited_s += report.waited_s
+                self._waited_s += report.waited_s + report.patience_left_s
             self._changed.notify_all()
 
     def _ask_to_stop(self) -> None:

@@ -83,6 +83,8 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
         first_byte: time from the actual send to the reply's first byte.
         errors: failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, wrong_page,
             local.
+        patience_left_s: patience left to those when they failed, in sum, in seconds; 0 for one that timed out.
+        unasked: requests that visits given up after a failure would still have asked for.
         resent: requests sent again because the server had closed the idle connection; not errors.
         outstanding: requests due and without a reply at the end: censored.
         unsent: requests due and not yet sent at the end: censored.
@@ -102,6 +104,8 @@ class Class(_Report, frozen=True, omit_defaults=True, rename={"class_name": "cla
     connect: Latency
     first_byte: Latency
     errors: dict[str, int]
+    patience_left_s: float
+    unasked: int
     resent: int
     outstanding: int
     unsent: int
@@ -129,6 +133,11 @@ class Interval(_Report, frozen=True, tag="interval"):
     def waited_s(self) -> float:
         """Seconds that requests waited for their replies, answered or not, from their number at its end."""
         return self.duration_s * sum(one.outstanding for one in self.classes)
+
+    @property
+    def patience_left_s(self) -> float:
+        """Seconds of patience left to the requests that failed in it, in sum."""
+        return sum(one.patience_left_s for one in self.classes)
 
 
 class Summary(_Report, frozen=True, tag="summary"):

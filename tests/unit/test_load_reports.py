@@ -14,7 +14,14 @@ from trimtab.load_reports import Interval, Summary
 LATENCY = {"count": 0, "mean_s": None, "p50_s": None, "p95_s": None, "p99_s": None, "max_s": None, "histogram": None}
 TIMES = ("page_intended", "page_actual", "request_intended", "request_actual", "connect", "first_byte")
 COUNTS = ("requests", "pages", "sessions", "connections", "body_bytes", "resent", "outstanding", "unsent")
-CLASS = {"class": "all", "errors": {"reset": 2}, **dict.fromkeys(COUNTS, 3), **dict.fromkeys(TIMES, LATENCY)}
+CLASS = {
+    "class": "all",
+    "errors": {"reset": 2},
+    **dict.fromkeys(COUNTS, 3),
+    "patience_left_s": 2.5,
+    "unasked": 3,
+    **dict.fromkeys(TIMES, LATENCY),
+}
 INTERVAL = {
     "type": "interval",
     "at_s": 2.0,
@@ -46,6 +53,13 @@ def test_reports_keep_every_figure() -> None:
     assert json.loads(codec.encode(summary)) == SUMMARY
     assert interval.classes[0].page_intended.mean_s is None
     assert summary.classes[0].errors == {"reset": 2}
+
+
+def test_waiting_is_what_is_outstanding_and_patience_left_stands_beside_it() -> None:
+    interval = parse(INTERVAL | {"duration_s": 0.5, "classes": [CLASS, CLASS | {"patience_left_s": 4.0}]})
+    assert isinstance(interval, Interval)
+    assert interval.waited_s == 0.5 * (3 + 3)
+    assert interval.patience_left_s == 6.5
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,11 @@ impl<'a> Engine<'a> {
 
     /// A lane has a complete reply, which is counted already.
     pub(crate) fn browser_hears(&mut self, lane: Id, reply: Reply, now_ns: u64) {
-        let Some(Some(state)) = self.sessions.get_mut(lane).map(|s| s.lane.as_mut()) else {
+        let Some(session) = self.sessions.get_mut(lane) else {
+            return;
+        };
+        let left_ns = session.left_ns(now_ns);
+        let Some(state) = session.lane.as_mut() else {
             return;
         };
         let (id, image) = (state.browser, state.image.take());
@@ -144,7 +148,7 @@ impl<'a> Engine<'a> {
                     return self.ask(id, lane, &Filled { path, form: None }, None, now_ns);
                 }
                 _ => {
-                    tally.fail(Failure::WrongPage);
+                    tally.fail(Failure::WrongPage, left_ns);
                     return self.page_lost(id, Some(Failure::WrongPage), now_ns);
                 }
             }
@@ -152,7 +156,7 @@ impl<'a> Engine<'a> {
         let found = page::read(&kept.body, &site.markers);
         let links = found.images.clone();
         if !browser.take_page(site, found) {
-            tally.fail(Failure::WrongPage);
+            tally.fail(Failure::WrongPage, left_ns);
             return self.page_lost(id, Some(Failure::WrongPage), now_ns);
         }
         for link in links {

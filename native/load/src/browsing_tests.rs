@@ -255,6 +255,7 @@ fn a_page_that_fails_is_no_interaction_and_the_session_begins_anew_at_its_start(
         );
         assert_eq!((class.pages, class.sessions), (2, 1));
         assert_eq!(class.errors, [(kind.to_owned(), 1)].into());
+        assert!((class.patience_left_s - 5.0).abs() < 1e-9, "{kind}");
     }
 }
 

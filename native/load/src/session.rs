@@ -195,6 +195,17 @@ impl Session {
         }
     }
 
+    /// Requests that the visit would still have asked for after the current one, as if all its pages were alike.
+    pub fn unasked(mut self, crowd: &Crowd) -> u64 {
+        let of_a_page = crowd.burst_requests.draw_count(&mut self.rng);
+        u64::from(self.requests_left) + u64::from(self.pages_left) * u64::from(of_a_page)
+    }
+
+    /// Patience left for the current request.
+    pub fn left_ns(&self, now_ns: u64) -> u64 {
+        self.deadline_ns.saturating_sub(now_ns)
+    }
+
     /// A request is due and has no reply.
     pub fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Unsent | Phase::Awaiting)

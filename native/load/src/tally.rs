@@ -61,6 +61,10 @@ pub struct Stretch {
     pub resent: u64,
     /// Failures by kind.
     pub failures: BTreeMap<Failure, u64>,
+    /// Patience left to them, in sum.
+    pub patience_left_ns: u64,
+    /// Requests that visits given up would still have asked for.
+    pub unasked: u64,
     /// Page time from the click.
     pub page_intended: Meter,
     /// Page time from its actual start.
@@ -85,6 +89,8 @@ impl Stretch {
             body_bytes: 0,
             resent: 0,
             failures: BTreeMap::new(),
+            patience_left_ns: 0,
+            unasked: 0,
             page_intended: Meter::new()?,
             page_actual: Meter::new()?,
             request_intended: Meter::new()?,
@@ -108,6 +114,8 @@ impl Stretch {
                 .iter()
                 .map(|(kind, n)| (kind.name().to_owned(), *n))
                 .collect(),
+            patience_left_s: self.patience_left_ns as f64 * 1e-9,
+            unasked: self.unasked,
             ..Class::default()
         }
     }
@@ -122,6 +130,12 @@ impl Stretch {
         for (kind, n) in std::mem::take(&mut other.failures) {
             *self.failures.entry(kind).or_default() += n;
         }
+        self.patience_left_ns = self
+            .patience_left_ns
+            .saturating_add(std::mem::take(&mut other.patience_left_ns));
+        self.unasked = self
+            .unasked
+            .saturating_add(std::mem::take(&mut other.unasked));
         self.page_intended.drain(&mut other.page_intended);
         self.page_actual.drain(&mut other.page_actual);
         self.request_intended.drain(&mut other.request_intended);
@@ -163,8 +177,12 @@ impl Tally {
     }
 
     /// Counts a failed request.
-    pub fn fail(&mut self, kind: Failure) {
+    ///
+    /// # Arguments
+    /// `left_ns`: the rest of its patience: a client whom a server turns away at once is served no sooner.
+    pub fn fail(&mut self, kind: Failure, left_ns: u64) {
         *self.now.failures.entry(kind).or_default() += 1;
+        self.now.patience_left_ns = self.now.patience_left_ns.saturating_add(left_ns);
     }
 
     /// Ends an interval.

@@ -202,7 +202,7 @@ impl<'a> Engine<'a> {
         let Some((session, _, tally)) = self.parts(id) else {
             return;
         };
-        tally.fail(kind);
+        tally.fail(kind, session.left_ns(now_ns));
         tally.outstanding -= 1;
         if session.phase == Phase::Unsent {
             tally.unsent -= 1;
@@ -228,6 +228,9 @@ impl<'a> Engine<'a> {
                 self.timers
                     .push(now_ns + pause_ns, Due::User(session.crowd, user));
             }
+        } else if failed {
+            let now = &mut self.tallies[crowd.class].now;
+            now.unasked = now.unasked.saturating_add(session.unasked(crowd));
         }
     }
 
@@ -265,8 +268,8 @@ fn count_reply(
     }
     tally.now.body_bytes += reply.body_bytes();
     match reply.status() {
-        400..=499 => tally.fail(Failure::Http4xx),
-        500.. => tally.fail(Failure::Http5xx),
+        400..=499 => tally.fail(Failure::Http4xx, session.left_ns(now_ns)),
+        500.. => tally.fail(Failure::Http5xx, session.left_ns(now_ns)),
         _ => {
             tally.now.requests += 1;
             tally

@@ -100,6 +100,12 @@ pub struct Class {
     /// Failed requests by kind: connect, reset, timeout, malformed, http_4xx, http_5xx, wrong_page (not the
     /// page that was asked for; such a request is in `requests` too), local (out of ports or descriptors).
     pub errors: std::collections::BTreeMap<String, u64>,
+    /// Patience that was left to the requests in `errors` when they failed, in sum; 0 for one that timed out. One
+    /// with the wrong page counts as the others: it is in `requests`, but its patience is nowhere else.
+    pub patience_left_s: f64,
+    /// Requests that visits given up after a failure would still have asked for. Users who are always there have none:
+    /// they make another visit instead.
+    pub unasked: u64,
     /// Requests sent again on a new connection because the server had closed the idle one; not errors.
     pub resent: u64,
     /// Requests due and without a reply at the end of the interval: censored.

@@ -27,7 +27,7 @@ mod golden {
                 r#"{{"class":"wagon","requests":1,"pages":1,"sessions":1,"connections":1,"body_bytes":2,"#,
                 r#""page_intended":{f},"page_actual":{f},"request_intended":{f},"request_actual":{f},"#,
                 r#""connect":{n},"first_byte":{f},"errors":{{"http_5xx":3,"local":1}},"#,
-                r#""resent":4,"outstanding":5,"unsent":6}}"#
+                r#""patience_left_s":7.5,"unasked":8,"resent":4,"outstanding":5,"unsent":6}}"#
             ),
             f = FIGURES,
             n = NONE
@@ -58,6 +58,8 @@ mod golden {
             connect: Latency::default(),
             first_byte: figures,
             errors: [("http_5xx".to_owned(), 3), ("local".to_owned(), 1)].into(),
+            patience_left_s: 7.5,
+            unasked: 8,
             resent: 4,
             outstanding: 5,
             unsent: 6,

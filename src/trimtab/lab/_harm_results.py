@@ -22,6 +22,8 @@ from trimtab.report.track import Track
 READS = (
     "client_outstanding_requests",
     "client_waited_s",
+    "client_patience_left_s",
+    "client_unasked_rate_hz",
     "client_page_time_s",
     "client_page_rate_hz",
     "client_error_rate_hz",

@@ -6,7 +6,8 @@ the generator report several times per window.
 
 A mean time knows nothing of the requests that have no reply yet; when a server leaves clients waiting for good, it is
 that of the lucky ones. The requests outstanding know: over the rate of requests they are the time that a request
-takes, whoever it belongs to (Little's law).
+takes, whoever it belongs to (Little's law). They know little of one that fails at once: `client_waited_s` counts it
+until its time-out, and `client_patience_left_s` is what that adds in a window.
 
 Means are weighted with the number of samples in each interval, so they are those of the window. The 95th percentile
 is the same mean of the intervals' percentiles, because an interval carries no histogram: it follows the true one,
@@ -56,7 +57,14 @@ class LoadGenerator(Sensor):
         Metric("client_byte_rate_bytes_hz", "bytes/s", "body bytes received per second by the client"),
         Metric("client_connection_rate_hz", "Hz", "connections established per second by the client"),
         Metric("client_outstanding_requests", "requests", "time average of requests due and without a reply"),
-        Metric("client_waited_s", "s", "time that requests waited since the load began, in sum, replied to or not"),
+        Metric(
+            "client_waited_s",
+            "s",
+            "time that requests waited since the load began, in sum, replied to or not; "
+            "one that failed earlier counts until its time-out",
+        ),
+        Metric("client_patience_left_s", "s", "time that failed requests had left until their time-out, in sum"),
+        Metric("client_unasked_rate_hz", "Hz", "requests per second that visits given up would still have asked for"),
         Metric("client_unsent_requests", "requests", "requests due and not yet sent: censored samples"),
     )
 
@@ -102,6 +110,8 @@ def aggregated(intervals: list[Interval]) -> Readings:
         "client_connection_rate_hz": sum(one.connections for one in classes) / duration_s,
         "client_error_rate_hz": sum(sum(one.errors.values()) for one in classes) / duration_s,
         "client_outstanding_requests": sum(one.waited_s for one in intervals) / duration_s,
+        "client_patience_left_s": sum(one.patience_left_s for one in intervals),
+        "client_unasked_rate_hz": sum(one.unasked for one in classes) / duration_s,
         "client_unsent_requests": float(sum(one.unsent for one in intervals[-1].classes)),
     }
     means = {name: _weighted((of(c).count, of(c).mean_s) for c in classes) for name, of in _MEANS.items()}

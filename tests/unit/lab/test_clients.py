@@ -40,6 +40,30 @@ def test_what_clients_waited_while_a_change_was_made_is_counted_where_they_say_i
     assert waited_s([before, after]) == 2 * 3.0 + 150.0 - 106.0
 
 
+def test_a_request_that_failed_counts_until_its_time_out_also_in_the_first_window() -> None:
+    failed = {"client_outstanding_requests": 0.0, "client_patience_left_s": 30.0}
+    before = window(0.0, client_waited_s=130.0, **failed)
+    after = window(15.0, client_waited_s=175.0, **failed)
+    assert waited_s([before, after]) == 30.0 + 175.0 - 130.0
+    assert waited_s([window(0.0, **failed), window(2.0, **failed)]) == 60.0, "where the sum is not known"
+
+
+def test_a_server_that_turns_all_away_lets_clients_wait_longer_than_one_that_serves_them_late() -> None:
+    turned_away = [window(2.0 * i, client_waited_s=100.0 * (i + 1), client_patience_left_s=100.0) for i in range(4)]
+    late = [window(2.0 * i, client_outstanding_requests=10.0, client_waited_s=20.0 * (i + 1)) for i in range(4)]
+    assert waited_s(turned_away) == 400.0 > waited_s(late) == 80.0
+    assert level(turned_away) == 50.0 > level(late) == 10.0
+
+
+def test_what_a_visit_given_up_would_still_have_asked_for_counts_like_the_other_requests() -> None:
+    asked = {"client_request_rate_hz": 8.0, "client_error_rate_hz": 2.0, "client_outstanding_requests": 3.0}
+    kept = [window(2.0 * i, client_waited_s=6.0 * (i + 1), **asked) for i in range(4)]
+    given_up = [window(one.start_s, **one.readings, client_unasked_rate_hz=5.0) for one in kept]
+    assert waited_s(kept) == 24.0
+    assert waited_s(given_up) == 36.0
+    assert waited_s([window(0.0, **asked, client_unasked_rate_hz=5.0)]) == 9.0, "where the sum is not known"
+
+
 def test_the_second_half_is_that_of_the_time_not_of_the_windows() -> None:
     crowd = [window(2.0 * i, client_outstanding_requests=1.0, client_waited_s=2.0 * (i + 1)) for i in range(6)]
     change = window(22.0, client_outstanding_requests=1.0, client_waited_s=84.0)

@@ -14,7 +14,7 @@ from trimtab.load_reports import Class, Interval, Latency
 from trimtab.sensors.load_generator import SENSOR, aggregated
 
 NONE = Latency(0, None, None, None, None, None, None)
-IDLE = Class("all", 0, 0, 0, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0)
+IDLE = Class("all", 0, 0, 0, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, {}, 0, 0, 0, 0, 0)
 
 
 def seen(count: int, mean_s: float, p95_s: float) -> Latency:
@@ -59,6 +59,8 @@ def test_means_are_weighted_by_their_samples_over_intervals_and_classes() -> Non
         request_actual=seen(30, 0.3, 0.4),
         connect=seen(2, 0.5, 0.5),
         errors={"reset": 1, "timeout": 2},
+        patience_left_s=9.5,
+        unasked=6,
         outstanding=3,
         unsent=2,
     )
@@ -72,6 +74,8 @@ def test_means_are_weighted_by_their_samples_over_intervals_and_classes() -> Non
             "client_byte_rate_bytes_hz": 500.0,
             "client_connection_rate_hz": 2.0,
             "client_outstanding_requests": 6.0,
+            "client_patience_left_s": 9.5,
+            "client_unasked_rate_hz": 6.0,
             "client_connect_time_s": 0.5,
             "client_request_rate_hz": 40.0,
             "client_page_rate_hz": 4.0,
