@@ -92,6 +92,8 @@ def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
 def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
     """Fewer workers, where some wait for memory and most do nothing: nobody misses those.
 
+    Those who are busy are so for longer because they wait: without it a share of them does the same.
+
     Args:
         r: the window's readings.
         m: the worker limit in force.
@@ -100,8 +102,8 @@ def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
     """
     busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
     share = 0.0 if ending(r, m) else lost_to_memory(r)
-    target = knob.domain.clip(max(fit or 1, 2 * busy, m / LEAP))
-    if share <= 0 or target >= busy + idle:
+    target = knob.domain.clip(max(fit or 1, 2 * busy * (1 - share), m / LEAP))
+    if share <= 0 or target >= busy + idle or idle <= busy:
         return None
     why = f"{_waits(r, busy + idle)}, and {idle:.0f} are idle"
     return Cause(knob, target, why, share, 1 / (1 - share), spare=True)

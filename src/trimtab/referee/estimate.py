@@ -11,7 +11,14 @@ b = 1 is the queue's R = S / (1 - rho); where the load differs between A and B, 
 verdict is "not told apart", not wrong. The noise before anything was seen is that of a queue's windows:
 
     sigma0^2 = ln(1 + min(1 / rho, (1 + v/2) (1 + rho) d / (rho (1 - rho)^2 T)))                 (R5)
-    phi = exp(-T (1 - sqrt rho)^2 / d), within 0.3 .. 0.8                                        (R6)
+    phi0 = exp(-T (1 - sqrt rho)^2 / d), within 0.3 .. 0.8                                       (R6)
+
+and what the windows show of their correlation counts more the more there are of them:
+
+    phi = (6 phi0 + p r1) / (6 + p), within 0 .. 0.8;   r1 = mean r_i r_i+1 / mean r_i^2         (R9)
+
+with r the residuals, and p how many pairs of neighbours there are. With phi0 alone, a server near saturation was
+taken for one on which 36 windows tell nothing, where its windows hardly followed one another.
 
 | symbol | here         | unit | meaning                                                                         |
 |--------|--------------|------|---------------------------------------------------------------------------------|
@@ -32,13 +39,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 VARIATION = 2.0
 MOST_UTILISATION = 0.95
 _PRIOR_MEAN = (0.0, 0.0, 1.0)
 _PRIOR_PRECISION = (0.0, 1 / 0.7**2, 1 / 0.5**2)
 _PRIOR_WINDOWS = 3.0
+_PRIOR_PAIRS = 6.0
+_MOST_PHI = 0.8
 _ROUNDS = 3
 
 Row = Sequence[float]
@@ -102,7 +112,7 @@ def queue_noise(utilisation: float, demand_s: float, window_s: float) -> Noise:
     rho = min(MOST_UTILISATION, utilisation)
     spread = (1 + VARIATION / 2) * (1 + rho) * demand_s / (rho * (1 - rho) ** 2 * window_s)
     phi = math.exp(-window_s * (1 - math.sqrt(rho)) ** 2 / demand_s)
-    return Noise(math.sqrt(math.log1p(min(1 / rho, spread))), min(0.8, max(0.3, phi)))
+    return Noise(math.sqrt(math.log1p(min(1 / rho, spread))), min(_MOST_PHI, max(0.3, phi)))
 
 
 def effect(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> Effect:
@@ -118,13 +128,13 @@ def effect(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> Ef
     """
     if not 0 < sum(changed) < len(windows):
         raise ValueError("an effect needs windows with the change and without it")
-    rows, variance = _fitted(windows, changed, noise)
-    theta, covariance = _solved(_whitened(windows, rows, noise.phi, variance))
-    return Effect(theta[1], math.sqrt(covariance[1][1]), math.sqrt(variance))
+    rows, found = _fitted(windows, changed, noise)
+    theta, covariance = _solved(_whitened(windows, rows, found))
+    return Effect(theta[1], math.sqrt(covariance[1][1]), found.sigma)
 
 
 def noise_of(windows: Sequence[Seen], noise: Noise) -> Noise:
-    """The noise of windows at one setting, by what they show and what was known before, Eq. (R4).
+    """The noise of windows at one setting, by what they show and what was known before, Eq. (R4) and (R9).
 
     Args:
         windows: the windows; with one or none all that is known is the prior.
@@ -132,7 +142,7 @@ def noise_of(windows: Sequence[Seen], noise: Noise) -> Noise:
     """
     if len(windows) < 2:
         return noise
-    return Noise(math.sqrt(_fitted(windows, [False] * len(windows), noise)[1]), noise.phi)
+    return _fitted(windows, [False] * len(windows), noise)[1]
 
 
 def windows_needed(size: float, noise: Noise) -> float:
@@ -147,32 +157,44 @@ def windows_needed(size: float, noise: Noise) -> float:
     return 2 * (2 * noise.sigma / size) ** 2 * (1 + noise.phi) / (1 - noise.phi)
 
 
-def _fitted(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> tuple[list[Row], float]:
-    """Rows of Eq. (R1) with the log cost last, and sigma^2 by Eq. (R4)."""
+def _fitted(windows: Sequence[Seen], changed: Sequence[bool], noise: Noise) -> tuple[list[Row], Noise]:
+    """Rows of Eq. (R1) with the log cost last, and the noise by Eq. (R4) and (R9)."""
     x = [-math.log1p(-min(MOST_UTILISATION, max(0.0, one.utilisation))) for one in windows]
     usual = math.fsum(value for value, after in zip(x, changed, strict=True) if not after) / changed.count(False)
     rows: list[Row] = [
         (1.0, float(after), value - usual, one.log_cost)
         for one, after, value in zip(windows, changed, x, strict=True)
     ]
-    variance = noise.sigma**2
+    found = noise
     for _ in range(_ROUNDS):
-        theta, _ = _solved(_whitened(windows, rows, noise.phi, variance))
+        theta, _ = _solved(_whitened(windows, rows, found))
         left = [(y - math.fsum(c * t for c, t in zip(row, theta, strict=True)),) for *row, y in rows]
-        whitened = variance * math.fsum(one[0] ** 2 for one in _whitened(windows, left, noise.phi, variance))
+        found = replace(found, phi=_correlation(windows, [one for (one,) in left], noise.phi))
+        whitened = found.sigma**2 * math.fsum(one**2 for (one,) in _whitened(windows, left, found))
         variance = (_PRIOR_WINDOWS * noise.sigma**2 + whitened) / (_PRIOR_WINDOWS + len(windows) - 2)
-    return rows, variance
+        found = replace(found, sigma=math.sqrt(variance))
+    return rows, found
 
 
-def _whitened(windows: Sequence[Seen], rows: Sequence[Row], phi: float, variance: float) -> list[list[float]]:
+def _correlation(windows: Sequence[Seen], left: Sequence[float], prior: float) -> float:
+    """Correlation of neighbouring windows by their residuals and the prior, Eq. (R9)."""
+    pairs = [
+        a * b for (one, a), (other, b) in pairwise(zip(windows, left, strict=True)) if other.index == one.index + 1
+    ]
+    square = math.fsum(one**2 for one in left) / len(left)
+    seen = math.fsum(pairs) / square if square > 0 else len(pairs) * prior
+    return min(_MOST_PHI, max(0.0, (_PRIOR_PAIRS * prior + seen) / (_PRIOR_PAIRS + len(pairs))))
+
+
+def _whitened(windows: Sequence[Seen], rows: Sequence[Row], noise: Noise) -> list[list[float]]:
     """Rows times the inverse Cholesky factor of Eq. (R2)'s covariance.
 
     A Kalman filter finds it in one pass, because u is an autoregressive part seen through independent errors.
     """
-    found, spread = [], variance
-    state, before = [0.0] * len(rows[0]), windows[0].index
+    found, variance = [], noise.sigma**2
+    spread, state, before = variance, [0.0] * len(rows[0]), windows[0].index
     for one, row in zip(windows, rows, strict=True):
-        carried = phi ** abs(one.index - before)
+        carried = noise.phi ** abs(one.index - before)
         spread = carried**2 * spread + variance * (1 - carried**2)
         state = [carried * value for value in state]
         total = spread + VARIATION / max(1.0, one.requests)

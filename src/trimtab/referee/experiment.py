@@ -118,7 +118,8 @@ class Experiment:
     def excess_s(self, now: Measured) -> float:
         """Cost of a window beyond the expected one, in seconds of normal operation, Eq. (R7).
 
-        What was lost in the last window before the change already is not the change's.
+        What was lost in the last window before the change already is not the change's. A cost that is only told by
+        Little's law is as uneven as the arrivals, and what is inside is what clients wait: then that counts alone.
         """
         if not self.reference:
             return 0.0
@@ -129,14 +130,16 @@ class Experiment:
         reference, (seen,) = self.compared(self.reference), self.compared((now,))
         usual_cost, last = expected(reference), reference[-1].log_cost
         usual_cost = usual_cost if last is None else max(usual_cost, last)
+        inside = [w.inside for w in self.reference if w.inside is not None]
+        if inside and now.inside is not None:
+            by_cost = work.arrivals_hz * math.exp(expected(self.reference)) if self.in_seconds else 0.0
+            usual_inside = by_cost or math.fsum(inside) / len(inside)
+            ratio = (now.inside - max(inside)) / max(1.0, usual_inside)
+            if (now.inferred or now.bound) and not self.on_limits:
+                return max(0.0, ratio) * now.duration_s
         if seen.log_cost is not None:
             at_this_load = usual_cost + math.log1p(-usual) - math.log1p(-rho)
-            ratio = math.exp(min(50.0, seen.log_cost - at_this_load)) - 1
-        inside = [w.inside for w in self.reference if w.inside is not None]
-        if inside and now.inside is not None and work.arrivals_hz > 0:
-            by_cost = work.arrivals_hz * math.exp(expected(self.reference))
-            usual_inside = by_cost if self.in_seconds else math.fsum(inside) / len(inside)
-            ratio = max(ratio, (now.inside - max(inside)) / max(1.0, usual_inside))
+            ratio = max(ratio, math.exp(min(50.0, seen.log_cost - at_this_load)) - 1)
         return max(0.0, ratio) * now.duration_s
 
     def effect(self) -> Effect | None:

@@ -10,7 +10,8 @@ loss is a second of the server's normal operation: E seconds of excess are as ba
 they wait in E normal seconds came on top.
 
     excess = T max(cost / expected - 1, (inside - inside before) / (arrivals x expected cost))        (R7)
-             where the cost is no time, that denominator is the mean inside before
+             where the cost is no time, or arrivals are not known, that denominator is the mean inside before;
+             where the cost is only told by Little's law, the second term alone counts
     K = k (1 + k / (2 n expected cost)) min(1 / (1 - rho), 1 + N)   what a change that stops service for k s costs
          (R8) with n requests of a connection, which come one after the other, and N inside: in a queue that
          strangers come to N is rho / (1 - rho) at least, and where clients wait for their replies it says how few
@@ -34,6 +35,8 @@ they wait in E normal seconds came on top.
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
 |                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
+| LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
+|                   | nothing of its age, and a change that is worth it is worth most at once                   |
 | STOP_S            | a prior for k until the first change was measured, where the plant expects none itself     |
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
@@ -73,7 +76,7 @@ EARNED = 0.05
 COOLDOWN_S, LONGEST_COOLDOWN_S = 60.0, 3600.0
 MOVED = 1.5
 STOP_S = 0.25
-HORIZON_S = 600.0
+LEAST_HORIZON_S, HORIZON_S = 60.0, 600.0
 PAYS = 3.0
 LEAST, SAME = math.log(1.1), math.log(1.25)
 UNDECIDED, LONGEST = 12, 36
@@ -365,7 +368,7 @@ class Referee:
             return "the load is still changing: a change now could not be told from it"
         prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference))
         cost_s = prior_s if state.change_s is None else state.change_s
-        age_s = min(HORIZON_S, window.start_s + window.duration_s - state.since_s)
+        age_s = min(HORIZON_S, max(LEAST_HORIZON_S, window.start_s + window.duration_s - state.since_s))
         if gain * age_s < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
         budget_s = max(state.budget_s, BUDGET_S + EARNED * (window.start_s + window.duration_s) - state.spent_s)

@@ -288,15 +288,22 @@ def test_where_workers_wait_for_memory_and_most_are_idle_those_go_first() -> Non
     crowd = {"busy_workers": 20.0, "idle_held_workers": 18.0, "idle_workers": 130.0, "memory_pressure_ratio": 0.6}
     window = replace(window_of(150, crowd), configuration={NAME: 150, "keep": 5000})
     _, move = TRIM.step(TRIM.start((worker_knob(), TIME), 0), Trial(window))
-    assert move.changes == {NAME: 40}
+    assert move.changes == {NAME: 37}
     assert "130 are idle" in move.reason
+
+
+def test_those_who_are_busy_because_they_wait_for_memory_are_not_taken_for_needed() -> None:
+    crowd = {"busy_workers": 50.0, "idle_workers": 90.0, "memory_pressure_ratio": 0.9}
+    assert proposed(window_of(140, crowd)).changes == {NAME: 35}
+    half = {**crowd, "memory_pressure_ratio": 0.5}
+    assert proposed(window_of(140, half)).changes == {NAME: 50}
 
 
 def test_where_idle_workers_that_were_taken_away_are_missed_the_limit_of_before_comes_back() -> None:
     state = TRIM.start((worker_knob(), TIME), 0)
     crowd = {"busy_workers": 20.0, "idle_workers": 130.0, "memory_pressure_ratio": 0.6}
     state, move = TRIM.step(state, Trial(replace(window_of(150, crowd), configuration={NAME: 150, "keep": 5000})))
-    assert move.changes == {NAME: 40}
+    assert move.changes == {NAME: 37}
     rush = {"busy_workers": 40.0, "idle_held_workers": 39.0, "idle_workers": 0.0, "accept_queue_length": 20.0}
     window = replace(window_of(40, {**rush, "cpu_ratio": 0.5}), configuration={NAME: 40, "keep": 5000})
     _, move = TRIM.step(state, Trial(window))

@@ -8,7 +8,7 @@ import pytest
 
 from tests._planted import BEFORE, planted, share, verdicts
 from trimtab.core import Verdict
-from trimtab.referee.estimate import Noise, Seen, effect, queue_noise, windows_needed
+from trimtab.referee.estimate import Noise, Seen, effect, noise_of, queue_noise, windows_needed
 
 SEEDS = range(1, 100)
 
@@ -67,6 +67,18 @@ def test_means_of_few_requests_count_less() -> None:
     many = series(*[0.01] * 6, *[0.02] * 3)
     changed = [False] * 6 + [True] * 3
     assert effect(few, changed, Noise()).error > 1.3 * effect(many, changed, Noise()).error
+
+
+def test_windows_that_do_not_follow_one_another_tell_sooner_than_a_prior_that_says_they_do() -> None:
+    prior, changed = Noise(0.5, 0.8), [False] * 12 + [True] * 12
+    hopping = [math.exp(0.3 * (-1) ** i) for i in range(24)]
+    wandering = [math.exp(0.3 * (-1) ** (i // 6)) for i in range(24)]
+    found, other = (effect(series(*costs), changed, prior) for costs in (hopping, wandering))
+    assert found.error < 0.8 * other.error
+    one, another = (noise_of(series(*costs[:12]), prior) for costs in (hopping, wandering))
+    assert one.phi < 0.2 < 0.7 < another.phi
+    apart = [Seen(3 * i, math.log(cost), 0.5, 1e4) for i, cost in enumerate(hopping)]
+    assert noise_of(apart, prior).phi == prior.phi, "no two of them are neighbours"
 
 
 def test_windows_of_one_kind_alone_have_no_effect() -> None:

@@ -102,10 +102,10 @@ def test_where_requests_are_not_counted_verdicts_come_all_the_same() -> None:
     assert worse.backs == [{"w": 150}]
 
 
-def restless(bench: Bench, windows: int) -> Bench:
+def restless(bench: Bench, windows: int, factor: float = 1.0) -> Bench:
     """Windows that differ by more than a verdict could be told from at once."""
     for index in range(windows):
-        bench.see(1, (0.012, 0.034, 0.02)[index % 3])
+        bench.see(1, factor * (0.012, 0.034, 0.02)[index % 3])
     return bench
 
 
@@ -129,7 +129,7 @@ def test_nothing_else_goes_on_before_its_verdict(change: dict[str, int]) -> None
 
 
 def test_fewer_workers_that_seem_to_do_something_go_no_further_before_their_verdict() -> None:
-    bench = ready().change(w=100).see(1 + FURTHER, 0.022)
+    bench = restless(restless(Bench(), 180).change(w=100), 1 + FURTHER, 0.7)
     assert bench.state.judgement.verdict is Verdict.OPEN and not bench.backs
     assert "still being judged" in bench.asked(replace(DOWN, changes={"w": 40})).reason
 
@@ -143,6 +143,12 @@ def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
 def test_a_gain_that_does_not_earn_back_the_change_is_not_tried_yet() -> None:
     held = Bench().see(REFERENCE, standstill_s=0.5).asked(replace(DOWN, gain=0.12))
     assert "does not yet earn back what a change costs" in held.reason
+
+
+def test_in_its_first_minute_a_workload_is_taken_to_last_one() -> None:
+    seen = {"standstill_s": 0.8, "busy_workers": 1.0}  # some ten seconds of normal operation
+    assert Bench().see(4, **seen).asked() == DOWN
+    assert "does not yet earn back" in Bench().see(4, **seen).asked(replace(DOWN, gain=0.4)).reason
 
 
 def test_the_first_change_costs_less_where_few_are_inside_though_the_cpu_is_full() -> None:
@@ -390,7 +396,7 @@ def test_noise_that_the_windows_do_not_have_is_no_reason_to_wait() -> None:
     busy = {"cpu_ratio": 0.85}
     steady, wild = Bench().see(30, **busy), Bench()
     for i in range(30):
-        wild.see(1, 0.02 * (4.0 if i % 4 < 2 else 1.0), **busy)
+        wild.see(1, 0.02 * (4.0 if i % 8 < 4 else 1.0), **busy)
     few = replace(DOWN, gain=0.35)
     assert "windows to see" not in steady.asked(few).reason
     assert "windows to see" in wild.asked(few).reason

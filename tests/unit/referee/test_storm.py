@@ -79,6 +79,22 @@ def test_windows_after_a_return_in_which_connections_are_not_known_say_nothing_o
     assert experiment.effect_by_return((storm,)) is not None
 
 
+@pytest.mark.parametrize("known", [{}, {"request_rate_hz": 0.0}])
+def test_a_window_in_which_few_came_costs_nothing_where_no_more_are_inside(known: dict[str, float]) -> None:
+    """Users whose connections end together come together: by Little's law a connection takes 12 s or 100 s in turn."""
+    bench = Bench()
+    for turn in range(8):
+        bench.see(1, None, **{**STORM, **known}, accept_queue_length=220.0 if turn % 2 else 190.0)
+        bench.see(1, None, **{**STORM, **known, "connection_rate_hz": 1.5}, accept_queue_length=200.0)
+    bench.change(w=600).see(1, None, **{**STORM, **known}, accept_queue_length=180.0)
+    budget_s = bench.state.budget_s
+    bench.see(1, None, **{**STORM, **known, "connection_rate_hz": 1.1}, accept_queue_length=170.0)
+    assert bench.state.budget_s == budget_s
+    assert bench.backs == []
+    bench.see(1, None, **{**STORM, **known}, accept_queue_length=400.0)
+    assert bench.state.budget_s < budget_s, "more are inside"
+
+
 def test_a_change_that_ends_a_storm_is_kept_though_the_status_page_tells_nothing() -> None:
     storm = Bench().see(8, None, **{**STORM, "busy_workers": 150.0}, accept_queue_length=350.0)
     storm.change(w=40).see(12, None, **STORM, accept_queue_length=20.0)
