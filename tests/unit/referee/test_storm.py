@@ -81,7 +81,7 @@ def test_windows_after_a_return_in_which_connections_are_not_known_say_nothing_o
 
 @pytest.mark.parametrize("known", [{}, {"request_rate_hz": 0.0}])
 def test_a_window_in_which_few_came_costs_nothing_where_no_more_are_inside(known: dict[str, float]) -> None:
-    """Users whose connections end together come together: by Little's law a connection takes 12 s or 100 s in turn."""
+    """Users whose connections end together come together: by Little's law each takes 12 s or 100 s in turn."""
     bench = Bench()
     for turn in range(8):
         bench.see(1, None, **{**STORM, **known}, accept_queue_length=220.0 if turn % 2 else 190.0)
