@@ -208,7 +208,7 @@ class KeepAliveCost:
         wanted = self._wanted(state, curve, r, now / 1e3, least_s, end_s)
         if state.cutting and wanted.time_s >= end_s > 0:
             state = replace(state, cutting=False)
-        return self._moved(state, window, now, wanted)
+        return self._moved(state, now, wanted)
 
     def _floor(self, curve: Survival, now_s: float, longest_s: float) -> tuple[float, float]:
         """The shortest time that may be set, and where bursts end, in seconds."""
@@ -278,7 +278,7 @@ class KeepAliveCost:
             why = f"{cutting_bursts(end_s, idle_share(readings))}; {why}"
         return Wanted(phase, time_s, end_s, worth, why)
 
-    def _moved(self, state: CostState, window: Window, now: int, wanted: Wanted) -> tuple[CostState, Move]:
+    def _moved(self, state: CostState, now: int, wanted: Wanted) -> tuple[CostState, Move]:
         """The move, once it is far enough, worth it and seen again."""
         there = state.knob.domain.clip(wanted.time_s * 1e3)
         far = abs(there - now) > BAND * now and (wanted.phase == "free" or wanted.worth >= self.worthwhile)

@@ -121,14 +121,12 @@ class Analysis:
         contrasts: levels against the usual ones.
         cells: every other cell against the control, the greatest ratio first.
         noise_ratio: standard deviation of one measurement within a block, as a share.
-        count: number of measurements.
     """
 
     terms: tuple[Term, ...]
     contrasts: tuple[Contrast, ...]
     cells: tuple[Versus, ...]
     noise_ratio: float
-    count: int
 
 
 def analyse(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis:
@@ -152,7 +150,7 @@ def analyse(seen: Sequence[Observation], factors: Sequence[Factor]) -> Analysis:
     whole = ols("y ~ C(block) + " + " + ".join(_terms(len(factors))), table).fit()
     noise = math.sqrt(whole.mse_resid)
     against = _versus(seen, factors, whole)
-    return Analysis(_variance(whole, factors), _contrasts(table, factors), against, math.expm1(noise), len(seen))
+    return Analysis(_variance(whole, factors), _contrasts(table, factors), against, math.expm1(noise))
 
 
 def by_cell(seen: Sequence[Observation]) -> dict[tuple[tuple[str, str], ...], list[float]]:

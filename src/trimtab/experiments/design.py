@@ -62,8 +62,10 @@ def block(cells: Sequence[Cell], number: int, control: Cell | None = None) -> li
     return order
 
 
-def repeats(effect_ratio: float, noise_ratio: float, cells_per_level: int = 1, false: float = 0.05) -> int:
+def repeats(effect_ratio: float, noise_ratio: float, cells_per_level: int = 1) -> int:
     """How many blocks show an effect of that size between two levels in four experiments out of five.
+
+    One that is not there is found in one of twenty.
 
     The normal approximation: each level is averaged over `cells_per_level` cells in each block.
 
@@ -71,9 +73,8 @@ def repeats(effect_ratio: float, noise_ratio: float, cells_per_level: int = 1, f
         effect_ratio: smallest effect of interest, as a share of the mean.
         noise_ratio: standard deviation of one measurement, as a share of the mean.
         cells_per_level: cells of the design at each level of a factor.
-        false: how often an effect may be found where there is none.
     """
     from scipy.stats import norm
 
-    z = float(norm.isf(false / 2) + norm.isf(0.2))
+    z = float(norm.isf(0.05 / 2) + norm.isf(0.2))
     return max(2, math.ceil(2 * (z * noise_ratio / effect_ratio) ** 2 / cells_per_level))

@@ -97,11 +97,6 @@ class Drawn:
         """Waiting of clients with the server left alone over that at the best fixed setting."""
         return 1 / self.to_alone(self.best_fixed)
 
-    @property
-    def share(self) -> float:
-        """Share of that gain that trim got."""
-        return (1 - self.ratio) / (1 - 1 / self.to_gain)
-
 
 @dataclass(frozen=True)
 class Simulation:

@@ -20,7 +20,7 @@ from trimtab.report.figures.trajectories import trajectories
 from trimtab.report.style import BLUE, GREEN, GREY, ORANGE, RED, logarithmic, svg
 from trimtab.report.text import plain, seconds
 from trimtab.report.track import Track
-from trimtab.testbed.setups import Setup, setup
+from trimtab.testbed.setups import SETUPS, Setup
 
 DEFAULT = 150
 TOLERANCES = {"fuzzy": 0.25, "fuzzy with guards": 0.25, "saturation": 0.25, "saturation with guards": 0.25}
@@ -165,7 +165,7 @@ def _sweep(page: Page, name: str, sweep: Sweep) -> tuple[list[str], float]:
     worst = times.index(max(times))
     page.figure(f"fig4-{name}", response_times(sweep, DEFAULT))
     page.figure(f"fig10-{name}", causes(sweep))
-    forecast = predicted(setup(name), sweep)
+    forecast = predicted(SETUPS[name], sweep)
     page.figure(f"fig6-{name}", model(sweep, forecast))
     falls = all(b <= a * 1.1 for a, b in pairwise(times[: best + 1]))
     rises = all(b >= a * 0.9 for a, b in pairwise(times[best:]))

@@ -65,12 +65,11 @@ class Measured:
     blocks: float | None = None
 
 
-def calibrated(measured: Measured, of: Constants | None = None) -> dict[str, Any]:
+def calibrated(measured: Measured) -> dict[str, Any]:
     """Constants with which the simulated shop takes as much CPU for a page, and reads as much, as the real one did.
 
     Args:
         measured: the real run.
-        of: the constants to begin with; None for those that are shipped.
 
     Raises:
         ValueError: a tier's CPU time is missing or not positive.
@@ -78,7 +77,7 @@ def calibrated(measured: Measured, of: Constants | None = None) -> dict[str, Any
     wrong = [tier for tier in TIERS if not 0 < measured.cpu_s.get(tier, 0.0) < math.inf]
     if wrong:
         raise ValueError(f"cpu_s of {', '.join(wrong)} must be there and more than 0")
-    found: dict[str, Any] = dict(constants() if of is None else of)
+    found: dict[str, Any] = dict(constants())
     found["load"] = {**found["load"], **measured.load}
     for _ in range(_ROUNDS):
         readings = run(found, measured.values, measured.mix, _SEED, _LENGTH_S)

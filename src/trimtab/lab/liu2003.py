@@ -65,7 +65,7 @@ def arms(part: str, seed: int) -> Sequence[Arm]:
     kind, _, name = part.partition("-")
     if kind == "switch":
         return _switch(part, seed)
-    setup = setups.setup(name)
+    setup = setups.SETUPS[name]
     if kind == "sweep":
         beds = [OnApache(setup, start=m) for m in setup.sweep]
         return [Arm(part, str(bed.start), seed, bed, "static", SWEEP_S, guarded=False) for bed in beds]

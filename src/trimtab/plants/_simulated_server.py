@@ -126,16 +126,15 @@ def lu2001_server(time_scale: float = 1.0) -> SimulatedServer:
     )
 
 
-def default_traffic(server: SimulatedServer, cpu_ratio: float = 0.7) -> tuple[Traffic, ...]:
-    """WAGON sessions, think times scaled by 30, at the rate that keeps the server's cores busy for this share.
+def default_traffic(server: SimulatedServer) -> tuple[Traffic, ...]:
+    """WAGON sessions, think times scaled by 30, at the rate that keeps the server's cores busy for 70 % of the time.
 
     Args:
-        server: gives the cores and the CPU time of a request.
-        cpu_ratio: wanted CPU utilisation, between 0 and 1, while memory suffices.
+        server: gives the cores and the CPU time of a request; its memory is to suffice.
     """
     table = Wagon()
     requests_per_session = table.session_pages_mean * table.burst_mean
-    session_rate_hz = cpu_ratio * server.cores / (server.request_cpu_s * requests_per_session)
+    session_rate_hz = 0.7 * server.cores / (server.request_cpu_s * requests_per_session)
     scale = session_rate_hz * table.session_gap_mean_s
     return Wagon(class_name="dynamic", time_scale=30.0, rate_scale=scale, urls=(PAGE,)).populations()
 

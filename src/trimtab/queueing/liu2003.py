@@ -132,20 +132,19 @@ def held_lognormal_s(mean_s: float, sigma_s: float, keep_alive_s: float) -> floa
     return mean_s * normal.cdf(z - sigma) + keep_alive_s * (1.0 - normal.cdf(z))
 
 
-def predict(measured: Measured, sessions: Sessions, buffer: int | None = None) -> Predicted:
+def predict(measured: Measured, sessions: Sessions) -> Predicted:
     """The model's response time at one setting.
 
     Args:
         measured: ST_m and burst length there.
         sessions: the traffic.
-        buffer: K, length of the accept queue; None for infinite, as the paper has it.
 
     Raises:
         ValueError: a value is outside its domain.
     """
     rate_hz = service_rate_hz(sessions.burst_length, measured.service_time_s, sessions.held_s)
     users = max(1, round(concurrent_sessions(sessions, rate_hz)))
-    queue = Mmmkn(users, measured.servers, 1.0 / sessions.think_s, rate_hz, buffer).solve()
+    queue = Mmmkn(users, measured.servers, 1.0 / sessions.think_s, rate_hz).solve()
     return Predicted(
         servers=measured.servers,
         response_time_s=queue.queue_delay_s + measured.burst_length * measured.service_time_s,  # Eq. (1)

@@ -1,8 +1,9 @@
-"""M/M/m/K/N: N users think, wait in a buffer of K places and are served by m servers (liu2003, Section III).
+"""M/M/m/K/N: N users think, wait in a buffer and are served by m servers (liu2003, Section III).
 
-A birth-death chain over the users n in the system, waiting or in service, n = 0 ... J with J = min(N, m + K):
+A birth-death chain over the users n in the system, waiting or in service, n = 0 ... N; K, the places to wait, is
+infinite, as the paper has it:
 
-    birth rate  (N - n) lambda            a thinking user clicks; in state J of a full buffer the click is lost
+    birth rate  (N - n) lambda            a thinking user clicks
     death rate  min(n, m) mu_m
     p_n / p_(n-1) = (N - n + 1) lambda / (min(n, m) mu_m),   sum of p_n = 1
 
@@ -16,16 +17,13 @@ The products are summed as logarithms and normalised by their largest, so N may 
 | lambda    | think_rate_hz  | Hz       | scalar     |
 | m         | servers        | workers  | scalar     |
 | mu_m      | service_rate_hz| Hz       | scalar     |
-| K         | buffer         | pages    | scalar     |
 | N         | users          | users    | scalar     |
-| p_n       | probabilities  |          | (J + 1,)   |
+| p_n       | probabilities  |          | (N + 1,)   |
 | RT        | residence_s    | s        | scalar     |
 | AQT       | queue_delay_s  | s        | scalar     |
 
 Departures from the paper
 - The paper cites Lavenberg 1983 for the formula and prints none; this is the stationary solution of the chain.
-- K counts places for waiting, without those in service. The paper sets it to infinity, and so does the default.
-- A lost click sends its user back to thinking; TCP, in truth, repeats it.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ class Mmmkn:
         servers: m, at least 1.
         think_rate_hz: lambda, the reciprocal of the mean think time; more than 0.
         service_rate_hz: mu_m of one server; more than 0.
-        buffer: K, places to wait; None for infinitely many.
 
     Raises:
         ValueError: a parameter is outside its domain.
@@ -60,28 +57,20 @@ class Mmmkn:
     servers: int
     think_rate_hz: float
     service_rate_hz: float
-    buffer: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.users < MAX_STATES:
             raise ValueError(f"users {self.users} is outside 1..{MAX_STATES - 1}")
         if self.servers < 1:
             raise ValueError(f"servers {self.servers} must be at least 1")
-        if self.buffer is not None and self.buffer < 0:
-            raise ValueError(f"buffer {self.buffer} must be at least 0")
         for name in ("think_rate_hz", "service_rate_hz"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} {value} must be more than 0 and finite")
 
-    @property
-    def largest(self) -> int:
-        """J, the most users that can be in the system."""
-        return self.users if self.buffer is None else min(self.users, self.servers + self.buffer)
-
     def probabilities(self) -> Vector:
-        """p_n for n = 0 ... J; they sum to 1."""
-        n = np.arange(1, self.largest + 1)
+        """p_n for n = 0 ... N; they sum to 1."""
+        n = np.arange(1, self.users + 1)
         births = np.log(self.users - n + 1.0) + math.log(self.think_rate_hz)
         deaths = np.log(np.minimum(n, self.servers)) + math.log(self.service_rate_hz)
         logarithms = np.concatenate(([0.0], np.cumsum(births - deaths)))
@@ -94,13 +83,10 @@ class Mmmkn:
         p = self.probabilities()
         n = np.arange(len(p), dtype=float)
         throughput = float(p @ np.minimum(n, self.servers)) * self.service_rate_hz
-        offered = float(p @ (self.users - n)) * self.think_rate_hz
-        lost = float(p[-1]) * (self.users - self.largest) * self.think_rate_hz
         return Stationary(
             throughput_hz=throughput,
             in_system=float(p @ n),
             in_queue=float(p @ np.maximum(n - self.servers, 0.0)),
-            loss_ratio=lost / offered if lost else 0.0,
         )
 
 
@@ -112,17 +98,15 @@ class Stationary:
         throughput_hz: X, pages served per second.
         in_system: L, users waiting or in service.
         in_queue: L_q, users waiting.
-        loss_ratio: lost clicks of all clicks.
     """
 
     throughput_hz: float
     in_system: float
     in_queue: float
-    loss_ratio: float
 
     @property
     def residence_s(self) -> float:
-        """Mean time from a click that is not lost to the end of its service, L / X."""
+        """Mean time from a click to the end of its service, L / X."""
         return self.in_system / self.throughput_hz
 
     @property

@@ -172,7 +172,7 @@ class Referee:
         """A window at the incumbent: more reference, and the last part of an experiment that was taken back."""
         state = replace(state, budget_s=min(_cap_s(now), state.budget_s + EARNED * now.duration_s))
         if state.experiment is not None:
-            return self._returned(state, state.experiment, now, window)
+            return self._returned(state, state.experiment, now)
         if state.judgement is not None:
             state = replace(state, judgement=None)
         state = replace(state, lulls=state.lulls or now.deserted)
@@ -196,7 +196,7 @@ class Referee:
             )
         return replace(state, reference=reference)
 
-    def _returned(self, state: RefereeState, experiment: Experiment, now: Measured, window: Window) -> RefereeState:
+    def _returned(self, state: RefereeState, experiment: Experiment, now: Measured) -> RefereeState:
         """After a return: three windows tell whether the setting was to blame (A-B-A)."""
         if experiment.returned is None:
             stop_s = self._stop_s(state, experiment, experiment.configuration, state.incumbent or {}, now)

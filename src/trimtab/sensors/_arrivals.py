@@ -44,14 +44,13 @@ class Namespace:
 
     Args:
         pid: the process.
-        proc: where /proc is.
 
     Raises:
         NotMeasured: its counters cannot be opened.
     """
 
-    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
-        self._file = KernelFile(proc / str(pid) / "net" / "snmp")
+    def __init__(self, pid: int) -> None:
+        self._file = KernelFile(Path(f"/proc/{pid}/net/snmp"))
 
     def count(self) -> int:
         """Connections so far.
@@ -132,7 +131,6 @@ class Arrivals:
         ports: where the server listens.
         pid: a process of the server.
         visitor: whose connections are ours; None when there is none.
-        proc: where /proc is.
 
     Attributes:
         source: where the count is from, in words.
@@ -141,8 +139,8 @@ class Arrivals:
         NotMeasured: neither source can be read.
     """
 
-    def __init__(self, ports: Sequence[int], pid: int, visitor: Visitor | None, proc: Path) -> None:
-        self._namespace = Namespace(pid, proc)
+    def __init__(self, ports: Sequence[int], pid: int, visitor: Visitor | None) -> None:
+        self._namespace = Namespace(pid)
         self._visitor = visitor
         self._ours_there = visitor is not None and visitor.port in ports
         self._ports: Ports | None = None

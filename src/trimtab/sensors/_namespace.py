@@ -21,20 +21,19 @@ MS_REC_PRIVATE = 0x4000 | 0x4_0000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def in_network_of(pid: int, make: Callable[[], T], proc: Path = Path("/proc")) -> T:
+def in_network_of(pid: int, make: Callable[[], T]) -> T:
     """Calls `make` in the network namespace of a process; sockets made there stay there.
 
     Args:
         pid: the process.
         make: the function to call.
-        proc: where /proc is.
 
     Raises:
         NotMeasured: there is no such process, or its namespace may not be entered.
     """
-    theirs = proc / str(pid) / "ns" / "net"
+    theirs = f"/proc/{pid}/ns/net"
     # Each namespace has files of its own under net/, which everybody may look at; ns/net itself only its owner.
-    counters = [proc / process / "net" / "snmp" for process in (str(pid), "self")]
+    counters = [f"/proc/{process}/net/snmp" for process in (pid, "self")]
     try:
         if len({os.stat(path).st_ino for path in counters}) == 1:
             return make()

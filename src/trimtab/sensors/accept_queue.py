@@ -42,8 +42,6 @@ from trimtab.sensors._kernel_file import KernelFile, counter
 from trimtab.sensors._metrics import ACCEPT_QUEUE_DELAY, ACCEPT_QUEUE_LENGTH, CONNECTION_RATE
 from trimtab.sensors._namespace import in_network_of
 
-_PROC = Path("/proc")
-
 
 class AcceptQueue(Sensor):
     """The accept queues of one server, taken together.
@@ -53,7 +51,6 @@ class AcceptQueue(Sensor):
         clock: the loop's clock.
         pid: a process of the server, for its network namespace.
         visitor: whose connections are ours and do not count; None when there is none.
-        proc: where /proc is.
         ours: how many of the connections that wait now are ours, which are not counted.
     """
 
@@ -74,7 +71,6 @@ class AcceptQueue(Sensor):
         clock: Clock,
         pid: int,
         visitor: Visitor | None = None,
-        proc: Path = _PROC,
         ours: Callable[[], int] = lambda: 0,
     ) -> None:
         self._ours = ours
@@ -82,7 +78,6 @@ class AcceptQueue(Sensor):
         self._clock = clock
         self._pid = pid
         self._visitor = visitor
-        self._proc = proc
         self._queues: Queues | None = None
         self._arrivals: Arrivals | None = None
         self._netstat: KernelFile | None = None
@@ -170,9 +165,9 @@ class AcceptQueue(Sensor):
         if self._queues is None or self._arrivals is None or self._netstat is None:
             self.close()
             try:
-                self._queues = Queues(self._listeners, self._pid, self._proc)
-                self._arrivals = Arrivals(self._queues.ports, self._pid, self._visitor, self._proc)
-                self._netstat = KernelFile(self._proc / str(self._pid) / "net" / "netstat")
+                self._queues = Queues(self._listeners, self._pid)
+                self._arrivals = Arrivals(self._queues.ports, self._pid, self._visitor)
+                self._netstat = KernelFile(Path(f"/proc/{self._pid}/net/netstat"))
             except NotMeasured:
                 self.close()
                 raise
@@ -221,15 +216,14 @@ class Queues:
     Args:
         listeners: address and port of each.
         pid: a process of the server, for its network namespace.
-        proc: where /proc is.
 
     Raises:
         NotMeasured: the kernel does not say, or nothing listens there.
     """
 
-    def __init__(self, listeners: Sequence[tuple[str, int]], pid: int, proc: Path = _PROC) -> None:
+    def __init__(self, listeners: Sequence[tuple[str, int]], pid: int) -> None:
         self.ports = sorted({port for _, port in listeners})
-        self._diag = in_network_of(pid, InetDiag, proc)
+        self._diag = in_network_of(pid, InetDiag)
         try:
             found: Counter[Address] = Counter()
             for host, port in listeners:

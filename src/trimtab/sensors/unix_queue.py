@@ -23,7 +23,6 @@ from trimtab.sensors._inet_diag import NETLINK_SOCK_DIAG, NLM_F_REQUEST, NLMSG_E
 from trimtab.sensors._metrics import ACCEPT_QUEUE_LENGTH
 from trimtab.sensors._namespace import in_network_of
 
-_PROC = Path("/proc")
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBHIIIII")
 _MESSAGE = struct.Struct("=BBBBIII")
@@ -45,7 +44,6 @@ class UnixQueue(Sensor):
         clock: the loop's clock.
         pid: the process that listens, for its network namespace and to tell its socket from others of that name.
         ours: how many of the connections that wait now are ours, which are not counted.
-        proc: where /proc is.
     """
 
     name = "unix-queue"
@@ -53,14 +51,11 @@ class UnixQueue(Sensor):
     precedence = Precedence.SAMPLED
     sampling_period_s = 0.04
 
-    def __init__(
-        self, path: str, clock: Clock, pid: int, ours: Callable[[], int] = lambda: 0, proc: Path = _PROC
-    ) -> None:
+    def __init__(self, path: str, clock: Clock, pid: int, ours: Callable[[], int] = lambda: 0) -> None:
         self._ours = ours
         self._path = path
         self._clock = clock
         self._pid = pid
-        self._proc = proc
         self._inode = 0
         self._netlink: socket.socket | None = None
         self._began_s = self._last_s = self._area = 0.0
@@ -113,8 +108,8 @@ class UnixQueue(Sensor):
             NotMeasured: nothing listens there, or the kernel does not say.
         """
         if self._netlink is None:
-            self._inode = _listening(self._path, self._pid, self._proc)
-            self._netlink = in_network_of(self._pid, _netlink, self._proc)
+            self._inode = _listening(self._path, self._pid)
+            self._netlink = in_network_of(self._pid, _netlink)
         try:
             self._netlink.send(_question(self._inode))
             return _answer(self._netlink.recv(1 << 12))
@@ -129,18 +124,18 @@ class UnixQueue(Sensor):
             self._netlink = None
 
 
-def _listening(path: str, pid: int, proc: Path) -> int:
+def _listening(path: str, pid: int) -> int:
     """The inode of the socket that listens at a path and that a process holds.
 
     Raises:
         NotMeasured: there is none, or it may not be looked at.
     """
-    held = set()
+    held, proc = set(), Path(f"/proc/{pid}")
     try:
-        for fd in (proc / str(pid) / "fd").iterdir():
+        for fd in (proc / "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 held.add(os.readlink(fd))
-        rows = (proc / str(pid) / "net" / "unix").read_text(errors="surrogateescape").splitlines()[1:]
+        rows = (proc / "net" / "unix").read_text(errors="surrogateescape").splitlines()[1:]
     except OSError as error:
         raise NotMeasured(f"the sockets of pid {pid}: {error.strerror}") from None
     for row in rows:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from trimtab.errors import UsageError
 from trimtab.testbed.apache_config import ApacheSpec
 from trimtab.testbed.content import WEBSTONE, dynamic_url
 from trimtab.workloads._population import Population, Step, Url
@@ -96,17 +95,6 @@ STATIC = Setup(
 )
 
 SETUPS = {s.name: s for s in (DYNAMIC, STATIC)}
-
-
-def setup(name: str) -> Setup:
-    """The set-up of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if name not in SETUPS:
-        raise UsageError(f"unknown set-up {name!r}; choose from: {', '.join(SETUPS)}")
-    return SETUPS[name]
 
 
 def switch(at_s: float) -> tuple[Population, ...]:

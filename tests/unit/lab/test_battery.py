@@ -56,10 +56,9 @@ def test_visitors_who_are_driven_away_do_not_lower_the_cost() -> None:
     assert untouched(crowd, 3).waited_s == pytest.approx(had["waited_s"] + had["unsent"] * mean_s)
 
 
-def test_a_setting_that_is_better_shows_as_a_gain_and_trims_share_of_it() -> None:
+def test_a_setting_that_is_better_shows_as_a_gain() -> None:
     one = of(trim_s=60.0, best_s=50.0)
     assert (one.best_fixed, one.ratio, one.to_gain) == ("40", 0.6, 2.0)
-    assert one.share == pytest.approx(0.8)
 
 
 def test_the_table_counts_harm_and_lists_the_worst_first() -> None:

@@ -29,7 +29,7 @@ def bed(arm: Arm) -> OnApache:
 @pytest.mark.parametrize("part", [p for p in PARTS if p.startswith("sweep-")])
 def test_a_sweep_tries_every_setting_once(part: str) -> None:
     arms = LAB.arms(part, 4)
-    setup = setups.setup(part.removeprefix("sweep-"))
+    setup = setups.SETUPS[part.removeprefix("sweep-")]
     assert [(a.seed, bed(a).start) for a in arms] == [(4, m) for m in setup.sweep]
     assert all(a.label == str(bed(a).start) and a.controller == "static" and not a.guarded for a in arms)
     assert {bed(a).setup for a in arms} == {setup}

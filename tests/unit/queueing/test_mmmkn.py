@@ -18,13 +18,12 @@ small = st.builds(
     servers=st.integers(1, 12),
     think_rate_hz=rates,
     service_rate_hz=rates,
-    buffer=st.none() | st.integers(0, 20),
 )
 
 
 def solved_chain(queue: Mmmkn) -> Vector:
     """The stationary distribution from the generator matrix: p Q = 0, sum of p = 1."""
-    top = queue.users if queue.buffer is None else min(queue.users, queue.servers + queue.buffer)
+    top = queue.users
     generator = np.zeros((top + 1, top + 1))
     for n in range(top + 1):
         if n < top:
@@ -57,7 +56,6 @@ def test_it_is_the_stationary_distribution_of_the_chain(queue: Mmmkn) -> None:
         servers=st.integers(1, 8),
         think_rate_hz=st.floats(0.1, 10),
         service_rate_hz=st.floats(0.1, 10),
-        buffer=st.none() | st.integers(0, 10),
     )
 )
 def test_it_agrees_with_the_solved_generator_matrix(queue: Mmmkn) -> None:
@@ -73,7 +71,7 @@ def test_littles_law_and_flow_balance_hold(queue: Mmmkn) -> None:
     clicks_hz = (queue.users - means.in_system) * queue.think_rate_hz
     cancelled_hz = 1e-15 * queue.users * queue.think_rate_hz  # nearly all users are in the system
     least_hz = 1e-9 * clicks_hz + 10 * cancelled_hz
-    assert means.throughput_hz == pytest.approx(clicks_hz * (1 - means.loss_ratio), abs=least_hz)
+    assert means.throughput_hz == pytest.approx(clicks_hz, abs=least_hz)
 
 
 def test_one_server_is_the_machine_repairman() -> None:
@@ -95,14 +93,6 @@ def test_many_rare_users_approach_m_m_m() -> None:
     users = 200_000
     means = Mmmkn(users, servers, arrival_hz / users, service_hz).solve()
     assert means.queue_delay_s == pytest.approx(erlang_c / (servers * service_hz - arrival_hz), rel=1e-3)
-
-
-def test_no_place_to_wait_and_many_rare_users_approach_erlang_b() -> None:
-    load, servers, users = 3.0, 4, 200_000
-    blocked = load**servers / math.factorial(servers) / sum(load**k / math.factorial(k) for k in range(servers + 1))
-    means = Mmmkn(users, servers, load / users, 1.0, buffer=0).solve()
-    assert means.loss_ratio == pytest.approx(blocked, rel=1e-3)
-    assert means.in_queue == 0.0
 
 
 def test_a_server_for_each_user_leaves_no_queue() -> None:
@@ -127,12 +117,6 @@ def test_it_stays_finite_and_balanced_for_tens_of_thousands_of_users(
     assert means.residence_s == pytest.approx(users / means.throughput_hz - think_s, rel=1e-6, abs=1e-6 * think_s)
 
 
-def test_a_larger_buffer_loses_less() -> None:
-    losses = [Mmmkn(40, 2, 1.0, 5.0, buffer).solve().loss_ratio for buffer in (0, 2, 8, 38, None)]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] == losses[-2] == 0.0
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -140,7 +124,6 @@ def test_a_larger_buffer_loses_less() -> None:
         {"servers": 0},
         {"think_rate_hz": 0.0},
         {"service_rate_hz": math.inf},
-        {"buffer": -1},
         {"users": 10**9},
     ],
 )
@@ -151,5 +134,5 @@ def test_a_parameter_outside_its_domain_is_refused_by_name(broken: dict[str, flo
 
 
 def test_the_means_follow_from_their_definition() -> None:
-    means = Stationary(throughput_hz=4.0, in_system=10.0, in_queue=6.0, loss_ratio=0.0)
+    means = Stationary(throughput_hz=4.0, in_system=10.0, in_queue=6.0)
     assert (means.residence_s, means.queue_delay_s) == (2.5, 1.5)

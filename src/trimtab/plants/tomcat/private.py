@@ -33,7 +33,6 @@ class Jdbc:
         url: such as "jdbc:mariadb://127.0.0.1:3306/shop", or "jdbc:mariadb://localhost/shop?localSocket=/run/...".
         user: the database's user.
         password_file: holds the password, and nothing else but a newline; None for a user without one.
-        pool: further attributes of the pool, in Tomcat's words; none for its own defaults.
         dbcp: whether it is Tomcat's other pool, the one that is used where no factory is named.
         driver: class of the driver; that of MariaDB is on the class path.
     """
@@ -41,7 +40,6 @@ class Jdbc:
     url: str
     user: str
     password_file: Path | None = None
-    pool: tuple[tuple[str, str], ...] = ()
     dbcp: bool = False
     driver: str = "org.mariadb.jdbc.Driver"
 
@@ -227,7 +225,6 @@ def _resource(jdbc: Jdbc) -> tuple[tuple[str, str], ...]:
         ("url", jdbc.url),
         ("username", jdbc.user),
         ("password", password),
-        *jdbc.pool,
     )
 
 
