@@ -16,7 +16,8 @@ from trimtab.lab._drawn import front, hurried
 from trimtab.lab._scenario import MIB, Scenario
 from trimtab.lab._tables import table
 from trimtab.lab.harm import AGAIN, ALONE, DURATION_S, ONE, OTHERS, PART, TRIM
-from trimtab.report.style import BLUE, GREY, INK, svg
+from trimtab.report.style import BLUE, GREY, INK, logarithmic, svg
+from trimtab.report.text import plain
 from trimtab.report.track import Track
 
 READS = (
@@ -232,7 +233,7 @@ def ratios(judged: Sequence[Outcome]) -> str:
             axes.plot(range(1, len(values) + 1), values, ".-", label=label, **style)
         axes.axhline(1.0, color=INK, linewidth=0.8)
         axes.axhline(NOISE, color=GREY, linewidth=0.8, linestyle=":")
-        axes.set_yscale("log")
+        logarithmic(axes, plain)
         axes.set_xlabel("draws, each method's in order")
         axes.set_ylabel("waited in sum, over leaving alone")
         axes.legend()
