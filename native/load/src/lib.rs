@@ -32,6 +32,8 @@ mod browsing_tests;
 #[cfg(test)]
 mod engine_tests;
 #[cfg(test)]
+mod patience_tests;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod traffic_tests;

@@ -30,7 +30,7 @@ fn recording() -> (Server, Notes) {
     (server, seen)
 }
 
-fn errors(class: &Class) -> Vec<(&str, u64)> {
+pub(crate) fn errors(class: &Class) -> Vec<(&str, u64)> {
     class
         .errors
         .iter()
@@ -158,7 +158,7 @@ fn an_idle_connection_that_the_server_closes_is_closed_here_too() {
 }
 
 /// No handshake is under way; what is asked may stay unanswered.
-fn connected(links: &Arena<Link>) -> bool {
+pub(crate) fn connected(links: &Arena<Link>) -> bool {
     links.iter().all(|link| link.stage != Stage::Connecting)
 }
 
@@ -179,32 +179,6 @@ fn a_silent_server_is_a_timeout_and_ends_the_session() {
     assert_eq!((class.requests, errors(&class)), (0, vec![("timeout", 1)]));
     assert!(class.patience_left_s.abs() < 1e-9);
     assert_eq!((class.outstanding, class.unsent), (0, 0));
-}
-
-#[test]
-fn a_visit_given_up_tells_what_it_would_still_have_asked_for_and_a_user_who_stays_does_not() {
-    let server = Server::new(|_, mut client| while client.request().is_some() {});
-    let visit = Population {
-        timeout_s: 0.1,
-        session_pages: Distribution::Constant { value: 4.0 },
-        burst_requests: Distribution::Constant { value: 3.0 },
-        ..one_session(1.0, 0.0)
-    };
-    let user = Population {
-        arrivals: Arrivals::Closed { users: 1 },
-        ..visit.clone()
-    };
-    // The first of three requests fails on the first of four pages.
-    for (who, unasked) in [(visit, 2 + 3 * 3), (user, 0)] {
-        let order = order(&server, who, 0.15);
-        let class = run_in(Now::default(), Box::new(connected), &order)
-            .1
-            .remove(0);
-        assert_eq!(
-            (errors(&class), class.unasked),
-            (vec![("timeout", 1)], unasked)
-        );
-    }
 }
 
 #[test]
@@ -246,62 +220,6 @@ fn a_refused_connection_is_an_error() {
         (0, vec![("connect", 1)])
     );
     near(Some(class.patience_left_s), 5.0);
-}
-
-/// A server that answers each of a page's two requests with this status.
-fn answering(status: &'static str) -> Server {
-    Server::new(move |_, mut client| {
-        while client.request().is_some() {
-            client.send(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
-        }
-    })
-}
-
-#[test]
-fn a_request_that_fails_at_once_leaves_all_of_its_patience_and_one_that_does_not_leaves_none() {
-    let one = Population {
-        burst_requests: Distribution::Constant { value: 2.0 },
-        ..one_session(1.0, 0.0)
-    };
-    for (status, left_s) in [
-        ("500 Broken", 10.0),
-        ("404 Not Found", 10.0),
-        ("200 OK", 0.0),
-    ] {
-        let class = summary(&answering(status), one.clone(), 0.2);
-        assert!(
-            (class.patience_left_s - left_s).abs() < 1e-9,
-            "{status}: {class:?}"
-        );
-    }
-}
-
-#[test]
-fn what_a_failed_request_has_waited_is_no_patience_left() {
-    let one = Population {
-        timeout_s: 0.5,
-        ..over_a_network(0.1)
-    };
-    let class = summary(&answering("500 Broken"), one, 0.6);
-    assert_eq!(errors(&class), [("http_5xx", 2)]);
-    // 0.2 s with a handshake, 0.1 s without one.
-    near(Some(class.patience_left_s), 0.3 + 0.4);
-}
-
-#[test]
-fn patience_left_in_intervals_adds_up_to_that_of_the_summary() {
-    let users = Population {
-        arrivals: Arrivals::Closed { users: 4 },
-        ..population_with_gaps("a")
-    };
-    let (intervals, summary) = run(&start(answering("500 Broken").address, vec![users]));
-    let lefts = intervals.iter().map(|classes| classes[0].patience_left_s);
-    assert!(lefts.clone().filter(|left_s| *left_s > 0.0).count() >= 2);
-    near(Some(lefts.sum()), summary[0].patience_left_s);
-    near(
-        Some(summary[0].patience_left_s),
-        5.0 * summary[0].errors["http_5xx"] as f64,
-    );
 }
 
 #[test]
@@ -385,7 +303,7 @@ fn a_stalled_server_shows_in_full_in_the_intended_times() {
 }
 
 /// Users that let time pass.
-fn population_with_gaps(class: &str) -> Population {
+pub(crate) fn population_with_gaps(class: &str) -> Population {
     Population {
         object_gap_s: Distribution::Constant { value: 0.01 },
         ..population(class)
@@ -446,7 +364,7 @@ fn a_schedule_starts_and_stops_populations() {
 }
 
 /// One session of a page of two requests over a network with this round trip.
-fn over_a_network(round_trip_s: f64) -> Population {
+pub(crate) fn over_a_network(round_trip_s: f64) -> Population {
     Population {
         burst_requests: Distribution::Constant { value: 2.0 },
         round_trip_s,
@@ -455,7 +373,7 @@ fn over_a_network(round_trip_s: f64) -> Population {
 }
 
 /// As far as a histogram's bins tell times apart.
-fn near(found_s: Option<f64>, expected_s: f64) {
+pub(crate) fn near(found_s: Option<f64>, expected_s: f64) {
     let found_s = found_s.expect("a sample");
     assert!(
         (found_s - expected_s).abs() <= 0.005 * expected_s,
