@@ -18,8 +18,9 @@ and what the windows show of their correlation counts more the more there are of
     phi = (6 phi0 + p r1) / (6 + p), within 0 .. 0.8;   r1 = mean r_i r_i+1 / mean r_i^2         (R9)
 
 with r the residuals, and p how many pairs of neighbours there are. With phi0 alone, a server near saturation was
-taken for one on which 36 windows tell nothing, where its windows hardly followed one another. The 6 was chosen on draws
-of the simulated battery: 12 brought less, 3 as much. It costs false verdicts on the planted effects below, 17 % for 14.
+taken for one on which 36 windows tell nothing, where its windows hardly followed one another. The 6 was chosen on
+draws of the simulated battery: 12 brought less, 3 as much. It costs false verdicts on the planted effects below: 17 %
+in place of 14.
 
 | symbol | here         | unit | meaning                                                                         |
 |--------|--------------|------|---------------------------------------------------------------------------------|
