@@ -42,14 +42,7 @@ def counters(name: str, **values: object) -> dict[str, Any]:
 
 def readings(now_s: float, *classes: dict[str, Any]) -> dict[str, Any]:
     """An answer to a reading."""
-    return {
-        "type": "readings",
-        "now_s": now_s,
-        "mode": "budgets",
-        "limit": 100,
-        "workers": 8,
-        "classes": list(classes),
-    }
+    return {"type": "readings", "now_s": now_s, "mode": "budgets", "classes": list(classes)}
 
 
 def read(now_s: float, *classes: dict[str, Any]) -> Counters:
@@ -138,5 +131,4 @@ class FakeGate:
             if unknown:
                 return {"type": "refused", "message": f"there is no knob {unknown[0]}"}
             self.values |= {**order["changes"], **{k: v for k, v in self.clipped.items() if k in order["changes"]}}
-        state = {"configuration": self.values, "mode": self.mode, "policy": "non_preemptive"}
-        return {"type": "done", "now_s": 1.0, **state, "generation": self.generation}
+        return {"type": "done", "configuration": self.values, "mode": self.mode, "generation": self.generation}

@@ -24,6 +24,7 @@ from tests.servers._under_gate import (
     PAGE,
     PATIENCE_S,
     PREMIUM,
+    SPEC,
     UnderGate,
     a_name,
     fetched,
@@ -182,24 +183,19 @@ def test_a_gate_without_its_controller_opens_and_a_lease_brings_the_budgets_back
     settled(plant)
 
 
-def test_the_preemptive_policy_takes_back_an_idle_connection_of_a_class_above_its_budget_for_one_that_waits(
-    bed: UnderGate, plant: Gate
-) -> None:
-    plant.apply({OF_PREMIUM: 2, OF_BASIC: 6})
-    assert plant.link.policy("preemptive").policy == "preemptive"
-    try:
-        with contextlib.ExitStack() as stack:
-            idle = [stack.enter_context(contextlib.closing(bed.client(s))) for s in 6 * [BASIC] + 2 * [PREMIUM]]
-            assert {fetched(client) for client in idle} == {200}
-            plant.apply({OF_PREMIUM: 4, OF_BASIC: 4})
-            assert all(map(still_open, idle)), "all eight workers hold one, and nobody waits"
-            bed.pages(PREMIUM)
-            left = [client for client in idle if still_open(client)]
-            assert len(left) == 7
-            assert {fetched(client) for client in left} == {200}
-    finally:
-        assert plant.link.policy("non-preemptive").policy == "non_preemptive"
-    settled(plant)
+def test_the_preemptive_policy_takes_back_an_idle_connection_of_a_class_above_its_budget_for_one_that_waits() -> None:
+    with contextlib.ExitStack() as stack:
+        bed = stack.enter_context(under_gate(spec=f'policy = "preemptive"{SPEC}'))
+        plant = stack.enter_context(contextlib.closing(bed.plant()))
+        plant.apply({OF_PREMIUM: 2, OF_BASIC: 6})
+        idle = [stack.enter_context(contextlib.closing(bed.client(s))) for s in 6 * [BASIC] + 2 * [PREMIUM]]
+        assert {fetched(client) for client in idle} == {200}
+        plant.apply({OF_PREMIUM: 4, OF_BASIC: 4})
+        assert all(map(still_open, idle)), "all eight workers hold one, and nobody waits"
+        bed.pages(PREMIUM)
+        left = [client for client in idle if still_open(client)]
+        assert len(left) == 7
+        assert {fetched(client) for client in left} == {200}
 
 
 def still_open(client: http.client.HTTPConnection) -> bool:

@@ -24,10 +24,6 @@ pub struct Settings {
     pub begun: AtomicU32,
     /// M.
     pub limit: AtomicU32,
-    /// 1: preemptive.
-    pub preemptive: AtomicU32,
-    /// 1: borrowing.
-    pub borrow: AtomicU32,
     /// 1: open.
     pub open: AtomicU32,
     /// Uses of descriptors so far.

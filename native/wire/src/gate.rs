@@ -125,15 +125,6 @@ pub enum Order {
         /// Knob name to value.
         changes: BTreeMap<String, i64>,
     },
-    /// Changes how the budgets are kept; what is absent stays.
-    Policy {
-        /// What happens when a class may have more workers than are free.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        policy: Option<Policy>,
-        /// True lets an otherwise idle worker serve a class over its budget.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        borrow: Option<bool>,
-    },
     /// Asks for readings; braces, because serde lets unknown keys pass in a unit variant.
     Read {},
     /// This connection is the controller's: each of its orders renews the lease, and when it runs out the gate opens.
@@ -194,14 +185,10 @@ pub struct ClassReadings {
 pub enum Answer {
     /// Done; what is in force now.
     Done {
-        /// CLOCK_MONOTONIC.
-        now_s: f64,
         /// Knob name to value in force.
         configuration: BTreeMap<String, i64>,
         /// Who decides.
         mode: Mode,
-        /// What happens when a class may have more workers than are free.
-        policy: Policy,
         /// Starts of a gate so far in this run directory.
         generation: u32,
     },
@@ -211,10 +198,6 @@ pub enum Answer {
         now_s: f64,
         /// Who decides.
         mode: Mode,
-        /// M.
-        limit: u32,
-        /// Processes of the server that take connections from the gate.
-        workers: u32,
         /// In order of priority.
         classes: Vec<ClassReadings>,
     },

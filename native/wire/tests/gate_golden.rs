@@ -80,14 +80,6 @@ mod golden {
             &apply,
             r#"{"type":"apply","changes":{"process_budget@premium":70}}"#,
         );
-        let policy = Order::Policy {
-            policy: Some(Policy::Preemptive),
-            borrow: Some(true),
-        };
-        same(
-            &policy,
-            r#"{"type":"policy","policy":"preemptive","borrow":true}"#,
-        );
         same(&Order::Read {}, r#"{"type":"read"}"#);
         let lease = Order::Lease {
             timeout_s: Some(90.0),
@@ -100,17 +92,15 @@ mod golden {
     #[test]
     fn answers_are_read_and_written_as_they_are() {
         let done = Answer::Done {
-            now_s: 1.5,
             configuration: [("max_request_workers".to_owned(), 128)].into(),
             mode: Mode::Budgets,
-            policy: Policy::NonPreemptive,
             generation: 1,
         };
         same(
             &done,
             concat!(
-                r#"{"type":"done","now_s":1.5,"configuration":{"max_request_workers":128},"#,
-                r#""mode":"budgets","policy":"non_preemptive","generation":1}"#
+                r#"{"type":"done","configuration":{"max_request_workers":128},"#,
+                r#""mode":"budgets","generation":1}"#
             ),
         );
         let class = ClassReadings {
@@ -130,14 +120,12 @@ mod golden {
         let readings = Answer::Readings {
             now_s: 1.5,
             mode: Mode::Open,
-            limit: 128,
-            workers: 4,
             classes: vec![class],
         };
         same(
             &readings,
             concat!(
-                r#"{"type":"readings","now_s":1.5,"mode":"open","limit":128,"workers":4,"classes":["#,
+                r#"{"type":"readings","now_s":1.5,"mode":"open","classes":["#,
                 r#"{"class":"basic","arrivals":6,"dispatched":2,"refused":1,"aborted":1,"delay_sum_s":0.5,"#,
                 r#""delay_buckets":[[99,1],[501759,1]],"queue":2,"in_service":1,"queue_connection_s":2.5,"#,
                 r#""in_service_connection_s":1.25,"oldest_wait_s":0.75}]}"#
@@ -163,7 +151,6 @@ mod golden {
             r#"{"type":"read","x":1}"#,
             r#"{"type":"lease","x":1}"#,
             r#"{"type":"stop","x":1}"#,
-            r#"{"type":"policy","x":1}"#,
         ] {
             assert!(serde_json::from_str::<Order>(line).is_err(), "{line}");
         }

@@ -13,17 +13,13 @@ class State(_Answer, frozen=True, tag="done"):
     """The settings in force in a gate.
 
     Args:
-        now_s: the gate's clock, in seconds.
         configuration: knob name to value.
         mode: "budgets", or "open" when the controller's lease ran out.
-        policy: "non_preemptive" or "preemptive".
         generation: starts of a gate so far.
     """
 
-    now_s: float
     configuration: dict[str, int]
     mode: str
-    policy: str
     generation: int
 
 
@@ -65,15 +61,11 @@ class Counters(_Answer, frozen=True, tag="readings"):
     Args:
         now_s: the gate's clock, in seconds.
         mode: as in `State`.
-        limit: M.
-        workers: processes of the server that take connections from the gate.
         classes: in order of priority.
     """
 
     now_s: float
     mode: str
-    limit: int
-    workers: int
     classes: tuple[ClassCounters, ...]
 
 

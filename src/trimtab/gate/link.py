@@ -51,20 +51,6 @@ class Link:
         """
         return self._expected(self._ask({"type": "apply", "changes": dict(changes)}), State)
 
-    def policy(self, policy: str | None = None, borrow: bool | None = None) -> State:
-        """Changes how budgets are kept; None leaves it.
-
-        Args:
-            policy: as a SPEC writes it, such as "preemptive".
-            borrow: whether a class may use what others leave of their budgets.
-
-        Raises:
-            ApplyRefused: the gate refused; nothing changed.
-            PlantGone: it does not answer.
-        """
-        order = {"type": "policy", "policy": policy and policy.replace("-", "_"), "borrow": borrow}
-        return self._expected(self._ask({key: value for key, value in order.items() if value is not None}), State)
-
     def lease(self, timeout_s: float | None = None) -> State:
         """Says that a controller is in charge as long as orders come over this link.
 

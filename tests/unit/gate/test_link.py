@@ -40,13 +40,11 @@ def test_no_changes_ask_what_is_in_force(gate: FakeGate, link: Link) -> None:
 
 def test_orders_are_as_the_gate_reads_them_and_go_over_one_conversation(gate: FakeGate, link: Link) -> None:
     link.apply({"process_budget@basic": 7})
-    link.policy("non-preemptive", borrow=True)
     link.lease(4.0)
     link.readings()
     link.end_lease()
     assert gate.orders == [
         {"type": "apply", "changes": {"process_budget@basic": 7}},
-        {"type": "policy", "policy": "non_preemptive", "borrow": True},
         {"type": "lease", "timeout_s": 4.0},
         {"type": "read"},
         {"type": "end_lease"},

@@ -35,7 +35,7 @@ while True:
     talk = listening.accept()[0]
     for line in talk.makefile():
         order = json.loads(line)
-        answer = dict(type="done", now_s=1, configuration={{}}, mode="budgets", policy="x", generation=1)
+        answer = dict(type="done", configuration={{}}, mode="budgets", generation=1)
         talk.sendall(json.dumps(answer).encode() + b"\\n")
         if order["type"] == "stop":
             sys.stderr.write("as you wish\\n")

@@ -1,9 +1,9 @@
-//! The orders of a controller: readings, other budgets, another policy, a lease, the end.
+//! The orders of a controller: readings, other budgets, a lease, the end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use trimtab_wire::gate::{Answer, Mode, Order, Policy, BUDGET, LIMIT};
+use trimtab_wire::gate::{Answer, Mode, Order, BUDGET, LIMIT};
 use trimtab_wire::BadInput;
 
 use super::clients::refused;
@@ -28,10 +28,6 @@ impl Gate<'_> {
                 Ok(()) => self.done(),
                 Err(BadInput(why)) => refused(why),
             },
-            Order::Policy { policy, borrow } => {
-                self.set_policy(policy, borrow);
-                self.done()
-            }
             Order::Lease { timeout_s } => {
                 let timeout_s = timeout_s.unwrap_or(self.start.controller_timeout_s);
                 if let Err(BadInput(why)) = check::positive("timeout_s", timeout_s) {
@@ -131,40 +127,22 @@ impl Gate<'_> {
         Ok(())
     }
 
-    fn set_policy(&mut self, policy: Option<Policy>, borrow: Option<bool>) {
-        self.close_lanes();
-        let settings = self.ledger.settings();
-        if let Some(policy) = policy {
-            let preemptive = u32::from(policy == Policy::Preemptive);
-            settings.preemptive.store(preemptive, Relaxed);
-            self.set_preemptive_flag();
-        }
-        if let Some(borrow) = borrow {
-            settings.borrow.store(u32::from(borrow), Relaxed);
-            self.budgets.borrow = borrow;
-        }
-    }
-
     fn done(&self) -> Answer {
         let classes = self.start.classes.iter().zip(self.budgets.shares());
         let budgets = classes
             .map(|(class, share)| (format!("{BUDGET}{}", class.name), i64::from(share.budget)));
         let limit = (LIMIT.to_owned(), i64::from(self.budgets.limit));
         Answer::Done {
-            now_s: self.now_s(),
             configuration: budgets.chain([limit]).collect(),
             mode: self.mode(),
-            policy: self.policy(),
             generation: self.shared.header.generation.load(Relaxed),
         }
     }
 
     fn readings(&mut self) -> Answer {
         Answer::Readings {
-            now_s: self.now_s(),
+            now_s: self.now_ns as f64 * 1e-9,
             mode: self.mode(),
-            limit: self.budgets.limit,
-            workers: self.workers.len() as u32,
             classes: self.class_readings(),
         }
     }
@@ -197,9 +175,5 @@ impl Gate<'_> {
             true => Mode::Open,
             false => Mode::Budgets,
         }
-    }
-
-    fn now_s(&self) -> f64 {
-        self.now_ns as f64 * 1e-9
     }
 }

@@ -48,15 +48,8 @@ impl Gate<'_> {
         self.is_preemptive() && self.budgets.waiting() > 0 && self.budgets.short_of() > 0
     }
 
-    pub(super) fn policy(&self) -> Policy {
-        match self.is_preemptive() {
-            true => Policy::Preemptive,
-            false => Policy::NonPreemptive,
-        }
-    }
-
     fn is_preemptive(&self) -> bool {
-        self.ledger.settings().preemptive.load(Relaxed) != 0
+        self.start.policy == Policy::Preemptive
     }
 
     /// Asks for idle connections of classes over their budget while others, under theirs, wait (preemptive policy).

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Context as _;
 use rustix::event::epoll::EventFlags;
 use rustix::net::{getpeername, getsockname};
-use trimtab_wire::gate::Policy;
 use trimtab_wire::shared::{DISPATCHED, FREE};
 
 use super::{Gate, Listener};
@@ -99,9 +98,6 @@ impl Gate<'_> {
         let settings = self.ledger.settings();
         if settings.begun.load(Relaxed) == 0 {
             settings.limit.store(self.start.limit, Relaxed);
-            settings.borrow.store(u32::from(self.start.borrow), Relaxed);
-            let preemptive = self.start.policy == Policy::Preemptive;
-            settings.preemptive.store(u32::from(preemptive), Relaxed);
             for (index, class) in self.start.classes.iter().enumerate() {
                 let cell = self.ledger.cell(index);
                 cell.budget.store(u64::from(class.budget), Relaxed);
@@ -113,7 +109,6 @@ impl Gate<'_> {
         let budgets =
             (0..self.queues.len()).map(|class| ledger.cell(class).budget.load(Relaxed) as u32);
         self.budgets.set(settings.limit.load(Relaxed), budgets);
-        self.budgets.borrow = settings.borrow.load(Relaxed) != 0;
         self.budgets.open = settings.open.load(Relaxed) != 0;
         for class in 0..self.queues.len() {
             tally::pass(self.ledger.cell(class), self.now_ns, 0, 0);
