@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured
-from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many, point_of, values_at
+from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many, point_of, restart, values_at
 
 Point = tuple[float, ...]
 EDGE = 0.15
@@ -93,8 +93,8 @@ class NelderMead:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"nelder_mead: {missing}")
         assert now is not None
-        if state.asked is None and state.first not in (None, now):
-            return _begun(state)
+        if state.asked is None and state.first is not None and state.first != now:
+            return replace(state, first=None, silent=0), restart(state.knobs, state.first, "nelder_mead")
         at = state.asked or point_of(state.knobs, now)
         if state.asked is None:
             state = replace(state, pending=_corners(at))
@@ -108,14 +108,6 @@ class NelderMead:
         incumbent = None if best is None else named(state.knobs, values_at(state.knobs, best[1]))
         changes = named(state.knobs, values_at(state.knobs, state.asked))
         return state, Move(changes, f"nelder_mead: {said}", phase="trial", incumbent=incumbent)
-
-
-def _begun(state: NelderMeadState) -> tuple[NelderMeadState, Move]:
-    """Asks once for the configuration from which the search starts again; then any that is in force will do."""
-    assert state.first is not None
-    first = named(state.knobs, state.first)
-    move = Move(first, "nelder_mead: it starts again from here", phase="trial", incumbent=first)
-    return replace(state, first=None, silent=0), move
 
 
 def _corners(at: Point) -> tuple[Point, ...]:

@@ -36,7 +36,7 @@ from typing import ClassVar
 
 from trimtab.core import Knob, Move, Objective, Trial
 from trimtab.search.evidence import refused, unmeasured, y_of
-from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many
+from trimtab.search.space import Values, dropped, in_force, index_of, named, of_many, restart
 
 Vertex = tuple[float, Values]
 
@@ -104,8 +104,8 @@ class Simplex:
         if missing and (now is None or state.silent + 1 < self.patience):
             return replace(state, silent=state.silent + 1), Move.hold(f"simplex: {missing}")
         assert now is not None
-        if state.asked is None and state.first not in (None, now):
-            return _begun(state)
+        if state.asked is None and state.first is not None and state.first != now:
+            return replace(state, first=None, silent=0), restart(state.knobs, state.first, "simplex")
         if state.asked is None:
             state = replace(state, asked=now, pending=first_vertices(state.knobs, now))
         assert state.asked is not None
@@ -118,14 +118,6 @@ class Simplex:
         incumbent = None if best is None else named(state.knobs, best[1])
         changes = named(state.knobs, state.asked)
         return state, Move(changes, f"simplex: {state.doing}", phase="trial", incumbent=incumbent)
-
-
-def _begun(state: SimplexState) -> tuple[SimplexState, Move]:
-    """Asks once for the configuration from which the search starts again; then any that is in force will do."""
-    assert state.first is not None
-    first = named(state.knobs, state.first)
-    move = Move(first, "simplex: it starts again from here", phase="trial", incumbent=first)
-    return replace(state, first=None, silent=0), move
 
 
 def first_vertices(knobs: tuple[Knob, ...], start: Values) -> tuple[Values, ...]:

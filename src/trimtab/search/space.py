@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from trimtab.core import Domain, Knob
+from trimtab.core import Domain, Knob, Move
 from trimtab.errors import UsageError
 
 Values = tuple[int, ...]
@@ -77,6 +77,12 @@ def in_force(knobs: Sequence[Knob], configuration: Mapping[str, int]) -> Values 
     if any(knob.name not in configuration for knob in knobs):
         return None
     return tuple(configuration[knob.name] for knob in knobs)
+
+
+def restart(knobs: Sequence[Knob], first: Values, method: str) -> Move:
+    """Asks once for the configuration from which a search starts again; then any that is in force will do."""
+    changes = named(knobs, first)
+    return Move(changes, f"{method}: it starts again from here", phase="trial", incumbent=changes)
 
 
 def _unit(domain: Domain) -> float:
