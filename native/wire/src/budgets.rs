@@ -35,7 +35,7 @@ pub struct Budgets {
     /// M.
     pub limit: u32,
     /// An idle worker may serve a class over its budget.
-    pub borrow: bool,
+    borrow: bool,
     /// Only the order of arrival and M count.
     pub open: bool,
     shares: Vec<Share>,
