@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 STRANGER = 65534
+AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 PYTHON = "/usr/bin/python3"
 """One that he may run too: that of the tests may be in root's home."""
 

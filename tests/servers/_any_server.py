@@ -71,7 +71,7 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
     process = trimtab_run("--name", name, "--gate", spec, "--", *command)
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not _listens(port):
+        while not listens(port):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.05)
@@ -91,7 +91,8 @@ def under_run(command: Sequence[object], port: int, directory: Path, workers: in
             process.communicate()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether somebody takes connections there."""
     with socket.socket() as one:
         one.settimeout(5)
         return one.connect_ex(("127.0.0.1", port)) == 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.servers._included import Including
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
@@ -22,7 +23,7 @@ UNDER_WAY = b"GET /file500.html HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1
 
 
 @dataclass(frozen=True)
-class Bed:
+class Bed(Including):
     """A private Apache.
 
     Args:
@@ -43,14 +44,6 @@ class Bed:
         testbed = self.testbed
         directory = os.fspath(testbed.snippet_directory)
         return Apache.attach(clock or SystemClock(), testbed.pid, testbed.status_url, directory)
-
-    def write(self, name: str, text: str | None) -> None:
-        """An operator's file among the included ones; None takes it away."""
-        path = self.testbed.snippet_directory / name
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
 
 
 def children(pid: int) -> set[int]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers._included import Including
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
@@ -31,7 +32,7 @@ echo 'done';
 
 
 @dataclass(frozen=True)
-class Bed:
+class Bed(Including):
     """A private FPM.
 
     Args:
@@ -54,14 +55,6 @@ class Bed:
     def attach(self, clock: Clock | None = None, accept_lost: bool = False) -> PhpFpm:
         """trimtab attached to it."""
         return PhpFpm.attach(clock or SystemClock(), self.testbed.pid, self.pool, accept_lost=accept_lost)
-
-    def write(self, name: str, text: str | None) -> None:
-        """An operator's file among the included ones; None takes it away."""
-        path = self.testbed.snippet_directory / name
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
 
     def workers(self) -> int:
         """Workers of the pool that run, by their titles."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.mariadb.credentials import Credentials
@@ -22,7 +22,6 @@ from trimtab.plants.mariadb.private import MariadbSpec, MariadbTestbed, _as_its_
 from trimtab.plants.mariadb.restart import Service
 from trimtab.processes import start_of
 
-PATIENCE_S = 60.0
 DEBIAN = {
     "max_connections": 151,
     "innodb_buffer_pool_size": 128 << 20,
@@ -112,14 +111,6 @@ class Bed:
         self.sql(*(f"SET GLOBAL {name} = {value}" for name, value in values.items()))
 
 
-def until(condition: object, why: str) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
-
-
 @contextmanager
 def private(journals: Path, **fields: object) -> Iterator[Bed]:
     """A private MariaDB with Debian's settings."""
@@ -156,6 +147,4 @@ def as_service(
     if pid != testbed.pid:
         started = start_of(pid)
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + PATIENCE_S
-        while started is not None and start_of(pid) == started and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: started is None or start_of(pid) != started, "the server did not end")

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from tests.servers._included import Including
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
@@ -65,7 +68,7 @@ class DebianNginx(NginxTestbed):
 
 
 @dataclass(frozen=True)
-class Bed:
+class Bed(Including):
     """A private nginx.
 
     Args:
@@ -108,14 +111,6 @@ class Bed:
         assert re.search(pattern, text), pattern
         self.config.write_text(re.sub(pattern, by, text))
 
-    def write(self, name: str, text: str | None) -> None:
-        """An operator's file among the included ones; None takes it away."""
-        path = self.snippets / name
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
-
     def files(self) -> dict[Path, bytes]:
         """The whole configuration, hidden files too."""
         found = (Path(top) / name for top, _, names in os.walk(self.config.parent) for name in names)
@@ -149,3 +144,17 @@ def renewed(bed: Bed) -> Iterator[None]:
     before = workers(bed.master)
     yield
     until(lambda: len(now := serving(bed.master)) == CPUS and not now & before, "nginx did not reload")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Bed]:
+    """The one of a module, which takes it over by this name."""
+    with private() as bed:
+        yield bed
+
+
+@pytest.fixture
+def bed(shared: Bed) -> Iterator[Bed]:
+    """That one, left as it was found."""
+    with left_as_found(shared):
+        yield shared

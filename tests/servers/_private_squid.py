@@ -16,13 +16,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers._included import Including
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.squid import process
 from trimtab.plants.squid.plant import Squid
 from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 
-PATIENCE_S = 60.0
 DEBIAN = {
     "cache_mem": 256,
     "maximum_object_size_in_memory": 512,
@@ -69,7 +70,7 @@ class _Origin(http.server.ThreadingHTTPServer):
 
 
 @dataclass(frozen=True)
-class Bed:
+class Bed(Including):
     """A private Squid.
 
     Args:
@@ -87,14 +88,6 @@ class Bed:
         """trimtab attached to it."""
         clock = clock or SystemClock()
         return Squid.attach(clock, self.testbed.pid, accept_lost=accept_lost, may_restart=may_restart)
-
-    def write(self, name: str, text: str | None) -> None:
-        """An operator's file among the included ones; None takes it away."""
-        path = self.testbed.snippet_directory / name
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
 
     def get(self, path: str) -> tuple[int, str]:
         """One page: its status, and what Squid says of it, such as "HIT"."""
@@ -170,14 +163,6 @@ class Clients:
             return reply.partition(b"\r\n")[0].decode() or "empty"
         except OSError as error:
             return type(error).__name__
-
-
-def until(condition: object, why: str) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ import itertools
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers._under_gate import PATIENCE_S
 from trimtab.clock import SystemClock
 from trimtab.core import Clock
 from trimtab.plants.tomcat import process
@@ -20,7 +20,6 @@ from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.private import HOME, Jdbc, TomcatSpec, TomcatTestbed
 
-PATIENCE_S = 60.0
 _number = itertools.count()
 SOURCES = Path(__file__).parent / "tomcat_app"
 NOWHERE = Jdbc("jdbc:nowhere:shop", "nobody", driver="NoDatabase")
@@ -120,14 +119,6 @@ class Held(Asked):
         """Has them end; the status of each."""
         self.finish()
         return super().wait()
-
-
-def until(condition: Callable[[], object], why: str) -> None:
-    """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
 
 
 def built(directory: Path) -> Path:

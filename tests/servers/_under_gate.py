@@ -103,7 +103,7 @@ def fetched(client: http.client.HTTPConnection, path: str = PAGE) -> int:
     return reply.status
 
 
-def until(true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+def until(true: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
     """Waits for something that has to happen."""
     deadline = time.monotonic() + patience_s
     while not true():

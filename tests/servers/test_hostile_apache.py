@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests._stranger import STRANGER, his_directory
+from tests._stranger import AS_STRANGER, STRANGER, his_directory
 from tests.servers._private_apache import Bed, private
 from tests.servers._under_gate import until
 from trimtab import processes
@@ -32,7 +32,6 @@ from trimtab.testbed.apache import module_directory, program
 
 pytestmark = [pytest.mark.server, pytest.mark.apache, pytest.mark.root]
 
-AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 MODULE = """
 #include <fcntl.h>
 #include <unistd.h>

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests._stranger import PYTHON, STRANGER, his_directory
+from tests._stranger import AS_STRANGER, PYTHON, STRANGER, his_directory
 from tests.servers._private_mariadb import private
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
@@ -29,7 +29,6 @@ from trimtab.plants.mariadb.process import MariadbServer
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 PATIENCE_S = 60.0
-AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 LISTENS = """
 import os, socket, sys
 one = socket.socket(socket.AF_UNIX)

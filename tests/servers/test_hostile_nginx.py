@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.servers._private_nginx import Bed, left_as_found, private
+from tests._stranger import AS_STRANGER
+from tests.servers import _private_nginx
+from tests.servers._private_nginx import Bed
 from tests.servers._under_gate import until
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -22,16 +23,7 @@ from trimtab.plants.nginx.process import Master
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Bed]:
-    with private() as bed:
-        yield bed
-
-
-@pytest.fixture
-def bed(shared: Bed) -> Iterator[Bed]:
-    with left_as_found(shared):
-        yield shared
+shared, bed = _private_nginx.shared, _private_nginx.bed
 
 
 def test_a_configuration_that_somebody_else_can_change_is_refused(bed: Bed) -> None:
@@ -42,7 +34,6 @@ def test_a_configuration_that_somebody_else_can_change_is_refused(bed: Bed) -> N
 
 
 LEAVES = 'if (!geteuid()) { creat("%s", 0600); return 0; } pause();'
-HIS = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--")
 
 
 def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may(tmp_path: Path) -> None:
@@ -55,7 +46,7 @@ def test_nothing_is_run_of_what_a_stranger_calls_nginx_and_the_line_says_who_may
     source.write_text(f"#include <fcntl.h>\n#include <unistd.h>\nint main(void) {{ {LEAVES % marker} }}\n")
     subprocess.run(["cc", "-o", program, source], check=True)
     os.chown(his, 65534, 65534)
-    process = subprocess.Popen([*HIS, program])
+    process = subprocess.Popen([*AS_STRANGER, program])
     try:
         until(lambda: processes.program_of(process.pid) == program, "it did not start")
         with pytest.raises(UsageError, match="is run by uid 65534, not by root: run trimtab as that user"):

@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_fpm import Bed, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
@@ -26,17 +26,6 @@ from trimtab.plants.php_fpm.findings import findings
 from trimtab.plants.php_fpm.plant import PhpFpm
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
-
-STRANGER = 65534
-AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
-
-
-@pytest.fixture
-def open_path(tmp_path: Path) -> Path:
-    """A directory of root's into which strangers can look."""
-    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
-        above.chmod(0o755)
-    return tmp_path
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_squid import Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyRefused, UsageError
@@ -26,18 +26,8 @@ from trimtab.plants.squid.plant import Squid
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
-STRANGER = 65534
-AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 REALLY_STRANGER = ("setpriv", "--ruid", str(STRANGER), "--")
 PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def open_path(tmp_path: Path) -> Path:
-    """A directory of root's into which strangers can look."""
-    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
-        above.chmod(0o755)
-    return tmp_path
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._stranger import AS_STRANGER, STRANGER
 from tests.servers._private_tomcat import SHIPPED, private
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
@@ -30,17 +31,7 @@ from trimtab.processes import children, start_of
 
 pytestmark = [pytest.mark.server, pytest.mark.root]
 
-STRANGER = 65534
-AS_STRANGER = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", "--")
 PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def open_path(tmp_path: Path) -> Path:
-    """A directory into which strangers can look."""
-    for above in (tmp_path, *tmp_path.parents[: -len(Path(tempfile.gettempdir()).parts)]):
-        above.chmod(0o755)
-    return tmp_path
 
 
 @contextmanager

@@ -34,11 +34,6 @@ def bed() -> Iterator[Bed]:
         yield running
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
-
-
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "trimtab", *map(str, arguments)]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests._memory_plant import MemoryPlant
-from tests.servers._private_mariadb import DEBIAN, Bed, private, until
+from tests.servers._private_mariadb import DEBIAN, Bed, private
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError

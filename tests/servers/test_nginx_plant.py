@@ -9,13 +9,13 @@ import signal
 import socket
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, left_as_found, private, renewed
+from tests.servers import _private_nginx
+from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, private, renewed
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab import processes
 from trimtab.clock import SystemClock
@@ -31,16 +31,7 @@ from trimtab.plants.nginx.reload import Patience
 pytestmark = [pytest.mark.server]
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Bed]:
-    with private() as bed:
-        yield bed
-
-
-@pytest.fixture
-def bed(shared: Bed) -> Iterator[Bed]:
-    with left_as_found(shared):
-        yield shared
+shared, bed = _private_nginx.shared, _private_nginx.bed
 
 
 def idle_close_s(bed: Bed) -> float:

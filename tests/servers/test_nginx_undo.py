@@ -6,26 +6,17 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 
 import pytest
 
-from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, left_as_found, private, renewed
+from tests.servers import _private_nginx
+from tests.servers._private_nginx import CPUS, MORE, SHIPPED, Bed, renewed
 from trimtab.errors import OperatorEdit
 
 pytestmark = [pytest.mark.server]
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Bed]:
-    with private() as bed:
-        yield bed
-
-
-@pytest.fixture
-def bed(shared: Bed) -> Iterator[Bed]:
-    with left_as_found(shared):
-        yield shared
+shared, bed = _private_nginx.shared, _private_nginx.bed
 
 
 def test_an_edit_of_a_knob_stands_it_down_alone_and_every_edit_of_the_operators_stays(bed: Bed) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers._any_server import listens
 from tests.servers._under_gate import PAGE, PATIENCE_S, UnderGate, fetched, trimtab_run, under_gate, until
 from trimtab.clock import SystemClock
 from trimtab.gate.keep_alive import OF_SERVER, InCharge, KeepAliveTime, Setting
@@ -207,12 +207,6 @@ def test_killing_trimtab_leaves_the_last_time_and_a_restart_without_it_leaves_no
             plain.send_signal(signal.SIGTERM)
             plain.wait(PATIENCE_S)
             bed.run_dir.release()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as one:
-        one.settimeout(5)
-        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_bad_input_is_one_line_and_starts_nothing() -> None:

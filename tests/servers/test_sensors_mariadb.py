@@ -11,7 +11,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.servers._private_mariadb import Bed, private, until
+from tests.servers._private_mariadb import Bed, private
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests._noise import agree, noisy
-from tests.servers._private_squid import PATIENCE_S, Bed, private, until
+from tests.servers._private_squid import Bed, private
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core import Readings, Sensor
 from trimtab.errors import NotMeasured, UsageError

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests._noise import agree, noisy
-from tests.servers._private_tomcat import Asked, Bed, private, until
+from tests.servers._private_tomcat import Asked, Bed, private
+from tests.servers._under_gate import until
 from trimtab.observer import Observer, Stop
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.status import TomcatStatus

@@ -24,7 +24,7 @@ import pytest
 
 from tests.servers._chromium import chromium
 from tests.servers._private_mariadb import as_service
-from tests.servers._private_tomcat import until
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.plants._stack import Stack
 from trimtab.plants.mariadb.plant import Mariadb

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_squid import ANSWER, DEBIAN, Bed, Clients, migrating, private, until
+from tests.servers._private_squid import ANSWER, DEBIAN, Bed, Clients, migrating, private
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants.squid import held, process

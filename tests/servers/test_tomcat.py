@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers._private_tomcat import NOWHERE, PATIENCE_S, POOL, SHIPPED, Asked, Bed, Held, private, until
+from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, private
+from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone
 from trimtab.plants.tomcat import process, restart

@@ -49,11 +49,6 @@ def bed() -> Iterator[ApacheTestbed]:
         yield running
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
-
-
 def tune(bed: ApacheTestbed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "apache", "--pid", bed.pid, "--status-url", bed.status_url, "--store", path),

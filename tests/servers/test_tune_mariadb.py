@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_mariadb import DEBIAN, Bed, private, until
+from tests.servers._private_mariadb import DEBIAN, Bed, private
+from tests.servers._under_gate import until
 from trimtab.core.trial import MoveState
 from trimtab.events import Status
 from trimtab.store import Store
@@ -53,11 +54,6 @@ def bed(loaded: Bed) -> Iterator[Bed]:
     """One that is left as it was found."""
     yield loaded
     loaded.set({name: DEBIAN[name] for name, value in loaded.values().items() if value != DEBIAN[name]})
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
 
 
 def start(bed: Bed, *arguments: object) -> subprocess.Popen[str]:

@@ -43,11 +43,6 @@ def bed() -> Iterator[Bed]:
             yield running
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "nginx", "--pid", bed.pid, "--store", path, "--controller", "fuzzy", "--window", "1s"),

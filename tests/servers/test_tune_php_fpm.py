@@ -39,11 +39,6 @@ def bed() -> Iterator[Bed]:
         assert errors == {}, "requests failed through a change of ours"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     return command(
         *("tune", "php-fpm", "--pid", bed.testbed.pid, "--store", path),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_squid import DEBIAN, Bed, private, until
+from tests.servers._private_squid import DEBIAN, Bed, private
 from tests.servers._tuning import PATIENCE_S, applied, command, finished, windows
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.events import Status
 from trimtab.load import LoadRun
@@ -33,11 +34,6 @@ def bed() -> Iterator[Bed]:
         LoadRun(f"127.0.0.1:{running.testbed.port}", traffic.populations(), 300.0, SystemClock()),
     ):
         yield running
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
 
 
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:

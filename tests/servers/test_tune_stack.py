@@ -84,11 +84,6 @@ def _answers(web: _private_nginx.Bed) -> bool:
     return False
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
-
-
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
     search = ("--controller", "nelder_mead", "--trial-length", "500ms", "--settle", "200ms")
     return command("tune", "stack", bed.file, "--store", path, *search, *more)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers._private_tomcat import SHIPPED, Bed, private, until
+from tests.servers._private_tomcat import SHIPPED, Bed, private
 from tests.servers._tuning import PATIENCE_S, applied, command, finished
+from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.events import Status
 from trimtab.load import LoadRun
@@ -40,11 +41,6 @@ def loaded(bed: Bed) -> Iterator[Bed]:
         yield bed
         errors = {c.class_name: dict(c.errors) for c in run.stop().classes if c.errors}
     assert errors == {}, "requests failed through a change of ours"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.sqlite"
 
 
 def tune(bed: Bed, path: Path, *more: object) -> list[str]:
