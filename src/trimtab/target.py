@@ -31,14 +31,14 @@ class Target:
         """Address and port in one, with brackets around an IPv6 address."""
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
-    def require_reachable(self, timeout_s: float = 5.0) -> None:
+    def require_reachable(self) -> None:
         """Opens and closes one connection.
 
         Raises:
             TrimtabError: nobody accepts there.
         """
         try:
-            socket.create_connection((self.address, self.port), timeout_s).close()
+            socket.create_connection((self.address, self.port), 5.0).close()
         except OSError as error:
             raise TrimtabError(f"cannot connect to {self.endpoint}: {error.strerror or error}") from None
 

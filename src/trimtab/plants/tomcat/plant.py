@@ -31,7 +31,6 @@ class Tomcat(Plant):
     Args:
         clock: for the waits.
         attached: the running Tomcat.
-        journal: what was set and what was before; None for this user's own.
 
     Attributes:
         clock: as given.
@@ -43,12 +42,12 @@ class Tomcat(Plant):
     metrics = response.METRICS
     own_sensors = (TomcatStatus,)
 
-    def __init__(self, clock: Clock, attached: Attached, journal: Journal | None = None) -> None:
+    def __init__(self, clock: Clock, attached: Attached) -> None:
         self.clock = clock
         self.pid: int = attached.process.pid
         self.listeners = attached.listeners
         self._tomcat = attached
-        self._journal = journal or Journal(attached.process)
+        self._journal = Journal(attached.process)
         self._known = attached.in_force()
         self._start: dict[str, int] = {}
         self._down = StoodDown()
