@@ -105,8 +105,17 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     say "making the virtual environment .venv"
     "$python" -m venv --clear .venv || fail "no virtual environment: install its module (Debian: python3-venv) and run this again"
 fi
-say "installing the pinned Python packages"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-say "building trimtab and its native program (the first time takes a minute or two)"
+say "building the native program (the first time takes a minute or two), and installing the pinned Python packages beside it"
+# As the installation of trimtab below has it built, which then finds it made.
+cargo build --quiet --release --manifest-path native/trimtab-native/Cargo.toml &
+building=$!
+trap 'kill "$building" 2>/dev/null || true; exit 130' INT TERM
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt || {
+    kill "$building" 2>/dev/null || true
+    fail "the pinned Python packages could not be installed"
+}
+wait "$building" || fail "the native program could not be built"
+trap - INT TERM
+say "installing trimtab"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 say "done: .venv/bin/trimtab --help"
