@@ -47,7 +47,7 @@ lint-python: setup-test
 
 lint-rust: setup-test
 	cargo fmt --manifest-path native/Cargo.toml --all --check
-	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked -- -D warnings
+	nice -n 5 cargo clippy --manifest-path native/Cargo.toml --all-targets --locked --profile checks -- -D warnings
 
 native: setup-test
 	cargo test --manifest-path native/Cargo.toml --locked --profile checks --quiet
