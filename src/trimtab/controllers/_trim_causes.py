@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trimtab.core import Knob, Readings, Window
+from trimtab.referee.estimate import MOST_UTILISATION
 from trimtab.referee.measure import ALL_BUSY, ending
 
 CPU_FULL = 0.95
@@ -32,19 +33,26 @@ class Cause:
         knob: the knob to set.
         target: its value.
         why: the loss, with figures.
-        gain: share of the cost that the setting can save at most.
+        lost: share of the time of requests that is lost to it now.
         capacity: how many times more work would be completed, where the server is short of capacity.
         spare: whether the setting takes only what nobody uses now, and might miss later.
         also: values of other knobs that belong to it.
+        rho: utilisation of what others wait for because of it; 0 where they wait for nothing else.
     """
 
     knob: Knob
     target: int
     why: str
-    gain: float
+    lost: float
     capacity: float = 1.0
     spare: bool = False
     also: Mapping[str, int] = field(default_factory=dict)
+    rho: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """Share of the cost that the setting can save at most; Eq. (T1)."""
+        return min(0.99, self.lost / (1 - self.rho * (1 - self.lost)))
 
     def direction(self, now: int) -> int:
         """1 for more than now, -1 for less."""
@@ -89,24 +97,46 @@ def with_time(fewer: Cause, r: Readings, now: int, knob: Knob) -> Cause:
     return replace(fewer, also={knob.name: knob.domain.clip(now / LEAP)})
 
 
-def unused(r: Readings, m: int, fit: int | None, knob: Knob) -> Cause | None:
+def with_workers(more: Cause, shorter: Cause) -> Cause:
+    """More workers, and a shorter keep-alive time with them: idle connections would hold most of those who come, too.
+
+    Args:
+        more: more workers.
+        shorter: a shorter keep-alive time.
+    """
+    lost, capacity = max(more.lost, shorter.lost), more.capacity * shorter.capacity
+    return replace(more, lost=lost, capacity=capacity, also={shorter.knob.name: shorter.target})
+
+
+def unused(r: Readings, m: int, fit: int | None, knob: Knob, most: float) -> Cause | None:
     """Fewer workers, where some wait for memory and most do nothing: nobody misses those.
 
-    Those who are busy are so for longer because they wait: without it a share of them does the same.
+    All that fit may stay, and twice as many as were ever needed.
 
     Args:
         r: the window's readings.
         m: the worker limit in force.
         fit: how many workers fit into memory; None when that cannot be told.
         knob: the worker limit.
+        most: the most workers that were needed in a window so far.
     """
     busy, idle = r.get("busy_workers", float(m)), r.get("idle_workers", 0.0)
     share = 0.0 if ending(r, m) else lost_to_memory(r)
-    target = knob.domain.clip(max(fit or 1, 2 * busy * (1 - share), m / LEAP))
+    target = knob.domain.clip(max(m / LEAP if fit is None else fit, 2 * most))
     if share <= 0 or target >= busy + idle or idle <= busy:
         return None
     why = f"{_waits(r, busy + idle)}, and {idle:.0f} are idle"
-    return Cause(knob, target, why, share, 1 / (1 - share), spare=True)
+    return Cause(knob, target, why, share, 1 / (1 - share), spare=True, rho=_rho(r))
+
+
+def needed(r: Readings, m: int) -> float:
+    """Workers that do something: those who are busy are so for longer because they wait for memory.
+
+    Args:
+        r: the window's readings.
+        m: the worker limit in force.
+    """
+    return r.get("busy_workers", float(m)) * (1 - lost_to_memory(r))
 
 
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -129,7 +159,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None
-    return Cause(knob, target, _waits(r, there), share, 1 / (1 - share))
+    return Cause(knob, target, _waits(r, there), share, 1 / (1 - share), rho=_rho(r))
 
 
 def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
@@ -198,6 +228,11 @@ def lost_to_memory(r: Readings) -> float:
     time_s = r.get("request_time_s", r.get("service_time_s", 0.0))
     under_way = max(r.get("busy_workers", 0.0), r.get("request_rate_hz", 0.0) * time_s) or 1.0
     return min(0.99, stalls(r) / min(1.0, under_way))
+
+
+def _rho(r: Readings) -> float:
+    """Utilisation of the CPU, on which compressed swap works too."""
+    return min(MOST_UTILISATION, r.get("cpu_ratio", 0.0))
 
 
 def _waits(r: Readings, workers: float) -> str:

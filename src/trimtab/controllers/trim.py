@@ -9,32 +9,37 @@ Why it can. liu2003 offers hill climbing (slow: it must learn from a noisy curve
 it computes the place from utilisations, but stops there). The two sides of the curve have different causes, and each
 cause costs something that can be read:
 
-    too many workers    they wait for memory: a share s of the time is stalls    gain <= s / min(1, N)  (T1)
+    too many workers    they wait for memory a share s of the time, which is h = s / min(1, N) of a request's
+                                                                                 gain <= h / (1 - rho (1 - h))  (T1)
     too few workers     all are busy and connections wait: AQT                   gain <= AQT / RT       (T2)
     too long kept       most busy workers wait for an idle connection, and T1 or T2 is lost with them
     RT = AQT + BL x ST                                                           Eq. (1) of liu2003
     fit = (margin x L - (M - w n)) / w           memory line of the heuristic's step 2, with a base
     grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
 
-Where workers wait for memory and most are idle, the idle ones go first: nobody misses them. Where they are missed
-after all, because more come, the limit of before comes back. Workers that idle connections hold are freed by a
-shorter keep-alive time, before the number of workers is touched further. Where memory is what they cost, fewer
-belong to it, because one who is let go and stays saves none; but never fewer than are held, because how long clients
-think cannot be read. Where fewer workers come first, and those who are held now would be most of what remains, the
-time goes with them. Where all are busy and more of them fit, more come first: that takes nothing from anybody.
+Where workers wait for memory and most are idle, the idle ones go first, down to what fits or twice what was ever
+needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back.
+Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched
+further. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none; but never
+fewer than are held, because how long clients think cannot be read. Where fewer workers come first, and those who are
+held now would be most of what remains, the time goes with them. Where all are busy and more of them fit, more come
+first: that takes nothing from anybody. Where idle connections hold those who are there, the time goes with that too,
+because they would hold those who come.
 
-ST does not fall when m grows, so more workers can save at most AQT; fewer can save at most the stalls. What would be
-resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go down, and
-where nothing stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where most of
-the time is lost, from the workers that are there. While an earlier change has yet to take effect, because old workers
-finish what they have begun, nothing is said of the number of workers.
+ST does not fall when m grows, so more workers can save at most AQT. Fewer can save at most the stalls and what others
+wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). What
+would be resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go
+down, and where nothing stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where
+most of the time is lost, from the workers that are there. While an earlier change has yet to take
+effect, because old workers finish what they have begun, nothing is said of the number of workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|
 | MaxClients | m, `knob` | workers | scalar |
 | RT, AQT, BL, ST | response_time_s, accept_queue_delay_s, burst_length, service_time_s | s, s, 1, s | scalar |
-| CPU | cpu_ratio | ratio | scalar |
+| CPU, rho | cpu_ratio, rho at most 0.95 | ratio | scalar |
 | - | N = requests under way: request_rate_hz x request_time_s, at least busy_workers | 1 | scalar |
+| - | w = served_worker_memory_bytes; in M - w n the mean of all, worker_memory_bytes | bytes | scalar |
 | - | s = memory_pressure_ratio, at most swap_in_rate_hz x a seek: waits for memory | ratio | scalar |
 
 Departures from the paper: it is our own method; the heuristic's step 2 takes the workers that exist, with a base,
@@ -63,6 +68,7 @@ class State:
         memory: the fitted line of the server's memory.
         withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
         spared: the worker limit before idle workers were taken away; 0 where none were.
+        needed: the most workers that did something in a window so far.
     """
 
     knob: Knob
@@ -70,6 +76,7 @@ class State:
     memory: MemoryLine = field(default_factory=MemoryLine)
     withdrawn: frozenset[str] = frozenset()
     spared: int = 0
+    needed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Trim:
     Args:
         objective: the objective.
         margin: share of the memory limit that workers may fill; the rest is for file pages, the program's own too.
-        worthwhile: smallest share of the cost that a change must be able to save; the referee calls less no change.
+        worthwhile: smallest share of the time that a cause must take; the referee calls so small an effect none.
         ratio: factor between a setting and the next where the readings say which way, but not how far.
     """
 
@@ -118,7 +125,8 @@ class Trim:
         m = window.configuration.get(knob.name)
         if m is None:
             return state, Move.hold(f"the value of {knob.name} in force is not known")
-        state = replace(state, memory=state.memory.learned(window.readings, m))
+        most = max(state.needed, causes.needed(window.readings, m))
+        state = replace(state, memory=state.memory.learned(window.readings, m), needed=most)
         judgement = trial.judgement
         if judgement is not None and not judgement.final and judgement.verdict is not Verdict.SAME:
             return state, Move.hold(f"{m} on trial: {judgement.why}", "trial")
@@ -129,7 +137,7 @@ class Trim:
             now = window.configuration[cause.knob.name]
             if tried:
                 passed = f"; {cause.why}, but a step that way was already tried"
-            elif cause.target != now and cause.gain >= self.worthwhile:
+            elif cause.target != now and cause.lost >= self.worthwhile:
                 changes = {cause.knob.name: cause.target, **cause.also}
                 what = " and ".join(
                     f"{n} {value} instead of {window.configuration[n]}" for n, value in changes.items()
@@ -138,7 +146,8 @@ class Trim:
                 facts = causes.evidence(window)
                 if knob.name in changes:
                     state = replace(state, spared=max(m, state.spared) if cause.spare else 0)
-                return state, replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
+                move = replace(move, evidence=facts, phase="trial", gain=cause.gain, capacity=cause.capacity)
+                return state, replace(move, spare=cause.spare)
         better = judgement is not None and judgement.verdict is Verdict.BETTER and judgement
         said = f"kept: {better.why}" if better else causes.nothing(window.readings, m)
         return state, Move.hold(f"{said}{passed}")
@@ -160,18 +169,20 @@ class Trim:
         r, knob = window.readings, state.knob
         fit = self._fit(state, window)
         fewer, more = causes.too_many(r, m, fit, knob, self.ratio), causes.too_few(r, m, fit, knob, self.ratio)
-        shorter, held = None, state.keep_alive and window.configuration.get(state.keep_alive.name)
-        if state.keep_alive and held:
-            free = knob.name not in state.withdrawn and (knob.name, -1) not in refuted
-            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None)
-            time = state.keep_alive.name
-            if fewer is not None and time not in state.withdrawn and (time, -1) not in refuted:
-                fewer = causes.with_time(fewer, r, held, state.keep_alive)
         # More workers that fit take nothing from anybody; a shorter keep-alive time does.
         fits = more is not None and fit is not None and self.ratio * m <= more.target <= fit
+        shorter, held = None, state.keep_alive and window.configuration.get(state.keep_alive.name)
+        if state.keep_alive and held:
+            names = knob.name, state.keep_alive.name
+            free, shortens = (name not in state.withdrawn and (name, -1) not in refuted for name in names)
+            shorter = causes.held_idle(r, m, held, state.keep_alive, fewer if free else None)
+            if shortens and fewer is not None:
+                fewer = causes.with_time(fewer, r, held, state.keep_alive)
+            if shortens and fits and more is not None and shorter is not None:
+                more = causes.with_workers(more, shorter)
         found = (
             causes.missed(r, m, state.spared, knob),
-            causes.unused(r, m, fit, knob),
+            causes.unused(r, m, fit, knob, state.needed),
             *((more, shorter, fewer) if fits else (shorter, fewer, more)),
         )
         return tuple(cause for cause in found if cause is not None and cause.knob.name not in state.withdrawn)
@@ -179,9 +190,10 @@ class Trim:
     def _fit(self, state: State, window: Window) -> int | None:
         """How many workers fit into memory; None when that cannot be told."""
         r = window.readings
-        if not r.get("worker_memory_bytes") or "memory_limit_bytes" not in r:
+        each_bytes = r.get("served_worker_memory_bytes", r.get("worker_memory_bytes"))
+        if not each_bytes or "memory_limit_bytes" not in r:
             return None
-        fitting = state.memory.fitting(r["worker_memory_bytes"], r["memory_limit_bytes"], self.margin)
+        fitting = state.memory.fitting(each_bytes, r["memory_limit_bytes"], self.margin)
         return not_above(state.knob.domain, fitting)
 
 

@@ -23,6 +23,8 @@ class Move:
         incumbent: the configuration of its knobs that the controller stands behind so far; None where it names none.
         known: True where the changes lead to a configuration that was in force in this run, so that no guard has a
             say: a bounded step would end at one that nobody has measured.
+        spare: True where the changes take only what nobody uses now: then a step may be of any length, and is worth
+            its own cost alone, whether its gain can be told from noise or not.
     """
 
     changes: Mapping[str, int]
@@ -34,6 +36,7 @@ class Move:
     finished: bool = False
     incumbent: Mapping[str, int] | None = None
     known: bool = False
+    spare: bool = False
 
     @staticmethod
     def hold(reason: str, phase: str = "hold", **evidence: float) -> Move:

@@ -2,7 +2,8 @@
 
 Promises that a value which passes is within a factor of the one in force, so that one bad window costs one bounded
 step. A limit of workers that is not reached is stepped down from the workers that are there: the rest is nobody.
-Among levels around 0 there are no ratios: there it is within that part of the range.
+What nobody uses may be taken at
+once. Among levels around 0 there are no ratios: there it is within that part of the range.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class LargestStep:
 
     def review(self, state: tuple[Knob, ...], window: Window, move: Move) -> tuple[tuple[Knob, ...], Move]:
         """The move with each change cut to the factor."""
+        if move.spare:
+            return state, move
         changes, why = dict(move.changes), []
         for knob in state:
             now, wanted = window.configuration.get(knob.name), changes.get(knob.name)

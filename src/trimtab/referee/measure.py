@@ -281,17 +281,21 @@ class Workload:
         """The noise of windows of that length, by what these windows of one setting show of it."""
         return noise_of([self.seen(w) for w in windows if w.log_cost is not None], self.noise(window_s))
 
-    def cost_of_standstill_s(self, stopped_s: float, usual_s: float | None, waited_s: float | None = None) -> float:
+    def cost_of_standstill_s(
+        self, stopped_s: float, usual_s: float | None, waited_s: float | None = None, capacity: float = 1.0
+    ) -> float:
         """Cost of a time in which no request begins, in seconds of normal operation, Eq. (R8).
 
         Args:
             stopped_s: that time, in seconds.
             usual_s: usual time of a request, in seconds; None where the cost is no time.
             waited_s: how long connections waited longer for it, in sum, in seconds; None where that is not known.
+            capacity: how many times more work is completed afterwards.
         """
         if usual_s and waited_s is not None and self.arrivals_hz > 0:
             return waited_s / (self.arrivals_hz * usual_s)
-        rho, each = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s), max(1.0, self.per_connection)
+        rho = min(MOST_UTILISATION, self.arrivals_hz * self.demand_s / capacity)
+        each = max(1.0, self.per_connection)
         drains = min(1 / (1 - rho), 1 + self.inside)  # clients who wait for their replies leave few inside at any rho
         return stopped_s if usual_s is None else stopped_s * (1 + stopped_s / (2 * each * usual_s)) * drains
 

@@ -15,7 +15,8 @@ they wait in E normal seconds came on top.
     K = k (1 + k / (2 n expected cost)) min(1 / (1 - rho), 1 + N)   what a change that stops service for k s costs
          (R8) with n requests of a connection, which come one after the other, and N inside: in a queue that
          strangers come to N is rho / (1 - rho) at least, and where clients wait for their replies it says how few
-         there are; once it was made and seen, what connections waited longer for it / (arrivals x expected cost)
+         there are; before it was made, rho is what the capacity that it adds leaves of it; once it was made and
+         seen, what connections waited longer for it / (arrivals x expected cost)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
@@ -37,6 +38,7 @@ they wait in E normal seconds came on top.
 |                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
 | LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
 |                   | nothing of its age, and a change that is worth it is worth most at once                   |
+| (spare)           | what nobody uses may go whether the gain can be told or not: it loses the change's own cost |
 | STOP_S            | a prior for k until the first change was measured, where the plant expects none itself     |
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
@@ -179,7 +181,7 @@ class Referee:
         counts = now.log_cost is not None or state.overloaded
         reference = (*state.reference, now)[-MOST_REFERENCE:] if counts else state.reference
         recent = reference[-AFTER:]
-        known = len(reference) >= REFERENCE + AFTER and not state.overloaded
+        known = len(reference) >= LEAST_REFERENCE + AFTER and not state.overloaded
         then = state.refuted_at if state.refuted else None
         if then is not None and len(recent) == AFTER and not state.overloaded and then.moved(recent, MOVED):
             state = replace(state, refuted=frozenset(), worse=0)
@@ -352,13 +354,14 @@ class Referee:
         if state.overloaded:
             return reasons.overloaded(state.drains, live, move.capacity)
         stop_s = 0.0 if live else window.readings.get("standstill_s", STOP_S)
-        return self._worth(state, window, move.gain or 0.1, stop_s, as_it_was)
+        return self._worth(state, window, move, stop_s, as_it_was)
 
-    def _worth(self, state: RefereeState, window: Window, gain: float, stop_s: float, as_it_was: bool) -> str:
+    def _worth(self, state: RefereeState, window: Window, move: Move, stop_s: float, as_it_was: bool) -> str:
         """Why a change would cost more than it can bring; empty when it would not."""
+        gain = move.gain or 0.1
         work = Workload.of(state.reference)
         noise = work.noise_of(alike(state.reference), window.duration_s)
-        needed = windows_needed(-math.log1p(-min(0.99, gain)), noise)
+        needed = 0.0 if move.spare else windows_needed(-math.log1p(-min(0.99, gain)), noise)
         if needed > LONGEST:
             return f"a gain of at most {gain:.0%} would take {min(needed, 9999):.0f} windows to see"
         reference = max(LEAST_REFERENCE, min(REFERENCE, math.ceil(needed)))
@@ -366,7 +369,7 @@ class Referee:
             return reasons.too_few(len(state.reference), reference, "")
         if state.reference[-1].came_otherwise(state.reference[-reference], MOVED):
             return "the load is still changing: a change now could not be told from it"
-        prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference))
+        prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference), capacity=move.capacity)
         cost_s = prior_s if state.change_s is None else state.change_s
         age_s = min(HORIZON_S, max(LEAST_HORIZON_S, window.start_s + window.duration_s - state.since_s))
         if gain * age_s < PAYS * cost_s:

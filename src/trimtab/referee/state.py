@@ -98,8 +98,10 @@ class RefereeState:
         if now.behind(self.last):
             calm = self.calm if self.behind or self.last is None else self.last.inside or 0.0
             # Under overload capacity counts, of which trials for the cost say nothing.
-            refuted = frozenset() if self.behind == 1 and self.experiment is None else self.refuted
-            return replace(self, behind=self.behind + 1, calm=calm, last=now, drains=drains, refuted=refuted)
+            begins = self.behind == 1 and self.experiment is None
+            refuted, worse = (frozenset(), 0) if begins else (self.refuted, self.worse)
+            behind = self.behind + 1
+            return replace(self, behind=behind, calm=calm, last=now, drains=drains, refuted=refuted, worse=worse)
         if not self.overloaded:
             return replace(self, behind=0, last=now, drains=drains)
         most = self.calm + 2 * math.sqrt(max(1.0, self.calm))

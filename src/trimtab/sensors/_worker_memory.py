@@ -1,10 +1,15 @@
-"""Memory that one more worker process adds.
+"""Memory that one more worker process adds, and what one takes that has served.
 
 Where the server has a control group to itself: (demand - shared memory - what its first process holds) / number of
 worker processes. A worker shares the pages of the first process until it writes to them, so those are paid once; the
 shared memory of an opcode cache or a scoreboard is paid once too. What is left, page tables and kernel stacks
 included, grows with the number of workers. A short-lived child of a worker, such as a CGI program, is part of what
 that worker needs.
+
+A pool that is started whole is small until requests come, and has to be planned for as it will be. So of the
+processes' own pages, also those in swap (RssAnon + VmSwap), some are looked at each time, and remembered: those
+beyond the middle between the smallest and the largest have served. The largest of all is left out where there are
+more than a few, because one that leaks is none to plan for.
 
 Elsewhere: the pages that only this worker has and its share of those in swap (Private_Clean + Private_Dirty + SwapPss
 of smaps_rollup), as the mean over a few workers, because the kernel walks all pages of a process for it. Page tables
@@ -21,6 +26,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import fmean
 
 from trimtab.errors import NotMeasured
 from trimtab.processes import children, parent_of
@@ -30,6 +36,9 @@ from trimtab.sensors._memory import GroupMemory, own_memory
 
 _SAMPLED = 4
 _PERIOD_S = 5.0
+_LOOKED_AT = 64
+"""Workers whose own pages are read at a time, some 30 us each."""
+_FEW = 3
 
 
 class WorkerMemory:
@@ -47,6 +56,7 @@ class WorkerMemory:
         self._group: GroupMemory | None = None
         self._members = Path()
         self._turn = 0
+        self._sizes: dict[int, int] = {}
         own = own_memory(groups)
         if own is not None:
             self._members = groups["memory"].path / "cgroup.procs"
@@ -75,11 +85,28 @@ class WorkerMemory:
             if not workers:
                 return None
             demand = self._group.demand()
-            first = table((self._proc / str(self._pid) / "status").read_bytes())
-            held = first.get(b"RssAnon", 0) + first.get(b"VmSwap", 0) + first.get(b"VmPTE", 0)
-            return max(0.0, float(demand.bytes - demand.shared_bytes - held)) / len(workers)
+            own, tables = self._held(self._pid)
+            return max(0.0, float(demand.bytes - demand.shared_bytes - own - tables)) / len(workers)
         except (OSError, NotMeasured):
             return None
+
+    def beyond_bytes(self) -> float:
+        """How much more a worker takes that has served than the mean of all; 0 where that cannot be told."""
+        try:
+            workers = self._children()
+        except OSError:
+            return 0.0
+        apart = max(1, len(workers) // _LOOKED_AT)
+        self._turn += 1
+        there = set(workers)
+        self._sizes = {pid: size for pid, size in self._sizes.items() if pid in there}
+        for pid in workers[self._turn % apart :: apart]:
+            with contextlib.suppress(OSError):
+                self._sizes[pid] = self._held(pid)[0]
+        sizes = sorted(self._sizes.values())
+        kept = sizes[:-1] if len(sizes) > _FEW else sizes
+        grown = [size for size in kept if 2 * size >= kept[0] + kept[-1]]
+        return fmean(grown) - fmean(kept) if kept else 0.0
 
     def close(self) -> None:
         """Closes its files; may be called twice."""
@@ -96,6 +123,11 @@ class WorkerMemory:
                 pages = table(path.read_bytes())
                 sizes.append(sum(pages.get(n, 0) for n in (b"Private_Clean", b"Private_Dirty", b"SwapPss")))
         return sum(sizes) / len(sizes) if sizes else None
+
+    def _held(self, pid: int) -> tuple[int, int]:
+        """A process's own pages, also those in swap, and its page tables, in bytes."""
+        status = table((self._proc / str(pid) / "status").read_bytes())
+        return status.get(b"RssAnon", 0) + status.get(b"VmSwap", 0), status.get(b"VmPTE", 0)
 
     def _alone(self) -> bool:
         """Whether all processes of the group descend from the first."""

@@ -10,7 +10,7 @@ machine is the limit. CPU (`_cpu`) and memory (`_memory`) are judged apart, sinc
 | memory_ratio          | demand / limit                                                              |
 | swap_in_rate_hz       | pgmajfault; a file page that was dropped and is read again counts too       |
 | *_pressure_ratio      | PSI "some": of the server's group under version 2, else of the machine      |
-| worker_memory_bytes   | `_worker_memory`, per worker thread where there are any                     |
+| *worker_memory_bytes  | `_worker_memory`, per worker thread where there are any                     |
 
 A reading whose source this kernel does not have is absent; `probe` says which and why. Files stay open and are read
 again from their start.
@@ -59,7 +59,8 @@ class Resources(Sensor):
         Metric("swap_in_rate_hz", "Hz", "major page faults per second"),
         Metric("cpu_pressure_ratio", "ratio", "share of time in which some task waited for CPU"),
         Metric("memory_pressure_ratio", "ratio", "share of time in which some task waited for memory"),
-        Metric("worker_memory_bytes", "bytes", "memory demand that one more worker adds"),
+        Metric("worker_memory_bytes", "bytes", "memory demand that one more worker adds, as those there are"),
+        Metric("served_worker_memory_bytes", "bytes", "memory demand of a worker that has served"),
     )
 
     def __init__(self, pid: int, clock: Clock, threads_per_process: int = 1, root: Path = _ROOT) -> None:
@@ -71,7 +72,7 @@ class Resources(Sensor):
         self._began_s = 0.0
         self._marks: dict[str, float] = {}
         self._last: tuple[float, float, dict[str, float]] | None = None
-        self._worker: tuple[float, float | None] | None = None
+        self._worker: tuple[float, float | None, float] | None = None
 
     def begin(self) -> None:
         """Marks the start of a window.
@@ -112,9 +113,11 @@ class Resources(Sensor):
             if free is not None:
                 readings["swap_free_bytes"] = float(free)
         if self._worker is None or now_s - self._worker[0] >= sources.worker_period_s:
-            self._worker = now_s, sources.worker.read_bytes()
-        if self._worker[1] is not None:
-            readings["worker_memory_bytes"] = self._worker[1] / self._threads
+            self._worker = now_s, sources.worker.read_bytes(), sources.worker.beyond_bytes()
+        _, each_bytes, beyond_bytes = self._worker
+        if each_bytes is not None:
+            readings["worker_memory_bytes"] = each_bytes / self._threads
+            readings["served_worker_memory_bytes"] = (each_bytes + beyond_bytes) / self._threads
         return readings
 
     def close(self) -> None:

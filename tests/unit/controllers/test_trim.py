@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import replace
 
 import pytest
@@ -104,7 +105,7 @@ def test_workers_that_wait_for_memory_are_too_many_and_what_fits_is_proposed() -
     move = proposed(DYNAMIC.window(0, 60, 0))
     assert move.changes == {NAME: 37}, "(0.85 * 200 - 20) / 4"
     assert "some of 60 workers wait for memory" in move.reason
-    assert move.gain == pytest.approx(15 / 16)
+    assert move.gain == pytest.approx(1 - 1 / 16 / (1 + 15 / 16 * 0.64 / 0.36)), "others wait for those who wait, too"
     assert move.capacity == pytest.approx(16)
 
 
@@ -123,8 +124,17 @@ def test_stalls_of_a_server_that_is_mostly_idle_are_a_larger_share_of_its_reques
     """A fifth of the time is stalls; by Little's law a quarter of a request is under way, or what is seen if more."""
     window = DYNAMIC.window(0, 60, 0)
     times = {"request_rate_hz": rate_hz, "request_time_s": 0.025, "busy_workers": busy, "idle_workers": 60 - busy}
-    move = proposed(replace(window, readings={**window.readings, "memory_pressure_ratio": 0.2, **times}))
+    stalls = {"memory_pressure_ratio": 0.2, "cpu_ratio": 0.0}
+    move = proposed(replace(window, readings={**window.readings, **stalls, **times}))
     assert move.gain == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(("cpu", "gain"), [(0.0, 0.2), (0.5, 1 - 0.8 / 1.2), (1.0, 1 - 0.8 / 4.8), (math.nan, 0.2)])
+def test_where_the_cpu_is_busy_others_wait_for_those_who_wait_for_memory(cpu: float, gain: float) -> None:
+    """R = S / (1 - rho): a fifth less work for each is more than a fifth less time; rho is at most 0.95."""
+    readings = {"memory_pressure_ratio": 0.2, "busy_workers": 60.0, "idle_workers": 0.0, "cpu_ratio": cpu}
+    known = {name: value for name, value in readings.items() if not math.isnan(value)}
+    assert proposed(window_of(60, known)).gain == pytest.approx(gain)
 
 
 def test_where_what_fits_cannot_be_told_the_step_is_small() -> None:
@@ -248,8 +258,26 @@ def test_where_idle_connections_would_hold_most_of_the_workers_that_remain_the_t
 def test_workers_that_fit_come_before_a_shorter_time_because_they_take_nothing_from_anybody() -> None:
     short = {"accept_queue_length": 30.0, "busy_workers": 30.0, "idle_workers": 0.0, "memory_bytes": 30 * MIB}
     fit = {"worker_memory_bytes": 1 * MIB, "memory_limit_bytes": 400 * MIB}
-    assert with_time(27.0, **short, **fit).changes == {NAME: 120}
+    assert with_time(12.0, **short, **fit).changes == {NAME: 120}
+    move = with_time(27.0, **short, **fit)
+    assert move.changes == {NAME: 120, "keep": 1250}, "connections would hold most of those who come, too"
+    assert move.capacity == pytest.approx(4 / (1 - 0.9 * 0.75))
     assert with_time(27.0, **short, **{**fit, "memory_limit_bytes": 40 * MIB}).changes == {"keep": 1250}
+
+
+def test_of_two_ways_the_one_that_is_left_to_the_operator_or_was_tried_is_not_taken_with_the_other() -> None:
+    short = {"accept_queue_length": 30.0, "busy_workers": 30.0, "idle_workers": 0.0, "memory_bytes": 30 * MIB}
+    fit = {
+        "worker_memory_bytes": 1 * MIB,
+        "memory_limit_bytes": 400 * MIB,
+        "idle_held_workers": 27.0,
+        "cpu_ratio": 0.2,
+    }
+    window = replace(window_of(30, {**short, **fit}), configuration={NAME: 30, "keep": 5000})
+    state = TRIM.start((worker_knob(), TIME), 0)
+    _, left = TRIM.step(TRIM.withdraw(state, "keep"), Trial(window))
+    _, tried = TRIM.step(state, Trial(window, refuted=frozenset({("keep", -1)})))
+    assert left.changes == tried.changes == {NAME: 120}
 
 
 def test_a_limit_that_is_not_reached_is_lowered_from_the_workers_that_are_there() -> None:
@@ -297,6 +325,18 @@ def test_those_who_are_busy_because_they_wait_for_memory_are_not_taken_for_neede
     assert proposed(window_of(140, crowd)).changes == {NAME: 35}
     half = {**crowd, "memory_pressure_ratio": 0.5}
     assert proposed(window_of(140, half)).changes == {NAME: 50}
+
+
+def test_of_idle_workers_all_that_fit_stay_and_twice_as_many_as_were_ever_needed() -> None:
+    crowd = {"busy_workers": 2.0, "idle_workers": 343.0, "memory_pressure_ratio": 0.6, "memory_bytes": 800 * MIB}
+    memory = {"worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 280 * MIB}
+    move = proposed(window_of(345, {**crowd, **memory}))
+    assert (move.changes, move.spare) == ({NAME: 23}, True), "0.85 * 280 / 10, at once"
+    rush = window_of(
+        345, {**crowd, **memory, "busy_workers": 40.0, "idle_workers": 305.0, "memory_pressure_ratio": 0.5}
+    )
+    calm = window_of(345, {**crowd, **memory})
+    assert proposed(calm, Trial(rush)).changes == {NAME: 40}, "half of them only waited for memory"
 
 
 def test_where_idle_workers_that_were_taken_away_are_missed_the_limit_of_before_comes_back() -> None:

@@ -53,6 +53,12 @@ def test_a_limit_of_workers_that_is_not_reached_is_stepped_down_from_what_is_the
     assert reviewed(there(20), 3).changes == {NAME: 5}, "the others are finishing"
 
 
+def test_what_nobody_uses_may_be_taken_at_once() -> None:
+    guard = LargestStep()
+    move = Move({NAME: 5}, "345 are idle", spare=True)
+    assert guard.review(guard.start((worker_knob(1, 500),)), seen(350), move)[1] == move
+
+
 def test_memory_over_its_limit_is_no_reason_for_a_longer_step() -> None:
     assert reviewed(seen(150, memory_ratio=10.0), 5).changes == {NAME: 38}
 

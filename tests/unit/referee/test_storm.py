@@ -151,3 +151,15 @@ def test_what_is_completed_says_nothing_where_it_was_not_known_just_before() -> 
     bench.state, _ = bench.judge.judge(bench.state, silent)
     bench.change(w=40).see(3, 8.0, accept_queue_length=2500.0, request_rate_hz=4.0)
     assert bench.backs == []
+
+
+def test_an_overload_that_begins_opens_what_harmful_changes_before_it_had_closed() -> None:
+    bench = ready()
+    for down in (40, 30):
+        bench.change(w=down).see(3, 0.2).see(180)
+    assert bench.state.worse == 2
+    assert "two changes in a row made things worse" in bench.asked().reason
+    for queue in (200.0, 500.0, 900.0):
+        bench.see(1, 5.0, accept_queue_length=queue)
+    move = Move({"w": 40}, "", gain=0.9, capacity=3.0)
+    assert bench.asked(move) == move

@@ -189,6 +189,22 @@ def test_version_2_with_a_cpuset_and_a_memory_limit(tmp_path: Path) -> None:
     assert readings["worker_memory_bytes"] == (250 - 40 - 10) * MIB / 2
 
 
+def test_a_worker_that_has_served_takes_more_than_the_mean_but_not_as_much_as_one_that_leaks(tmp_path: Path) -> None:
+    """Seven workers of 3 MiB: two have taken 12 more, and one 97."""
+    version_2(tmp_path, memory_current=str(500 * MIB))
+    group = "sys/fs/cgroup/system.slice/apache2.service"
+    sizes = {43: 3, 44: 15, 45: 3, 46: 3, 47: 100, 48: 15, 49: 3}
+    files: dict[str, object] = {f"{group}/cgroup.procs": "\n".join(map(str, (PID, *sizes)))}
+    for pid, mib in sizes.items():
+        files[f"proc/{pid}/stat"] = f"{pid} (apache2) S {PID} 1"
+        files[f"proc/{pid}/status"] = f"RssAnon: {(mib - 2) * 1024} kB\nVmSwap: {2 * 1024} kB\n"
+    write(tmp_path, files)
+    mean, without_it = (500 - 100 + 60 - 10 - 40 - 10) / 7, (4 * 3 + 2 * 15) / 6
+    readings = window(tmp_path, {})
+    assert readings["worker_memory_bytes"] / MIB == pytest.approx(mean)
+    assert readings["served_worker_memory_bytes"] / MIB == pytest.approx(mean + 15 - without_it)
+
+
 def test_the_least_quota_on_the_way_to_the_top_binds(tmp_path: Path) -> None:
     version_2(tmp_path, cpu_max="300000 100000")
     write(

@@ -1,0 +1,39 @@
+"""What a change is worth to the referee: what it can gain, what it costs, and whether that can be told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.referee.test_rule import DOWN, Bench, ready, restless
+from trimtab.referee.rule import REFERENCE
+
+
+def test_a_gain_too_small_to_be_seen_is_not_tried() -> None:
+    held = ready().asked(replace(DOWN, gain=0.01))
+    assert not held.changes
+    assert "windows to see" in held.reason
+
+
+def test_what_nobody_uses_may_be_taken_away_whether_the_gain_can_be_told_or_not() -> None:
+    spare = replace(DOWN, gain=0.1, spare=True)
+    few = {"request_rate_hz": 1.0, "connection_rate_hz": 1.0, "busy_workers": 0.1}
+    assert "window 2 of 3 of a reference" in restless(Bench(), 2, **few).asked(spare).reason
+    bench = restless(Bench(), 60, **few)
+    assert "windows to see" in bench.asked(replace(spare, spare=False)).reason
+    assert bench.asked(spare) == spare
+
+
+def test_a_gain_that_does_not_earn_back_the_change_is_not_tried_yet() -> None:
+    held = Bench().see(REFERENCE, standstill_s=0.5).asked(replace(DOWN, gain=0.12))
+    assert "does not yet earn back what a change costs" in held.reason
+
+
+def test_where_a_change_adds_capacity_what_waits_for_its_reload_is_soon_served() -> None:
+    bench = Bench().see(6, standstill_s=0.8, busy_workers=30.0, cpu_ratio=1.0)
+    assert "does not yet earn back what a change costs (1.8e+02 s)" in bench.asked().reason
+    assert bench.asked(replace(DOWN, capacity=16.0)).changes == DOWN.changes
+
+
+def test_in_its_first_minute_a_workload_is_taken_to_last_one() -> None:
+    bench = Bench().see(4, standstill_s=0.8, busy_workers=1.0)  # some ten seconds of normal operation
+    assert bench.asked() == DOWN and not bench.asked(replace(DOWN, gain=0.4)).changes
