@@ -15,8 +15,9 @@ they wait in E normal seconds came on top.
     K = k (1 + k / (2 n expected cost)) min(1 / (1 - rho), 1 + N)   what a change that stops service for k s costs
          (R8) with n requests of a connection, which come one after the other, and N inside: in a queue that
          strangers come to N is rho / (1 - rho) at least, and where clients wait for their replies it says how few
-         there are; before it was made, rho is what the capacity that it adds leaves of it; once it was made and
-         seen, what connections waited longer for it / (arrivals x expected cost)
+         there are; before it was made, rho is what the capacity that it adds leaves of it, and a pool that has to
+         grow again stands still for longer (`regrowth_s`); once it was made and seen, what connections waited
+         longer for it / (arrivals x expected cost)
     worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
@@ -369,8 +370,7 @@ class Referee:
             return reasons.too_few(len(state.reference), reference, "")
         if state.reference[-1].came_otherwise(state.reference[-reference], MOVED):
             return "the load is still changing: a change now could not be told from it"
-        prior_s = work.cost_of_standstill_s(stop_s, self._usual_s(state.reference), capacity=move.capacity)
-        cost_s = prior_s if state.change_s is None else state.change_s
+        cost_s = self._cost_s(state, work, stop_s, window.readings.get("regrowth_s", 0.0), move.capacity)
         age_s = min(HORIZON_S, max(LEAST_HORIZON_S, window.start_s + window.duration_s - state.since_s))
         if gain * age_s < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
@@ -378,6 +378,17 @@ class Referee:
         if cost_s + 1.5 * window.duration_s > budget_s and not as_it_was:
             return f"the budget of {budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
         return ""
+
+    def _cost_s(
+        self, state: RefereeState, work: Workload, stop_s: float, regrowth_s: float, capacity: float
+    ) -> float:
+        """Cost of a change by itself: as of late, or expected before the first, and until a pool has grown again."""
+        if not stop_s:  # it takes effect live
+            return state.change_s or 0.0
+        usual_s = self._usual_s(state.reference)
+        if state.change_s is None:
+            return work.cost_of_standstill_s(stop_s + regrowth_s, usual_s, capacity=capacity)
+        return state.change_s + work.cost_of_standstill_s(regrowth_s, usual_s, capacity=capacity)
 
     def _stop_s(
         self, state: RefereeState, experiment: Experiment, before: Configuration, after: Configuration, now: Measured

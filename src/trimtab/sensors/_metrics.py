@@ -26,6 +26,11 @@ STANDSTILL = Metric(
 STANDSTILL_WAIT = Metric(
     "standstill_wait_s", "s", "time that connections waited longer, in sum, for the last change's standstill"
 )
+REGROWTH = Metric(
+    "regrowth_s",
+    "s",
+    "standstill that costs as much as the workers whom a change takes from a pool, which has to grow again",
+)
 OPEN_CONNECTIONS = Metric(
     "open_connections", "connections", "time average of client connections that the server holds"
 )

@@ -154,3 +154,11 @@ def test_edits_are_noticed_wherever_they_are_and_line_numbers_say_nothing(main: 
     assert set_by_others() == before
     path.write_text(WWW.replace("max_children = 5", "max_children = 6"))
     assert [knob for knob, now in set_by_others().items() if now != before[knob]] == ["max_children"]
+
+
+def test_a_dynamic_pool_loses_in_a_reload_what_it_has_to_grow_again() -> None:
+    """17 busy, of which 2 are there at once and one more each second: 112 worker seconds, of 17 a second."""
+    pool = {"pm": 1, "start_servers": 2, "min_spare_servers": 1}
+    assert knobs.regrowth_s(pool, 17.0) == pytest.approx(15**2 / 2 / 17)
+    assert knobs.regrowth_s({**pool, "min_spare_servers": 5}, 17.0) == pytest.approx(15**2 / 10 / 17)
+    assert knobs.regrowth_s(pool, 1.5) == knobs.regrowth_s({**pool, "pm": 0}, 17.0) == 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.referee.test_rule import DOWN, Bench, ready, restless
+from trimtab.core import Move
 from trimtab.referee.rule import REFERENCE
 
 
@@ -37,3 +38,11 @@ def test_where_a_change_adds_capacity_what_waits_for_its_reload_is_soon_served()
 def test_in_its_first_minute_a_workload_is_taken_to_last_one() -> None:
     bench = Bench().see(4, standstill_s=0.8, busy_workers=1.0)  # some ten seconds of normal operation
     assert bench.asked() == DOWN and not bench.asked(replace(DOWN, gain=0.4)).changes
+
+
+def test_a_pool_that_would_have_to_grow_again_is_not_changed_for_little() -> None:
+    """Six seconds of standstill are not earned back, whether a change was made before or not."""
+    little = Move({"k": 1000}, "shorter", gain=0.3)
+    for bench in (ready(), ready().change(w=100).see(160)):
+        assert bench.see(1, standstill_s=0.05).asked(little).changes
+        assert "does not yet earn back" in bench.see(1, standstill_s=0.05, regrowth_s=6.0).asked(little).reason

@@ -116,6 +116,22 @@ def started(values: Mapping[str, int]) -> int:
     return {"static": values["max_children"], "dynamic": values["start_servers"], "ondemand": 0}[PM[values["pm"]]]
 
 
+def regrowth_s(values: Mapping[str, int], busy: float) -> float:
+    """Standstill that would cost as much as the workers who are missing until a reloaded pool is as large as before.
+
+    A dynamic pool begins anew with start_servers and gets min_spare_servers a second at most (FPM's
+    fpm_process_ctl.c), so b busy ones miss (b - s)^2 / (2 r) worker seconds, which is that over b seconds of all.
+
+    Args:
+        values: knob to value.
+        busy: workers that are busy now.
+    """
+    missing = busy - values["start_servers"]
+    if values["pm"] != _DYNAMIC or missing <= 0:
+        return 0.0
+    return missing**2 / (2 * values["min_spare_servers"] * busy)
+
+
 def objection(values: Mapping[str, int]) -> str:
     """Which rule these values break; empty when they break none."""
     if values["pm"] != _DYNAMIC:

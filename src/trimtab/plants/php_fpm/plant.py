@@ -20,7 +20,7 @@ from trimtab.plants.php_fpm.change import Change
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.reload import Patience
 from trimtab.plants.php_fpm.status import PoolStatus, endpoint
-from trimtab.sensors._metrics import STANDSTILL, STANDSTILL_WAIT
+from trimtab.sensors._metrics import REGROWTH, STANDSTILL, STANDSTILL_WAIT
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.resources import Resources
 from trimtab.sensors.unix_queue import UnixQueue
@@ -44,7 +44,7 @@ class PhpFpm(IncludedPlant):
 
     name = "php-fpm"
     _server: Attached
-    metrics = (*response.METRICS, STANDSTILL, STANDSTILL_WAIT)
+    metrics = (*response.METRICS, STANDSTILL, STANDSTILL_WAIT, REGROWTH)
     settings = knobs.KEYS
     reloaded_by = "USR2"
     own_sensors = (PoolStatus,)
@@ -102,8 +102,9 @@ class PhpFpm(IncludedPlant):
         return queue, Resources(self.pid, self.clock), status
 
     def derive(self, readings: Readings) -> Readings:
-        """Waits and response time, by Little's law, and how long the last change stopped the pool."""
-        return {**response.derived(readings), **self.stood_still(readings)}
+        """Waits and response time, by Little's law, and what a change costs the pool."""
+        regrowth_s = knobs.regrowth_s(self._server.in_force, readings.get("busy_workers", 0.0))
+        return {**response.derived(readings), **self.stood_still(readings), REGROWTH.name: regrowth_s}
 
     def expected_stop(self) -> tuple[float, float, float]:
         """The master executes itself anew once all workers have ended, one after the other."""
