@@ -81,16 +81,19 @@ def estimated(found: Effect, windows: int, on_limits: bool) -> str:
     )
 
 
-def overloaded(drains: bool, live: bool, capacity: float) -> str:
+def overloaded(drains: bool, live: bool, capacity: float, lost: str) -> str:
     """Why an overloaded server is left alone; empty when the change may be made.
 
     Args:
         drains: whether the backlog becomes shorter by itself.
         live: whether the change takes effect without a reload.
         capacity: how many times more work the server is promised to complete with it.
+        lost: the time without service that it takes, in words, where that is not soon earned back; else empty.
     """
     if capacity <= 1:
         return "the server is overloaded, and this change adds no capacity"
     if drains and not live:
         return "the server is overloaded and the backlog drains by itself: a reload would only delay it"
+    if lost:
+        return f"the server is overloaded: {capacity:.2g} times the work does not soon make up for {lost} without any"
     return ""

@@ -352,9 +352,11 @@ class Referee:
         if state.behind == 1:
             return "one more window will show whether the server is falling behind"
         live = _live(state, changes)
-        if state.overloaded:
-            return reasons.overloaded(state.drains, live, move.capacity)
         stop_s = 0.0 if live else window.readings.get("standstill_s", STOP_S)
+        if state.overloaded:
+            lost_s = stop_s and stop_s + window.readings.get("regrowth_s", 0.0)
+            soon = (move.capacity - 1) * _age_s(state, window) >= PAYS * lost_s
+            return reasons.overloaded(state.drains, live, move.capacity, "" if soon else f"{lost_s:.2g} s")
         return self._worth(state, window, move, stop_s, as_it_was)
 
     def _worth(self, state: RefereeState, window: Window, move: Move, stop_s: float, as_it_was: bool) -> str:
@@ -371,8 +373,7 @@ class Referee:
         if state.reference[-1].came_otherwise(state.reference[-reference], MOVED):
             return "the load is still changing: a change now could not be told from it"
         cost_s = self._cost_s(state, work, stop_s, window.readings.get("regrowth_s", 0.0), move.capacity)
-        age_s = min(HORIZON_S, max(LEAST_HORIZON_S, window.start_s + window.duration_s - state.since_s))
-        if gain * age_s < PAYS * cost_s:
+        if gain * _age_s(state, window) < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
         budget_s = max(state.budget_s, BUDGET_S + EARNED * (window.start_s + window.duration_s) - state.spent_s)
         if cost_s + 1.5 * window.duration_s > budget_s and not as_it_was:
@@ -408,6 +409,11 @@ class Referee:
 
     def _in_seconds(self) -> bool:
         return self.objective.minimize and self.objective.metric.endswith("_s")
+
+
+def _age_s(state: RefereeState, window: Window) -> float:
+    """How long the present workload is taken to last from now on, in seconds."""
+    return min(HORIZON_S, max(LEAST_HORIZON_S, window.start_s + window.duration_s - state.since_s))
 
 
 def _cap_s(now: Measured) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.referee.test_rule import DOWN, Bench, ready, restless
+from tests.unit.referee.test_rule import DOWN, Bench, overloaded, ready, restless
 from trimtab.core import Move
 from trimtab.referee.rule import REFERENCE
 
@@ -46,3 +46,10 @@ def test_a_pool_that_would_have_to_grow_again_is_not_changed_for_little() -> Non
     for bench in (ready(), ready().change(w=100).see(160)):
         assert bench.see(1, standstill_s=0.05).asked(little).changes
         assert "does not yet earn back" in bench.see(1, standstill_s=0.05, regrowth_s=6.0).asked(little).reason
+
+
+def test_nor_under_overload() -> None:
+    bench = overloaded(ready()).see(1, 5.0, accept_queue_length=5000.0, regrowth_s=28.0, standstill_s=0.2)
+    little, much = (Move({"w": 200}, "more", gain=0.9, capacity=capacity) for capacity in (1.1, 4.0))
+    assert "1.1 times the work does not soon make up for 28 s without any" in bench.asked(little).reason
+    assert bench.asked(much) == much
