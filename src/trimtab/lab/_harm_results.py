@@ -85,9 +85,10 @@ class Outcome:
 
     @property
     def noise(self) -> float:
-        """The difference of two runs that were left alone, as a ratio; `NOISE` at least."""
-        pair = sorted(max(0.01, self.costs_s[label]) for label in (ALONE, AGAIN))
-        return max(NOISE, pair[1] / pair[0])
+        """The largest ratio of two runs that were left alone, by trim too where it changed nothing; `NOISE` at least."""
+        repeats = (ALONE, AGAIN) if self.changes else (ALONE, AGAIN, TRIM)
+        costs_s = [max(0.01, self.costs_s[label]) for label in repeats]
+        return max(NOISE, max(costs_s) / min(costs_s))
 
     def ratio(self, label: str) -> float:
         """The cost of a run, over that of leaving alone."""
@@ -153,7 +154,7 @@ def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
     lines = [
         f"Draws: {len(found)}; {counts}. What clients waited in sum, over leaving alone (the mean of two runs); told "
         f"apart from {NOISE} on, or from what the two runs differed by. Where trim changed nothing the server was "
-        "left alone, and its ratio is noise; it counts in the tables all the same.",
+        "left alone once more, and its ratio is noise; it counts in the tables all the same.",
         "",
     ]
     rows = []

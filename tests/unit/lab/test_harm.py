@@ -131,6 +131,7 @@ def test_where_trim_changed_nothing_the_server_was_left_alone_whatever_the_machi
     (one,) = outcomes(by_part(tracks(store, ids))[PART])
     assert one.verdict == "left alone"
     assert one.ratio(TRIM) == pytest.approx(3.0), "and shown as it came out"
+    assert one.noise == pytest.approx(3.0), "it is one more run that was left alone"
 
 
 def test_the_page_shows_every_draw_and_why_one_failed(tmp_path: Path) -> None:
