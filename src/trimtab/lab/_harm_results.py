@@ -85,7 +85,7 @@ class Outcome:
 
     @property
     def noise(self) -> float:
-        """The largest ratio of two runs that were left alone, by trim too where it changed nothing; `NOISE` at least."""
+        """The largest ratio of runs that were left alone, trim's too where it changed nothing; `NOISE` at least."""
         repeats = (ALONE, AGAIN) if self.changes else (ALONE, AGAIN, TRIM)
         costs_s = [max(0.01, self.costs_s[label]) for label in repeats]
         return max(NOISE, max(costs_s) / min(costs_s))
