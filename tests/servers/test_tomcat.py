@@ -395,6 +395,35 @@ def test_while_it_is_held_requests_wait_and_in_the_end_are_served_with_new_jdbc_
     assert notes[0].startswith("Tomcat held requests back for ")
 
 
+def test_no_request_is_lost_to_a_pause_under_way_of_many_and_the_limits_are_as_before(
+    bed: Bed, tomcat: Tomcat, operator: Jmx
+) -> None:
+    """A paused connector of itself closes what it has just taken, and refuses what it has just read."""
+    replies, ended = list[bytes](), threading.Event()
+
+    def ask(kept: bool) -> None:
+        while not ended.is_set():
+            with connected(bed) as connection:
+                connection.sendall(PAGE if kept else PAGE.replace(b"HTTP/1.1", b"HTTP/1.0"))
+                replies.append(connection.recv(1 << 16)[:12])
+
+    limits = "maxConnections", "maxKeepAliveRequests"
+    before = [says(operator, "ThreadPool", limit) for limit in limits]
+    threads = [threading.Thread(target=ask, args=(one % 2 == 0,)) for one in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        more = len(replies) + 50
+        until(lambda more=more: len(replies) > more, "no replies come")  # type: ignore[misc]
+        with tomcat.held(list[str]()):
+            pass
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert {reply[9:] for reply in replies} == {b"200"}
+    assert [says(operator, "ThreadPool", limit) for limit in limits] == before
+
+
 ONCE_ASKED = "lambda self, *calls: (self._send('call', *(w for c in calls for w in c)), len(calls) > 1 and die())"
 
 

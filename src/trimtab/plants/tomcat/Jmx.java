@@ -6,9 +6,13 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
+import java.lang.management.ThreadMXBean;
 import java.lang.reflect.Method;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.charset.StandardCharsets;
@@ -19,6 +23,7 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
@@ -54,6 +59,13 @@ final class Jmx {
     private static final Pattern URL = Pattern.compile("URL\\s*:\\s*(service:jmx:rmi://\\S+)");
     private static final Pattern PASSWORD = Pattern.compile("jmxremote\\.password\\.file = (/tmp/trimtab-jmx-[^/\\s]+)/");
     private static final int ATTEMPTS = 5;
+    private static final String UNLIMITED = "-1";
+    private static final long PARK_MS = 1000;
+    private static final long POLL_MS = 2;
+    private static final int QUIET_POLLS = 10;
+    private static final int DEPTH = 16;
+    private static final String CONNECTIONS = "maxConnections";
+    private static final String REQUESTS = "maxKeepAliveRequests";
     private static final Set<String> PAUSED = new LinkedHashSet<>();
 
     private final VirtualMachine machine;
@@ -116,8 +128,9 @@ final class Jmx {
     }
 
     /**
-     * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, and call ID BEAN
-     * NAME ..., of which the last is called in any case, and the others until one fails.
+     * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN
+     * NAME ..., of which the last is called in any case, and the others until one fails, and pause ID CONNECTOR
+     * ENDPOINT.
      */
     private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
         switch (words[0]) {
@@ -138,7 +151,7 @@ final class Jmx {
                 return found;
             case "set":
                 ObjectName bean = new ObjectName(words[2]);
-                beans.setAttribute(bean, new Attribute(words[3], typed(beans, bean, words[3], words[4])));
+                set(beans, bean, words[3], words[4]);
                 return true;
             case "call":
                 try {
@@ -149,19 +162,106 @@ final class Jmx {
                     invoke(beans, words[words.length - 2], words[words.length - 1]);
                 }
                 return true;
+            case "pause":
+                pause(beans, words[2], new ObjectName(words[3]));
+                return true;
             default:
                 throw new IllegalArgumentException(words[0]);
         }
     }
 
     private static void invoke(MBeanServerConnection beans, String bean, String operation) throws Exception {
-        if (operation.equals("pause")) {
-            PAUSED.add(bean);
-        }
         beans.invoke(new ObjectName(bean), operation, new Object[0], new String[0]);
         if (operation.equals("start") || operation.equals("resume")) {
             PAUSED.remove(bean);
         }
+    }
+
+    /**
+     * Pauses a connector without a loss. A paused one closes the connection that its acceptor has just taken, and
+     * answers 503 or 400 to a request that it reads just then. So its acceptor is first led to where it waits for a
+     * connection to end, since there may be no more of them, and those in use end with the next response.
+     */
+    private static void pause(MBeanServerConnection beans, String connector, ObjectName endpoint) throws Exception {
+        String limit = String.valueOf(beans.getAttribute(endpoint, CONNECTIONS));
+        String requests = String.valueOf(beans.getAttribute(endpoint, REQUESTS));
+        Long acceptor = limit.equals(UNLIMITED) ? null : acceptor(beans, endpoint);
+        PAUSED.add(connector);
+        if (acceptor == null) {
+            invoke(beans, connector, "pause");
+            return;
+        }
+        try (Socket ours = new Socket()) {
+            set(beans, endpoint, CONNECTIONS, "0");
+            set(beans, endpoint, REQUESTS, "1");
+            long deadline = System.nanoTime() + PARK_MS * 1_000_000;
+            park(beans, ours, connector, endpoint, acceptor, deadline);
+            quiet(beans, endpoint, deadline);
+            invoke(beans, connector, "pause");
+        } finally {
+            // Without a limit first: one that is raised wakes nobody who waits at it.
+            set(beans, endpoint, CONNECTIONS, UNLIMITED);
+            set(beans, endpoint, CONNECTIONS, limit);
+            set(beans, endpoint, REQUESTS, requests);
+        }
+    }
+
+    /** Waits until the acceptor waits for a connection to end; ours is one that it may have to take before. */
+    private static void park(
+            MBeanServerConnection beans, Socket ours, String connector, ObjectName endpoint, long acceptor, long deadline)
+            throws Exception {
+        Object bound = beans.getAttribute(new ObjectName(connector), "address");
+        InetAddress address = bound instanceof InetAddress ? (InetAddress) bound : InetAddress.getLoopbackAddress();
+        int port = (Integer) beans.getAttribute(endpoint, "localPort");
+        try {
+            ours.connect(new InetSocketAddress(address, port), (int) PARK_MS);
+        } catch (IOException full) {
+            // So many wait that the acceptor has enough to take.
+        }
+        while (!parked(beans, acceptor) && System.nanoTime() < deadline) {
+            Thread.sleep(POLL_MS);
+        }
+    }
+
+    /** Waits until nothing is in service, and no more connections have ended for a while. */
+    private static void quiet(MBeanServerConnection beans, ObjectName endpoint, long deadline) throws Exception {
+        int before = -1;
+        for (int same = 0; same < QUIET_POLLS && System.nanoTime() < deadline; same++) {
+            int idle = (Integer) beans.getAttribute(endpoint, "keepAliveCount");
+            if (idle != before || (Integer) beans.getAttribute(endpoint, "currentThreadsBusy") > 0) {
+                same = 0;
+            }
+            before = idle;
+            Thread.sleep(POLL_MS);
+        }
+    }
+
+    /** The thread that takes an endpoint's connections; null where it has none of its own. */
+    private static Long acceptor(MBeanServerConnection beans, ObjectName endpoint) throws Exception {
+        ThreadMXBean threads = threads(beans);
+        String name = beans.getAttribute(endpoint, "name") + "-Acceptor";
+        for (ThreadInfo one : threads.getThreadInfo(threads.getAllThreadIds())) {
+            if (one != null && one.getThreadName().startsWith(name)) {
+                return one.getThreadId();
+            }
+        }
+        return null;
+    }
+
+    private static boolean parked(MBeanServerConnection beans, long acceptor) throws IOException {
+        ThreadInfo now = threads(beans).getThreadInfo(acceptor, DEPTH);
+        return now == null || Arrays.stream(now.getStackTrace())
+                .anyMatch(frame -> frame.getMethodName().equals("countUpOrAwaitConnection"));
+    }
+
+    private static ThreadMXBean threads(MBeanServerConnection beans) throws IOException {
+        return ManagementFactory.newPlatformMXBeanProxy(
+                beans, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
+    }
+
+    private static void set(MBeanServerConnection beans, ObjectName bean, String attribute, String value)
+            throws Exception {
+        beans.setAttribute(bean, new Attribute(attribute, typed(beans, bean, attribute, value)));
     }
 
     /** Attributes of an MBean, in their order; of one that is made of parts, a part is named after a dot. */

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
@@ -146,11 +147,26 @@ class Attached:
             ApplyFailed: it did not.
             PlantGone: the server has ended.
         """
-        try:
+        with self._told(", ".join(operation for _, operation in calls)):
             self.jmx.call(*calls)
+
+    def pause(self, connector: str, endpoint: str) -> None:
+        """Has a connector take no more connections, as `Jmx.pause` does.
+
+        Raises:
+            ApplyFailed: it did not.
+            PlantGone: the server has ended.
+        """
+        with self._told("pause"):
+            self.jmx.pause(connector, endpoint)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
         except (Refused, NotMeasured) as error:
             self.process.check()
-            raise ApplyFailed(f"{', '.join(operation for _, operation in calls)} failed: {error}") from None
+            raise ApplyFailed(f"{what} failed: {error}") from None
 
     def _listeners(self) -> tuple[Listener, ...]:
         ports = {one.port for one in self.layout.connectors if not one.ajp}

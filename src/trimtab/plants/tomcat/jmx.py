@@ -187,7 +187,7 @@ class Jmx:
         """Calls operations of MBeans that take nothing.
 
         They are called one after the other until one fails, and the last in any case, also where we are killed
-        meanwhile. A connector that was paused is resumed once the conversation ends, however it ends.
+        meanwhile.
 
         Args:
             calls: MBean and operation of each.
@@ -198,6 +198,22 @@ class Jmx:
             PlantGone: the server has ended.
         """
         self.wait(self._send("call", *(word for call in calls for word in call)))
+
+    def pause(self, connector: str, endpoint: str) -> None:
+        """Has a connector take no more connections; those that come wait, and none that it took is closed unserved.
+
+        It is resumed, by the operation of that name, once the conversation ends, however it ends.
+
+        Args:
+            connector: its MBean.
+            endpoint: the MBean of its ThreadPool.
+
+        Raises:
+            Refused: the server did not.
+            NotMeasured: no answer came.
+            PlantGone: the server has ended.
+        """
+        self.wait(self._send("pause", connector, endpoint))
 
     def ask_for(self, beans: Mapping[str, Iterable[str]]) -> int:
         """Asks for attributes of MBeans; the number of the question, for `arrived`.

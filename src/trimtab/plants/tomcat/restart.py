@@ -17,8 +17,8 @@ from trimtab.plants.tomcat.attached import Attached
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
-LISTENS = "0A"
-"""TCP_LISTEN in /proc/net/tcp."""
+ESTABLISHED = "01"
+"""TCP_ESTABLISHED in /proc/net/tcp."""
 _POLL_S = 0.02
 
 
@@ -35,7 +35,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
     bean = connector.bean
-    tomcat.call((bean, "pause"))
+    tomcat.pause(bean, endpoint)
     try:
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
@@ -73,7 +73,7 @@ def held(tomcat: Attached, clock: Clock, notes: list[str]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for one in connectors:
             stack.callback(tomcat.call, (one.bean, "resume"))
-            tomcat.call((one.bean, "pause"))
+            tomcat.pause(one.bean, one.endpoint)
         busy = sum(_drained(tomcat, one.endpoint, clock) for one in connectors)
         for pool in tomcat.layout.pools:
             if not pool.dbcp:  # those of DBCP are asked whether they live before they are lent
@@ -91,9 +91,9 @@ def _purged(tomcat: Attached, bean: str, notes: list[str]) -> None:
 
 
 def _waiting(pid: int, port: int) -> int:
-    """Connections that wait in the accept queue of a port."""
-    rows = (row for row in sockets(pid, "tcp", "tcp6") if row[3] == LISTENS)
-    return sum(int(row[4].partition(":")[2], 16) for row in rows if int(row[1].partition(":")[2], 16) == port)
+    """Connections of somebody that wait in the accept queue of a port: no process has them yet."""
+    rows = (row for row in sockets(pid, "tcp", "tcp6") if (row[3], row[9]) == (ESTABLISHED, "0"))
+    return sum(int(row[1].partition(":")[2], 16) == port for row in rows)
 
 
 def _drained(tomcat: Attached, endpoint: str, clock: Clock) -> int:
