@@ -19,6 +19,7 @@ import pytest
 from tests.servers._private_fpm import DEBIAN, Asked, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
+from trimtab.plants._standstill import Standstill
 from trimtab.plants.php_fpm import process
 from trimtab.plants.php_fpm.attached import Attached
 from trimtab.plants.php_fpm.findings import findings
@@ -340,15 +341,18 @@ def test_a_request_under_way_and_those_that_wait_are_served_through_a_change(bed
 
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
-def test_what_comes_while_a_reload_waits_for_a_request_is_seen_to_wait(tcp: bool) -> None:
+def test_what_comes_while_a_reload_waits_for_a_request_is_seen_to_wait(
+    tcp: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with private(tcp=tcp) as bed:
-        fpm, later = bed.attach(), list[Asked]()
+        fpm, later, begin = bed.attach(), list[Asked](), Standstill.begin
         under_way = Asked(bed, (3000,))
         until(lambda: bed.says().numbers["active processes"] == 2, "it was not taken")  # one is for the page
         coming = threading.Timer(0.3, lambda: later.append(Asked(bed, (1,) * 4)))
-        coming.start()
+        monkeypatch.setattr(Standstill, "begin", lambda self: (begin(self), coming.start()))
         fpm.apply({"max_children": 6})
         coming.join()
+        monkeypatch.setattr(Standstill, "begin", begin)
         assert under_way.wait() == ["done"] and later[0].wait() == ["done"] * 4
         seen = fpm.derive({})
         assert 0 < seen["standstill_wait_s"] <= 4.5 * seen["standstill_s"]

@@ -66,7 +66,10 @@ class Change(_change.Change[Attached]):
         return (*notes, *stuck)
 
     def _make_room(self, limit: int, standstill: Standstill) -> tuple[str, ...]:
-        """Before prefork is reloaded, where its limit shrinks or it is crowded: see `drain`.
+        """Before prefork is reloaded with a smaller limit, or crowded: see `drain`.
+
+        The workers within a smaller limit serve on while those beyond it finish. Nobody accepts while all are asked
+        to, which a crowded server that swaps takes long over as long as those beyond it are there.
 
         Args:
             limit: the limit to be.
@@ -78,20 +81,17 @@ class Change(_change.Change[Attached]):
         apache = self.server
         if apache.limits.mpm != "prefork":
             return ()
-        shrinks = limit < apache.in_force["max_request_workers"]
-        board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
-        crowded = board is None or status.busy(board) > apache.in_force["max_request_workers"] / 2
-        if not shrinks and not crowded:
-            return ()
-        left = 0
-        if crowded:
-            # Nobody accepts meanwhile, so one long request must not hold this up for long.
-            standstill.begin()
-            left = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=shrinks)
-            standstill.look()
-        if shrinks and (left or not crowded):
+        left, before = 0, apache.in_force["max_request_workers"]
+        if limit < before:
             left = drain(apache.master, self.clock, apache.status_url, limit, self.patience.shrink_s)
-        return (blocked(left),) if left and shrinks else ()
+        board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
+        if board is None or status.busy(board) > min(limit, before) / 2:
+            # One long request must not hold this up for long.
+            standstill.begin()
+            still = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=left > 0)
+            left = min(left, still)
+            standstill.look()
+        return (blocked(left),) if left else ()
 
 
 def blocked(slots: int) -> str:
