@@ -8,10 +8,13 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +25,7 @@ from trimtab import processes
 from trimtab.clock import SystemClock
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone, UsageError
 from trimtab.plants import _own_file
-from trimtab.plants.apache import Apache, process, snippet, status
+from trimtab.plants.apache import Apache, change, drain, process, snippet, status
 from trimtab.plants.apache.attached import Attached
 from trimtab.plants.apache.findings import findings
 from trimtab.plants.apache.reload import Patience
@@ -122,6 +125,40 @@ def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> No
         # Apache itself adds one process a second in the first ten seconds after a reload.
         until(lambda: busy(bed) >= wanted, f"not all of {wanted} places were used")
     apache.restore()
+
+
+def test_those_within_a_smaller_limit_serve_on_while_the_others_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a crowded prefork: only when the others have had their time are all asked to finish, and nobody accepts."""
+    drained, said = drain.drain, list[object]()
+    with private("prefork") as bed, ExitStack() as clients:
+        parent = process.Parent.find(bed.testbed.pid)
+        attached, patience = Attached(parent, bed.testbed.status_url), Patience(shrink_s=1.0)
+        apache = Apache(SystemClock(), attached, bed.testbed.snippet_directory, patience)
+        for _ in range(3):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", bed.testbed.port)))
+            client.sendall(UNDER_WAY)
+        until(lambda: busy(bed) >= 3, "they were not taken")
+
+        def page() -> None:
+            with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/file500.html") as reply:
+                said.append(reply.status)
+
+        def noted(*args: Any, **more: Any) -> int:
+            limit = args[3]
+            said.append(f"to {limit}")
+            if not limit:
+                clients.close()
+                return drained(*args, **more)
+            asked = threading.Timer(0.3, page)
+            asked.start()
+            left = drained(*args, **more)
+            asked.join()
+            return left
+
+        monkeypatch.setattr(change, "drain", noted)
+        apache.apply({"max_request_workers": 4})
+        assert said == ["to 4", 200, "to 0"]
+        apache.close()
 
 
 @pytest.mark.parametrize(
@@ -242,9 +279,9 @@ def test_an_edit_of_our_file_stands_the_knobs_down_and_is_not_overwritten(bed: B
         apache.configuration()
     assert first.value.knob == "max_request_workers"
     assert "max_request_workers" in apache.configuration(), "it is said once"
-    for change in ({"max_request_workers": 5 * bed.threads}, {"keep_alive_timeout_ms": 900}):
+    for edit in ({"max_request_workers": 5 * bed.threads}, {"keep_alive_timeout_ms": 900}):
         with pytest.raises(OperatorEdit):
-            apache.apply(change)
+            apache.apply(edit)
     with pytest.raises(OperatorEdit, match="changed by somebody"):
         apache.restore()
     assert bed.snippet.read_text() == mine

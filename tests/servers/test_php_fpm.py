@@ -349,7 +349,12 @@ def test_what_comes_while_a_reload_waits_for_a_request_is_seen_to_wait(
         under_way = Asked(bed, (3000,))
         until(lambda: bed.says().numbers["active processes"] == 2, "it was not taken")  # one is for the page
         coming = threading.Timer(0.3, lambda: later.append(Asked(bed, (1,) * 4)))
-        monkeypatch.setattr(Standstill, "begin", lambda self: (begin(self), coming.start()))
+
+        def begun(standstill: Standstill) -> None:
+            begin(standstill)
+            coming.start()
+
+        monkeypatch.setattr(Standstill, "begin", begun)
         fpm.apply({"max_children": 6})
         coming.join()
         monkeypatch.setattr(Standstill, "begin", begin)
