@@ -90,7 +90,9 @@ def test_requests_and_bytes_are_those_that_squid_writes_into_its_log(bed: Bed) -
     after = page(bed, Counters)
 
     def rows() -> list[list[str]]:
-        return [line.split() for line in log.read_text().splitlines() if "/bytes " in line or "/others " in line]
+        """None before Squid's log program has made the file."""
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [line.split() for line in lines if "/bytes " in line or "/others " in line]
 
     until(lambda: len(rows()) == 5, "they are not in the log")
     logged = {hit: sum(int(r[4]) for r in rows() if hit in r[3]) for hit in ("HIT", "MISS")}
