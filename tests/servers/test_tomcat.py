@@ -412,14 +412,16 @@ def test_no_request_is_lost_to_a_pause_under_way_of_many_and_the_limits_are_as_b
     threads = [threading.Thread(target=ask, args=(one % 2 == 0,)) for one in range(4)]
     for thread in threads:
         thread.start()
-    for _ in range(30):
-        more = len(replies) + 50
-        until(lambda more=more: len(replies) > more, "no replies come")  # type: ignore[misc]
-        with tomcat.held(list[str]()):
-            pass
-    ended.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(30):
+            more = len(replies) + 50
+            until(lambda more=more: len(replies) > more, "no replies come")  # type: ignore[misc]
+            with tomcat.held(list[str]()):
+                pass
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
     assert {reply[9:] for reply in replies} == {b"200"}
     assert [says(operator, "ThreadPool", limit) for limit in limits] == before
 

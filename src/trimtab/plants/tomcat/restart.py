@@ -35,8 +35,8 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     connector = next(one for one in tomcat.layout.connectors if one.endpoint == endpoint)
     began_s = clock.now_s()
     bean = connector.bean
-    tomcat.pause(bean, endpoint)
     try:
+        tomcat.pause(bean, endpoint)
         busy = _drained(tomcat, endpoint, clock)
         waiting, closed_s = _waiting(tomcat.process.pid, connector.port), clock.now_s()
         tomcat.call((bean, "stop"), (endpoint, "unbind"), (endpoint, "bind"), (bean, "start"))
