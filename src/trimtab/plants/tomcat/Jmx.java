@@ -62,7 +62,7 @@ final class Jmx {
     private static final String UNLIMITED = "-1";
     private static final long PARK_MS = 1000;
     private static final long POLL_MS = 2;
-    private static final int QUIET_POLLS = 10;
+    private static final int QUIET_POLLS = 50;
     private static final int DEPTH = 16;
     private static final String CONNECTIONS = "maxConnections";
     private static final String REQUESTS = "maxKeepAliveRequests";
