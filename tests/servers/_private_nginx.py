@@ -46,10 +46,13 @@ class DebianNginx(NginxTestbed):
         return self.directory / "etc" / "nginx.conf"
 
     def configured(self, ports: Sequence[int]) -> list[str]:
-        """Copies the configuration, and gives the command of Debian's unit, in the foreground."""
+        """Copies the configuration, and gives the command of Debian's unit, in the foreground.
+
+        What its links lead to is copied too: a test that writes through one would change the packages' own files.
+        """
         etc = self.config_file.parent
         shutil.rmtree(etc, ignore_errors=True)
-        shutil.copytree(ETC, etc, symlinks=True, ignore=shutil.ignore_patterns("sites-enabled", "sites-available"))
+        shutil.copytree(ETC, etc, ignore=shutil.ignore_patterns("sites-enabled", "sites-available"))
         (etc / "sites-enabled").mkdir()
         modules = self.directory / "modules"
         modules.unlink(missing_ok=True)
@@ -133,6 +136,7 @@ def left_as_found(bed: Bed) -> Iterator[None]:
         for path in bed.files().keys() - before.keys():
             path.unlink()
         for path, text in before.items():
+            assert not path.is_symlink(), f"{path} is written through a link"
             path.write_bytes(text)
         with renewed(bed):
             os.kill(bed.pid, signal.SIGHUP)
