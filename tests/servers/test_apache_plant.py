@@ -127,6 +127,21 @@ def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> No
     apache.restore()
 
 
+def test_no_place_is_lost_where_more_workers_are_to_be_spare_than_the_smaller_limit_allows() -> None:
+    """At a reload's signal prefork starts what is missing of its spare ones, in the slots that are free."""
+    with private("prefork") as bed:
+        operators = bed.testbed.snippet_directory / "operators.conf"
+        operators.write_text("MinSpareServers 8\nMaxSpareServers 12\nMaxRequestWorkers 16\n")
+        reload(bed.testbed.pid)
+        until(lambda: len(process.generations(process.Parent.find(bed.testbed.pid), frozenset()).workers) >= 8, "few")
+        apache = bed.attach()
+        for count in (2, 12):
+            apache.apply({"max_request_workers": count})
+        logs = [path.read_text() for path in bed.testbed.directory.rglob("*error*") if path.is_file()]
+        assert logs and not any("AH00167" in text for text in logs)
+        apache.close()
+
+
 def test_those_within_a_smaller_limit_serve_on_while_the_others_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a crowded prefork: only when the others have had their time are all asked to finish, and nobody accepts."""
     drained, said = drain.drain, list[object]()
@@ -143,21 +158,21 @@ def test_those_within_a_smaller_limit_serve_on_while_the_others_finish(monkeypat
             with urllib.request.urlopen(f"http://127.0.0.1:{bed.testbed.port}/file500.html") as reply:
                 said.append(reply.status)
 
-        def noted(*args: Any, **more: Any) -> int:
-            limit = args[3]
-            said.append(f"to {limit}")
-            if not limit:
+        def noted(*args: Any) -> drain.Drained:
+            if args[6:7] == (True,):
+                said.append("everyone")
                 clients.close()
-                return drained(*args, **more)
+                return drained(*args)
+            said.append(f"to {args[3]}")
             asked = threading.Timer(0.3, page)
             asked.start()
-            left = drained(*args, **more)
+            room = drained(*args)
             asked.join()
-            return left
+            return room
 
         monkeypatch.setattr(change, "drain", noted)
         apache.apply({"max_request_workers": 4})
-        assert said == ["to 4", 200, "to 0"]
+        assert said == ["to 4", 200, "everyone"]
         apache.close()
 
 

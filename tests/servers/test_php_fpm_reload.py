@@ -16,8 +16,9 @@ import pytest
 from tests.servers._private_fpm import PATIENCE_S, Bed, private, until
 from trimtab.clock import SystemClock
 from trimtab.load import LoadRun
+from trimtab.plants._held import permitted
 from trimtab.plants.php_fpm import fastcgi, status
-from trimtab.plants.php_fpm.drain import LEFT, permitted
+from trimtab.plants.php_fpm.drain import LEFT
 from trimtab.plants.php_fpm.plant import PhpFpm
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.testbed.apache import ApacheSpec, ApacheTestbed

@@ -16,12 +16,13 @@ from trimtab.plants.apache import reload
 from trimtab.plants.apache.process import Generations, Parent
 
 NOBODY = Generations((), ())
+PIPES = frozenset({"pipe:[1]"})
 
 
 @pytest.fixture
 def parent(monkeypatch: pytest.MonkeyPatch) -> Parent:
     """One that opens a new pipe when it is told to reload."""
-    pipes = iter([frozenset({"pipe:[1]"}), frozenset({"pipe:[2]"})])
+    pipes = iter([PIPES, frozenset({"pipe:[2]"})])
     monkeypatch.setattr(reload, "_quiet", lambda parent: next(pipes))
     monkeypatch.setattr(reload, "descriptors", lambda pid, kind: next(pipes))
     monkeypatch.setattr(Parent, "check", lambda self: None)
@@ -46,7 +47,7 @@ def test_a_helper_that_looked_like_a_worker_does_not_end_the_wait(
 ) -> None:
     helper, worker = Generations((6124,), (6097,)), Generations((6125,), ())
     looks(monkeypatch, helper, helper, NOBODY, NOBODY, NOBODY, worker)
-    assert reload.reload(parent, FakeClock(), reload.Patience(), Standstill(FakeClock(), Waiting)) == worker
+    assert reload.reload(parent, FakeClock(), reload.Patience(), Standstill(FakeClock(), Waiting), PIPES) == worker
 
 
 def test_a_standstill_lasts_from_the_signal_until_a_worker_of_the_new_generation(
@@ -55,7 +56,7 @@ def test_a_standstill_lasts_from_the_signal_until_a_worker_of_the_new_generation
     clock, worker = FakeClock(), Generations((6125,), ())
     looks(monkeypatch, NOBODY, NOBODY, NOBODY, worker)
     began_s, standstill = clock.now_s(), Standstill(clock, Waiting)
-    reload.reload(parent, clock, reload.Patience(), standstill)
+    reload.reload(parent, clock, reload.Patience(), standstill, PIPES)
     assert 0 < standstill.duration_s <= clock.now_s() - began_s
 
 
@@ -66,5 +67,5 @@ def test_a_reload_without_any_child_failed_after_all_of_the_wait(
     looks(monkeypatch, Generations((6124,), ()), NOBODY)
     began_s = clock.now_s()
     with pytest.raises(ApplyFailed, match="no new worker within 20 s"):
-        reload.reload(parent, clock, reload.Patience(), Standstill(clock, Waiting))
+        reload.reload(parent, clock, reload.Patience(), Standstill(clock, Waiting), PIPES)
     assert clock.now_s() - began_s >= 20.0

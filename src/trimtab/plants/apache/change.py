@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trimtab.errors import ApplyFailed
 from trimtab.plants import _change
+from trimtab.plants._held import held
 from trimtab.plants._standstill import Standstill
 from trimtab.plants.apache import status
 from trimtab.plants.apache.attached import Attached
-from trimtab.plants.apache.drain import drain
+from trimtab.plants.apache.drain import Drained, drain, started
 from trimtab.plants.apache.knobs import limits
-from trimtab.plants.apache.reload import Patience, reload
+from trimtab.plants.apache.reload import Patience, quiet, reload
 from trimtab.processes import children
 from trimtab.sensors.accept_queue import Queues
 
@@ -41,8 +43,9 @@ class Change(_change.Change[Attached]):
         apache = self.server
         standstill = Standstill(self.clock, lambda: Queues(apache.listeners, apache.master.pid))
         with contextlib.closing(standstill):
+            pipes = quiet(apache.master, self.clock)
             stuck = self._make_room(limits(apache.config).max_request_workers, standstill)
-            seen = reload(apache.master, self.clock, self.patience, standstill)
+            seen = reload(apache.master, self.clock, self.patience, standstill, pipes)
         apache.standstill = standstill
         apache.read_running()
         self.require(expected)
@@ -81,17 +84,32 @@ class Change(_change.Change[Attached]):
         apache = self.server
         if apache.limits.mpm != "prefork":
             return ()
-        left, before = 0, apache.in_force["max_request_workers"]
-        if limit < before:
-            left = drain(apache.master, self.clock, apache.status_url, limit, self.patience.shrink_s)
+        before = apache.in_force["max_request_workers"]
+        within, shrinks = min(limit, before), limit < before
         board = status.scoreboard(apache.status_url, _CROWD_PATIENCE_S)
-        if board is None or status.busy(board) > min(limit, before) / 2:
-            # One long request must not hold this up for long.
-            standstill.begin()
-            still = drain(apache.master, self.clock, apache.status_url, 0, self.patience.crowd_s, noticed=left > 0)
-            left = min(left, still)
-            standstill.look()
-        return (blocked(left),) if left else ()
+        crowded = board is None or status.busy(board) > within / 2
+        if shrinks and not crowded:  # to serve, and to keep as many spare, takes more than there will be
+            crowded = status.busy(board or "") + apache.limits.spare_servers > limit
+        if not (shrinks or crowded):
+            return ()
+        started(apache.master, self.clock)
+        if not crowded:
+            room = self._drained(limit, self.patience.shrink_s)
+            return (blocked(room.left),) if room.left else ()
+        room = Drained(0, {})
+        if shrinks:
+            with held(apache.master) as still:
+                room = self._drained(limit, self.patience.shrink_s, not still)
+        standstill.begin()
+        # One long request must not hold this up for long.
+        patience_s = self.patience.notice_s if shrinks else self.patience.crowd_s
+        room = self._drained(within, patience_s, shrinks, True, room.slots)
+        standstill.look()
+        return (blocked(room.left),) if room.left and shrinks else ()
+
+    def _drained(self, limit: int, patience_s: float, *how: Any) -> Drained:
+        """What came of asking workers to finish: see `drain`."""
+        return drain(self.server.master, self.clock, self.server.status_url, limit, patience_s, *how)
 
 
 def blocked(slots: int) -> str:

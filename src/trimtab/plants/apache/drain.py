@@ -13,11 +13,22 @@ process a second for ten seconds (`remaining_children_to_start` and `hold_off_on
 server/mpm/prefork/prefork.c). Children that finish a kept connection end in between and are not replaced: of 45
 workers 11 came. So on a crowded server all children are asked first, and new connections wait in the accept queue for
 as long as the last of them takes.
+
+A third: the signal ends the parent's sleep, and before it reloads it starts children where fewer than MinSpareServers
+are idle (`perform_idle_server_maintenance`), one, or twice as many each second that this goes on, in the lowest slots
+that are free. Those of them in slots to be given up are lost, and are counted as idle later: a limit that was raised
+again had one worker. So where few will be idle the slots within the limit are emptied too, which then are the lowest,
+and the parent is held still (`held`) until all have ended, so that it starts none meanwhile, let alone twice as many
+each second. Up to 32 it starts at once where its pool has been growing for five seconds, so that a limit below that
+may still lose the difference.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
+from collections.abc import Set as Collection
+from dataclasses import dataclass
 
 from trimtab import processes
 from trimtab.core import Clock
@@ -28,17 +39,43 @@ _POLL_S = 0.002
 _START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
+_FRESH_S = 0.05
+"""So long after its start a worker counts as idle."""
 _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
 
-def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s: float, noticed: bool = True) -> int:
+@dataclass(frozen=True)
+class Drained:
+    """What came of it.
+
+    Args:
+        left: how many processes are still there that may be beyond the limit.
+        slots: process id to the number of its slot, where it is known.
+    """
+
+    left: int
+    slots: Mapping[int, int]
+
+
+def drain(
+    parent: Parent,
+    clock: Clock,
+    status_url: str,
+    limit: int,
+    patience_s: float,
+    noticed: bool = True,
+    everyone: bool = False,
+    known: Mapping[int, int] | None = None,
+) -> Drained:
     """Empties the slots from `limit` on: asks their workers to finish.
 
     The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
     the parent starts meanwhile takes the lowest free slot: it may stay when that is surely below the limit, and else
     is asked before it accepts a connection, hence the short distance of the polls. The parent notices ended children
-    once a second and starts new ones a second after that, so there is time for a reload when this returns.
+    once a second and starts new ones a second after that, so there is time for a reload when this returns. It also
+    returns when it has started some twice, and only of those just started some may be beyond the limit: these count
+    as idle, so that the signal adds none to them.
     An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is requests
     for the status page that pass the turn on, as Apache's own dummy connections do in a reload.
 
@@ -48,42 +85,47 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         status_url: the status page.
         limit: number of slots that remain.
         patience_s: how long to wait, in seconds.
-        noticed: False when a child that has ended counts as gone before the parent has noticed; the parent then
-            starts another in its place as soon as it has reloaded.
-
-    Returns:
-        How many processes are still there that may be beyond the limit.
+        noticed: whether the parent must have noticed the end of those that have ended, also of those within.
+        everyone: whether those within the limit are asked too, that are there at the beginning.
+        known: process id to slot, as far as it is known already.
 
     Raises:
         PlantGone: Apache has ended.
     """
-    _started(parent, clock)
+    before = set(processes.children(parent.pid))
     workers = set(process.generations(parent, frozenset()).workers)
-    helpers = set(processes.children(parent.pid)) - workers
-    slots = {pid: slot for pid, slot in status.slots(status_url).items() if pid in workers}
-    keep = {pid for pid, slot in slots.items() if slot < limit}
-    asked: dict[int, float] = {}
+    helpers = {child for child in before if processes.program_of(child) is not None} - workers
+    slots = dict(status.slots(status_url) if known is None else known)
+    asked, born, surely = dict[int, float](), set[int](), set[int]()
     deadline, knock_s = clock.now_s() + patience_s, 0.0
+    starts, wave_s, started_s = 0, 0.0, -_START_S
     while True:
         now_s = clock.now_s()
-        running = set(processes.children(parent.pid)) - helpers
-        if not noticed:
-            running = {child for child in running if processes.program_of(child) is not None}
-        keep &= running
-        for child in sorted(running - keep):
-            if child not in asked:
-                if processes.program_of(child) not in (parent.exe, None):
-                    helpers.add(child)  # such as a log program that was started anew
-                    continue
-                below = len(keep) + sum(1 for other in running & asked.keys() if slots.get(other, 0) < limit)
-                if child not in workers and below < limit:
-                    keep.add(child)
-                    continue
+        there = set(processes.children(parent.pid)) - helpers
+        alive = {child for child in there if processes.program_of(child) is not None}
+        for child in sorted(alive - before - workers):
+            if processes.program_of(child) not in (parent.exe, None):
+                helpers.add(child)  # such as a log program that was started anew
+                continue
+            if now_s - started_s > _START_S / 2:
+                starts, wave_s = starts + 1, now_s
+            started_s = now_s
+            born.add(child)
+            others = before - helpers  # the parent starts it before it notices those that have ended since then
+            if others <= slots.keys():
+                slots[child] = _lowest_free({slots[one] for one in others})
+            elif sum(1 for one in others if slots.get(one, 0) < limit) < limit:
+                surely.add(child)
+            before.add(child)
+        within = {child for child in there if child in surely or slots.get(child, limit) < limit}
+        keep = within & alive if not everyone else within & alive & born
+        for child in sorted(alive - keep - helpers):
             if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
                 parent.signal_child(child, signal.SIGUSR1)
-        left = running - keep - helpers
-        if not left or now_s > deadline:
-            return len(left)
+        before, left = there, (there if noticed else alive) - helpers - keep
+        fresh = starts > 1 and now_s - started_s < _FRESH_S
+        if not left or now_s > deadline or (fresh and all(asked.get(one, 0.0) >= wave_s for one in left - within)):
+            return Drained(len(left - within), slots)
         if now_s > knock_s:
             quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
             knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
@@ -91,7 +133,12 @@ def drain(parent: Parent, clock: Clock, status_url: str, limit: int, patience_s:
         clock.sleep(_POLL_S)
 
 
-def _started(parent: Parent, clock: Clock) -> None:
+def _lowest_free(taken: Collection[int]) -> int:
+    """The lowest slot that is not taken."""
+    return next(slot for slot in range(len(taken) + 1) if slot not in taken)
+
+
+def started(parent: Parent, clock: Clock) -> None:
     """Waits until the parent has started the children that it starts within a second of a reload."""
     starts = [processes.start_of(pid) for pid in process.generations(parent, frozenset()).workers]
     oldest = min((start for start in starts if start is not None), default=None)

@@ -41,6 +41,7 @@ class Limits:
         threads_per_child: worker threads per process; 1 for prefork.
         max_request_workers: workers at most.
         keep_alive_timeout_ms: time that a worker waits for the next request on a connection, in ms.
+        spare_servers: idle processes below which prefork starts others.
         keep_alive: whether persistent connections are on.
         vhost_keep_alive: where a virtual host has its own KeepAliveTimeout, which overrides the general one.
     """
@@ -50,6 +51,7 @@ class Limits:
     threads_per_child: int
     max_request_workers: int
     keep_alive_timeout_ms: int
+    spare_servers: int
     keep_alive: bool
     vhost_keep_alive: tuple[str, ...]
 
@@ -93,6 +95,7 @@ def limits(configuration: Configuration) -> Limits:
         threads,
         processes * threads,
         milliseconds(general[-1]) if general else 5000,
+        max(1, _number(configuration, ("minspareservers",), 5)),
         not switch or switch[-1].args[0].lower() != "off",
         tuple(d.where for d in timeouts if any(section == "virtualhost" for section, _ in d.context)),
     )

@@ -28,6 +28,7 @@ class Patience:
         drain_s: after that, for the workers of the old one to finish.
         shrink_s: before prefork's limit is lowered, for the workers beyond it to finish.
         crowd_s: before a crowded prefork is reloaded, for its workers to finish their connections.
+        notice_s: the same where its limit is lowered, and it must have noticed, which it does once a second.
     """
 
     reload_s: float = 20.0
@@ -35,9 +36,28 @@ class Patience:
     drain_s: float = 3.0
     shrink_s: float = 8.0
     crowd_s: float = 1.5
+    notice_s: float = 2.5
 
 
-def reload(parent: Parent, clock: Clock, patience: Patience, standstill: Standstill) -> Generations:
+def quiet(parent: Parent, clock: Clock) -> frozenset[str]:
+    """The pipes of a parent's present generation, once no reload is under way.
+
+    In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that never
+    looks quiet, because it holds pipes of its own, is taken as it is.
+
+    Args:
+        parent: Apache's parent process.
+        clock: for the wait.
+
+    Raises:
+        PlantGone: Apache has ended.
+    """
+    return parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
+
+
+def reload(
+    parent: Parent, clock: Clock, patience: Patience, standstill: Standstill, pipes: frozenset[str]
+) -> Generations:
     """Reloads Apache and waits until the new generation is there.
 
     Args:
@@ -45,6 +65,9 @@ def reload(parent: Parent, clock: Clock, patience: Patience, standstill: Standst
         clock: for the waits.
         patience: how long to wait.
         standstill: begins with the signal, unless it has begun, and ends with the first new worker.
+        pipes: those of the present generation, from before its workers were asked to finish: while there is no
+            worker Apache does not look quiet until it has started one, a second later and perhaps in a slot that is
+            to be given up.
 
     Returns:
         The children as they are at the end of the wait.
@@ -55,9 +78,7 @@ def reload(parent: Parent, clock: Clock, patience: Patience, standstill: Standst
         UsageError: not permitted.
     """
     parent.check()
-    # In the middle of a reload by somebody else Apache holds no pipe and may miss a second signal. A parent that
-    # never looks quiet, because it holds pipes of its own, is taken as it is.
-    before = parent.awaited(clock, _QUIET_S, lambda: _quiet(parent)) or descriptors(parent.pid, "pipe")
+    before = pipes if descriptors(parent.pid, "pipe") == pipes else quiet(parent, clock)
     standstill.begin()
     parent.signal(signal.SIGUSR1)
     look = standstill.during

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from trimtab.core import Clock
 from trimtab.errors import NotMeasured, UsageError
+from trimtab.plants._held import permitted
 from trimtab.plants._included_server import IncludedServer
 from trimtab.plants._vetted import vet
-from trimtab.plants.php_fpm import drain, knobs, status
+from trimtab.plants.php_fpm import knobs, status
 from trimtab.plants.php_fpm.configuration import GLOBAL, Configuration, read
 from trimtab.plants.php_fpm.process import FpmMaster
 from trimtab.plants.php_fpm.program import Program
@@ -70,7 +71,7 @@ class Attached(IncludedServer[Configuration]):
         A pool that is ondemand gets its workers from the master when clients come, and has none meanwhile.
         """
         others = (pool for pool in self.loaded.pools() if pool != self.pool)
-        return drain.permitted() and all(self.loaded.text(pool, "pm") != "ondemand" for pool in others)
+        return permitted() and all(self.loaded.text(pool, "pm") != "ondemand" for pool in others)
 
     @property
     def listen(self) -> str:

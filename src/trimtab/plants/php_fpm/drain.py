@@ -7,7 +7,7 @@ meanwhile, and the reload itself took 0.3 s.
 
 The master would start another worker for each that ends. So it is held still by ptrace until it has been asked to
 reload. It only starts, counts and ends workers, who accept and serve by themselves. Should trimtab be killed
-meanwhile, the kernel lets the master go, which finds the workers that have ended and starts others in their place.
+meanwhile, the master goes on (`held`), finds the workers that have ended and starts others in their place.
 The master reads what it was told in the order of the signals' numbers: the reload (12) before its children's ends
 (17), so it starts none of the old configuration.
 """
@@ -15,16 +15,11 @@ The master reads what it was told in the order of the signals' numbers: the relo
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-import re
 import signal
-import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from trimtab.core import Clock
+from trimtab.plants._held import held
 from trimtab.plants.php_fpm.process import FpmMaster
 
 CROWD = 60
@@ -34,15 +29,6 @@ LEFT = 20
 _AT_ONCE = 4
 """So few fit into memory that is short, and more take as long on one core."""
 _POLL_S = 0.01
-_STOP_PATIENCE_S = 1.0
-_CAP_SYS_PTRACE = 19  # linux/capability.h
-_SEIZE, _INTERRUPT, _DETACH, _ALL_CHILDREN = 0x4206, 0x4207, 17, 0x40000000  # linux/ptrace.h, linux/wait.h
-
-
-def permitted() -> bool:
-    """Whether this process has CAP_SYS_PTRACE, with which the master may be held."""
-    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def left(workers: float, busy: float) -> float:
@@ -79,8 +65,8 @@ def drained(master: FpmMaster, pool: str, busy: int, clock: Clock, patience_s: f
     if stay >= len(workers):
         yield
         return
-    with _held(master) as held:
-        if held:
+    with held(master) as still:
+        if still:
             _end(master, pool, stay, clock, patience_s)
         yield
 
@@ -99,44 +85,3 @@ def _end(master: FpmMaster, pool: str, stay: int, clock: Clock, patience_s: floa
             asked.add(worker)
             master.signal_child(worker, signal.SIGQUIT)
         clock.sleep(_POLL_S)
-
-
-@contextlib.contextmanager
-def _held(master: FpmMaster) -> Iterator[bool]:
-    """Holds a process still; false where that is not possible.
-
-    By a thread of its own, whose end lets it go in any case.
-    """
-    stopped, release = threading.Event(), threading.Event()
-    done: list[bool] = []
-    thread = threading.Thread(target=_hold, args=(master.pid, done, stopped, release), daemon=True)
-    thread.start()
-    try:
-        stopped.wait()
-        master.check()
-        yield bool(done)
-    finally:
-        release.set()
-        thread.join()
-
-
-def _hold(pid: int, done: list[bool], stopped: threading.Event, release: threading.Event) -> None:
-    """Body of that thread: what is traced is let go by the kernel when it ends."""
-    libc = ctypes.CDLL(None)
-    libc.ptrace.argtypes, libc.ptrace.restype = (ctypes.c_long, ctypes.c_long, *[ctypes.c_void_p] * 2), ctypes.c_long
-    try:
-        if libc.ptrace(_SEIZE, pid, None, None) or libc.ptrace(_INTERRUPT, pid, None, None):
-            return
-        deadline_s = time.monotonic() + _STOP_PATIENCE_S
-        while os.waitpid(pid, _ALL_CHILDREN | os.WNOHANG)[0] == 0:
-            if time.monotonic() > deadline_s:
-                return
-            time.sleep(_POLL_S / 10)
-        done.append(True)
-        stopped.set()
-        release.wait()
-    except ChildProcessError:  # it has ended
-        return
-    finally:
-        libc.ptrace(_DETACH, pid, None, None)
-        stopped.set()
