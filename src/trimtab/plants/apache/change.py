@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from trimtab.errors import ApplyFailed
 from trimtab.plants import _change
@@ -103,13 +102,16 @@ class Change(_change.Change[Attached]):
         standstill.begin()
         # One long request must not hold this up for long.
         patience_s = self.patience.notice_s if shrinks else self.patience.crowd_s
-        room = self._drained(within, patience_s, shrinks, True, room.slots)
+        room = self._drained(within, patience_s, shrinks, room.slots)
         standstill.look()
         return (blocked(room.left),) if room.left and shrinks else ()
 
-    def _drained(self, limit: int, patience_s: float, *how: Any) -> Drained:
-        """What came of asking workers to finish: see `drain`."""
-        return drain(self.server.master, self.clock, self.server.status_url, limit, patience_s, *how)
+    def _drained(
+        self, limit: int, patience_s: float, noticed: bool = True, slots: Mapping[int, int] | None = None
+    ) -> Drained:
+        """What came of asking workers to finish: all of them, where their slots are given; see `drain`."""
+        apache, everyone = self.server, slots is not None
+        return drain(apache.master, self.clock, apache.status_url, limit, patience_s, noticed, everyone, slots)
 
 
 def blocked(slots: int) -> str:

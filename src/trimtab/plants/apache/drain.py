@@ -103,7 +103,7 @@ def drain(
         now_s = clock.now_s()
         there = set(processes.children(parent.pid)) - helpers
         alive = {child for child in there if processes.program_of(child) is not None}
-        for child in sorted(alive - before - workers):
+        for child in sorted(alive - before - workers - slots.keys()):
             if processes.program_of(child) not in (parent.exe, None):
                 helpers.add(child)  # such as a log program that was started anew
                 continue
