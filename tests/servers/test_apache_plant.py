@@ -124,6 +124,7 @@ def test_every_place_can_be_used_again_after_the_limit_was_lower(bed: Bed) -> No
             client.sendall(UNDER_WAY)
         # Apache itself adds one process a second in the first ten seconds after a reload.
         until(lambda: busy(bed) >= wanted, f"not all of {wanted} places were used")
+        assert busy(bed) == wanted
     apache.restore()
 
 

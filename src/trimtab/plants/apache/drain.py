@@ -27,20 +27,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from collections.abc import Set as Collection
 from dataclasses import dataclass
 
 from trimtab import processes
 from trimtab.core import Clock
 from trimtab.plants.apache import process, status
 from trimtab.plants.apache.process import Parent
+from trimtab.plants.apache.slots import Slots
 
 _POLL_S = 0.002
 _START_S = 1.2
 _YOUNG_S = 0.1
 """A child this young may not have its signal handlers yet, so it is asked again."""
-_FRESH_S = 0.05
-"""So long after its start a worker counts as idle."""
 _KNOCK_S, _BUSY_S, _KNOCK_PATIENCE_S = 0.01, 0.5, 0.05
 """Distance of the requests on a quiet server and on a busy one, and how long each may take."""
 
@@ -71,8 +69,8 @@ def drain(
     """Empties the slots from `limit` on: asks their workers to finish.
 
     The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
-    the parent starts meanwhile takes the lowest free slot: it may stay when that is surely below the limit, and else
-    is asked before it accepts a connection, hence the short distance of the polls. The parent notices ended children
+    the parent starts meanwhile may stay when it is surely below the limit (`Slots`), and else is asked before it
+    accepts a connection, hence the short distance of the polls. The parent notices ended children
     once a second and starts new ones a second after that, so there is time for a reload when this returns. It also
     returns when it has started some twice, and only of those just started some may be beyond the limit: these count
     as idle, so that the signal adds none to them.
@@ -95,47 +93,32 @@ def drain(
     before = set(processes.children(parent.pid))
     workers = set(process.generations(parent, frozenset()).workers)
     helpers = {child for child in before if processes.program_of(child) is not None} - workers
-    slots = dict(status.slots(status_url) if known is None else known)
-    asked, born, surely = dict[int, float](), set[int](), set[int]()
+    slots = Slots(limit, status.slots(status_url) if known is None else known, before - helpers)
+    asked = dict[int, float]()
     deadline, knock_s = clock.now_s() + patience_s, 0.0
-    starts, wave_s, started_s = 0, 0.0, -_START_S
     while True:
         now_s = clock.now_s()
         there = set(processes.children(parent.pid)) - helpers
         alive = {child for child in there if processes.program_of(child) is not None}
-        for child in sorted(alive - before - workers - slots.keys()):
-            if processes.program_of(child) not in (parent.exe, None):
+        for child in sorted(alive - before - workers - slots.known.keys()):
+            if processes.program_of(child) in (parent.exe, None):
+                slots.start(child, now_s)
+            else:
                 helpers.add(child)  # such as a log program that was started anew
-                continue
-            if now_s - started_s > _START_S / 2:
-                starts, wave_s = starts + 1, now_s
-            started_s = now_s
-            born.add(child)
-            others = before - helpers  # the parent starts it before it notices those that have ended since then
-            if others <= slots.keys():
-                slots[child] = _lowest_free({slots[one] for one in others})
-            elif sum(1 for one in others if slots.get(one, 0) < limit) < limit:
-                surely.add(child)
-            before.add(child)
-        within = {child for child in there if child in surely or slots.get(child, limit) < limit}
-        keep = within & alive if not everyone else within & alive & born
+        keep = slots.within(alive & slots.born if everyone else alive)
         for child in sorted(alive - keep - helpers):
             if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
                 parent.signal_child(child, signal.SIGUSR1)
         before, left = there, (there if noticed else alive) - helpers - keep
-        fresh = starts > 1 and now_s - started_s < _FRESH_S
-        if not left or now_s > deadline or (fresh and all(asked.get(one, 0.0) >= wave_s for one in left - within)):
-            return Drained(len(left - within), slots)
+        slots.look(there - helpers)
+        beyond = left - slots.within(there)
+        if not left or now_s > deadline or slots.only_fresh([asked.get(one, 0.0) for one in beyond], now_s):
+            return Drained(len(beyond), slots.known)
         if now_s > knock_s:
             quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
             knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
         parent.check()
         clock.sleep(_POLL_S)
-
-
-def _lowest_free(taken: Collection[int]) -> int:
-    """The lowest slot that is not taken."""
-    return next(slot for slot in range(len(taken) + 1) if slot not in taken)
 
 
 def started(parent: Parent, clock: Clock) -> None:
