@@ -41,7 +41,9 @@ CLOSE = 1.15
 FIXED = " fixed"
 UNTOUCHED = "left alone"
 """The verdict where trim changed nothing: any difference is noise."""
-VERDICTS = (UNTOUCHED, "better", "not told apart", "worse", "failed")
+UNJUDGED = "not judged"
+"""The verdict where a run that it needs was not asked for."""
+VERDICTS = (UNTOUCHED, "better", "not told apart", "worse", "failed", UNJUDGED)
 COLOURS = {TRIM: BLUE}
 
 
@@ -69,6 +71,16 @@ class Outcome:
         return {ALONE, AGAIN, TRIM} <= self.costs_s.keys() and bool(self.fixed)
 
     @property
+    def compared(self) -> bool:
+        """Whether methods can be compared with leaving alone."""
+        return {ALONE, TRIM} <= self.costs_s.keys()
+
+    @property
+    def alone(self) -> list[str]:
+        """The runs left alone, one or two."""
+        return [label for label in (ALONE, AGAIN) if label in self.costs_s]
+
+    @property
     def fixed(self) -> list[str]:
         """The fixed settings that were run."""
         return [label for label in self.costs_s if label.endswith(FIXED)]
@@ -80,8 +92,8 @@ class Outcome:
 
     @property
     def alone_s(self) -> float:
-        """The cost of leaving alone: the mean of both runs, of a hundredth of a second at least."""
-        return max(0.01, statistics.fmean((self.costs_s[ALONE], self.costs_s[AGAIN])))
+        """The cost of leaving alone: the mean of its runs, of a hundredth of a second at least."""
+        return max(0.01, statistics.fmean(self.costs_s[label] for label in self.alone))
 
     @property
     def noise(self) -> float:
@@ -109,7 +121,7 @@ class Outcome:
     def verdict(self) -> str:
         """Whether trim left the server worse than it found it."""
         if not self.complete:
-            return "failed"
+            return "failed" if self.failures else UNJUDGED
         if not self.changes:
             return UNTOUCHED
         if self.ratio(TRIM) > self.noise:
@@ -141,25 +153,25 @@ def outcomes(labels: Mapping[str, Sequence[Track]]) -> list[Outcome]:
 def summary(page: Page) -> list[str]:
     """The sections of `summary.md`; draws its figure."""
     found = outcomes(_labels(page))
-    judged = [one for one in found if one.complete]
-    if judged:
-        page.figure("ratios", ratios(judged))
-    return [*_together(found, judged), *_draws(found), *_runs(found), *_failures(found)]
+    compared = [one for one in found if one.compared]
+    if compared:
+        page.figure("ratios", ratios(compared))
+    return [*_together(found, compared), *_draws(found), *_runs(found), *_failures(found)]
 
 
-def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
+def _together(found: Sequence[Outcome], compared: Sequence[Outcome]) -> list[str]:
     """Verdicts counted, and each method over all draws."""
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     lines = [
-        f"Draws: {len(found)}; {counts}. What clients waited in sum, over leaving alone (the mean of two runs); told "
-        f"apart from {NOISE} on, or from what the two runs differed by. Where trim changed nothing the server was "
+        f"Draws: {len(found)}; {counts}. What clients waited in sum, over leaving alone (the mean of its runs); told "
+        f"apart from {NOISE} on, or from what two of these differed by. Where trim changed nothing the server was "
         "left alone once more, and its ratio is noise; it counts in the tables all the same.",
         "",
     ]
     rows = []
-    for label in methods(judged):
-        mine = [one for one in judged if label in one.costs_s]
+    for label in methods(compared):
+        mine = [one for one in compared if label in one.costs_s]
         shares = [one.ratio(label) for one in mine]
         ours = [one.ratio(TRIM) for one in mine]
         figures = (_mean(shares), _mean(ours), statistics.median(shares), max(shares))
@@ -168,9 +180,9 @@ def _together(found: Sequence[Outcome], judged: Sequence[Outcome]) -> list[str]:
     return [*lines, *(table(titles, rows) if rows else [])]
 
 
-def methods(judged: Sequence[Outcome]) -> list[str]:
+def methods(compared: Sequence[Outcome]) -> list[str]:
     """The methods that ran, in their order: neither left alone nor fixed."""
-    labels = dict.fromkeys(label for one in judged for label in one.costs_s if not label.endswith(FIXED))
+    labels = dict.fromkeys(label for one in compared for label in one.costs_s if not label.endswith(FIXED))
     return [label for label in labels if label not in (ALONE, AGAIN)]
 
 
@@ -183,11 +195,13 @@ def _draws(found: Sequence[Outcome]) -> list[str]:
     rows = []
     for one in found:
         cells = ["-"] * 5
+        if one.compared:
+            alone = ", ".join(f"{one.costs_s[label]:.1f} s" for label in one.alone)
+            cells[:3] = [alone, f"{one.costs_s[TRIM]:.1f} s", f"{one.ratio(TRIM):.2f}"]
         if one.complete:
-            pair = f"{one.costs_s[ALONE]:.1f} s, {one.costs_s[AGAIN]:.1f} s"
-            cells = [pair, f"{one.costs_s[TRIM]:.1f} s", f"{one.ratio(TRIM):.2f}", one.best, f"{one.missed:.2f}"]
+            cells[3:] = [one.best, f"{one.missed:.2f}"]
         rows.append((str(one.seed), said(hurried(one.seed)), *cells, one.verdict))
-    titles = (">seed", "draw", ">left alone, twice", ">trim", ">ratio", "best", ">trim / best, 2nd half", "verdict")
+    titles = (">seed", "draw", ">left alone", ">trim", ">ratio", "best", ">trim / best, 2nd half", "verdict")
     return ["## Every draw", "", *table(titles, rows)]
 
 
@@ -223,13 +237,13 @@ def said(scenario: Scenario) -> str:
     )
 
 
-def ratios(judged: Sequence[Outcome]) -> str:
+def ratios(compared: Sequence[Outcome]) -> str:
     """Costs over that of leaving alone: each method's draws in order."""
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()
-        for label in methods(judged):
-            values = sorted(one.ratio(label) for one in judged if label in one.costs_s)
+        for label in methods(compared):
+            values = sorted(one.ratio(label) for one in compared if label in one.costs_s)
             style = {"color": COLOURS[label], "linewidth": 2.0} if label in COLOURS else {"linewidth": 0.9}
             axes.plot(range(1, len(values) + 1), values, ".-", label=label, **style)
         axes.axhline(1.0, color=INK, linewidth=0.8)

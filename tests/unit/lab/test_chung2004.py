@@ -23,15 +23,15 @@ from trimtab.store import Store
 SETTING = SINGLE["5 threads, none spare"]
 
 
-def stored(store: Store, arm: Arm, gain: float, seed: int) -> int:
-    """A synthetic run: three trials at the start, the others so many times better."""
+def stored(store: Store, arm: Arm, gain: float, seed: int, speed: float = 1.0) -> int:
+    """A synthetic run: three trials at the start, the others so many times better; speed is the machine's."""
     chance = Random(f"{seed}/{arm.label}")
     if arm.group == "cross":
         arm = replace(arm, extras={**arm.extras, WINNERS: {mix: {"a": 2} for mix in MIXES}})
     writer = store.begin(_plan(arm, initial={"a": 1}))
     for index in range(15):
         moved = index % 2 == 1 if arm.group == "cross" else index > 2 and arm.controller != "static"
-        rate = 100 * (gain if moved else 1.0) * chance.uniform(0.99, 1.01)
+        rate = 100 * speed * (gain if moved else 1.0) * chance.uniform(0.99, 1.01)
         readings = {METRIC: rate, MIX: float(index // 5)}
         writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, readings))
         move = Move({}, "", incumbent={"a": 2} if arm.controller != "static" else None)
@@ -97,6 +97,34 @@ def test_a_single_setting_is_compared_with_the_start_as_it_would_have_been_at_th
     text = (tmp_path / "summary.md").read_text()
     assert "| 5 threads, none spare | 1.100 (0.000) |" in text
     assert "| 20 threads | - |" in text
+
+
+def test_how_near_a_search_came_is_not_told_by_what_another_machine_sold(tmp_path: Path) -> None:
+    store, ids = Store(None), []
+    for part, gain in (("change", 1.2), ("cross", 1.2)):
+        for arm in arms(part, 1):
+            ids.append(stored(store, arm, gain, 1, 0.5 if part == "cross" else 1.0))
+    write_results(LAB, tmp_path, store, ids)
+    text = (tmp_path / "summary.md").read_text()
+    (row,) = (line for line in text.splitlines() if "| trust_region | 1 | browsing" in line)
+    assert row.endswith("| - | - |"), "it sold half as much"
+
+
+def test_a_winner_under_another_mix_is_shown_with_the_interval_of_its_turns_whatever_the_machine_does(
+    tmp_path: Path,
+) -> None:
+    store = Store(None)
+    arm = arms("cross", 1)[0]
+    writer = store.begin(
+        _plan(replace(arm, extras={**arm.extras, WINNERS: {"shopping": {"a": 2}}}), initial={"a": 1})
+    )
+    for index, gain in enumerate([1.0, 1.2, 1.0, 1.1, 1.0, 1.15, 1.0]):
+        rate = (100.0 + 20 * index) * gain  # the machine gets faster
+        writer.window(Window(index, index * 10.0, 10.0, {"a": 1 if gain == 1.0 else 2}, {METRIC: rate}))
+    writer.finish(Outcome(Status.DONE, "", 7, False))
+    write_results(LAB, tmp_path, store, [writer.run_id])
+    text = (tmp_path / "summary.md").read_text()
+    assert "| winner of shopping | 1.150 (1.026 to 1.274) | - | - |" in text, "t of 2 degrees: 4.303 x 0.05 / sqrt 3"
 
 
 def test_the_browsers_go_over_to_the_next_mix_after_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,11 +142,23 @@ def test_the_page_shows_every_draw_and_why_one_failed(tmp_path: Path) -> None:
     ids.append(_record(lost, store, {}, "apache2 did not start: out of memory"))
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
-    assert "Draws: 2; 0 left alone, 1 better, 0 not told apart, 0 worse, 1 failed." in text
+    assert "Draws: 2; 0 left alone, 1 better, 0 not told apart, 0 worse, 1 failed, 0 not judged." in text
     assert any(line.startswith("| 7 | ") and line.endswith("| better |") for line in text.splitlines())
     assert any(line.startswith("| 8 | ") and line.endswith("| failed |") for line in text.splitlines())
     assert "| 8 | trim | apache2 did not start: out of memory |" in text
     assert "mathdefault" not in (tmp_path / "ratios.svg").read_text(), "a scale that a person reads"
+
+
+def test_a_draw_without_fixed_settings_compares_its_methods_and_has_no_verdict(tmp_path: Path) -> None:
+    store = Store(None)
+    level = {ALONE: 2.0, TRIM: 1.0, "tpe": 6.0}
+    found = (*arms(PART, 6), *arms(OTHERS, 6))
+    assert any(arm.label == "tpe" for arm in found), "a draw with peers"
+    ids = [stored(store, arm, level[arm.label], level[arm.label]) for arm in found if arm.label in level]
+    write_results(LAB, tmp_path, store, ids)
+    text = (tmp_path / "summary.md").read_text()
+    assert "Draws: 1; 0 left alone, 0 better, 0 not told apart, 0 worse, 0 failed, 1 not judged." in text
+    assert "| tpe | 1 | 3.00 | 0.50 | 3.00 | 3.00 |" in text
 
 
 def test_what_a_draw_asks_for_is_a_share_of_what_its_server_can_do() -> None:
