@@ -41,8 +41,8 @@ with _at_home():
     import matplotlib
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     matplotlib.rcdefaults()
 
-__all__ = ["Figure", "FuncFormatter", "LogLocator", "NullFormatter", "rc_context"]
+__all__ = ["Figure", "FuncFormatter", "LogLocator", "rc_context"]

@@ -242,10 +242,10 @@ def ratios(compared: Sequence[Outcome]) -> str:
 
     def draw(figure: Figure) -> None:
         axes: Any = figure.subplots()
-        for label in methods(compared):
+        for number, label in enumerate(methods(compared)):
             values = sorted(one.ratio(label) for one in compared if label in one.costs_s)
-            style = {"color": COLOURS[label], "linewidth": 2.0} if label in COLOURS else {"linewidth": 0.9}
-            axes.plot(range(1, len(values) + 1), values, ".-", label=label, **style)
+            colour, wide = COLOURS.get(label, f"C{number}"), 2.0 if label in COLOURS else 0.9
+            axes.plot(range(1, len(values) + 1), values, ".-", label=label, color=colour, linewidth=wide)
         axes.axhline(1.0, color=INK, linewidth=0.8)
         axes.axhline(NOISE, color=GREY, linewidth=0.8, linestyle=":")
         logarithmic(axes, plain)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.core import Role
-from trimtab.drawing import Figure, FuncFormatter, LogLocator, NullFormatter, rc_context
+from trimtab.drawing import Figure, FuncFormatter, LogLocator, rc_context
 from trimtab.metrics import metric as metric_of
 from trimtab.report.text import words
 from trimtab.report.track import Track
@@ -111,12 +111,22 @@ def columns(figure: Figure, heights: Sequence[float], runs: int, common: bool = 
     return grid
 
 
+NARROW = 4.0
+"""A scale from its least to its most that is less than this factor has few ticks at 1, 2 and 5."""
+
+
 def logarithmic(axes: Any, shown: Callable[[float, object], str]) -> None:
-    """A logarithmic scale with ticks that a person reads, at 1, 2 and 5."""
+    """A logarithmic scale with ticks that a person reads, at 1, 2 and 5, and at more where it is `NARROW`."""
+
+    def between(value: float, place: object) -> str:
+        low, high = axes.get_ylim()
+        return shown(value, place) if high < NARROW * low else ""
+
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
     axes.yaxis.set_major_formatter(FuncFormatter(shown))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_locator(LogLocator(subs=(1.2, 1.5, 3.0, 4.0, 6.0, 7.0, 8.0, 9.0), numticks=20))
+    axes.yaxis.set_minor_formatter(FuncFormatter(between))
 
 
 def width(tracks: Sequence[Track]) -> float:

@@ -12,11 +12,13 @@ from tests._class_runs import write_guarantee
 from tests._stored_runs import Readings, whole
 from trimtab import discovery
 from trimtab.core import Applied, Domain, How, Knob, Move, MoveState, Objective, Role, Subject, Window
+from trimtab.drawing import Figure
 from trimtab.records import Plan
 from trimtab.report import figures
 from trimtab.report.figures import drawn
 from trimtab.report.page import render
-from trimtab.report.style import Picture
+from trimtab.report.style import Picture, logarithmic
+from trimtab.report.text import plain
 from trimtab.report.track import Track, tracks
 from trimtab.settings import Settings
 from trimtab.store import Store
@@ -99,3 +101,18 @@ def test_a_run_of_all_zeros_can_be_drawn() -> None:
     nothing = {name: 0.0 for name in whole(0.0)}
     found: list[Track] = tracks(store, [run_of(store, (knob("limit", Role.WORKER_LIMIT),), nothing)])
     assert len(drawn(found)) == 3
+
+
+@pytest.mark.parametrize(("low", "high", "least"), [(0.7, 1.5, 4), (0.01, 100.0, 5)], ids=["narrow", "wide"])
+def test_a_logarithmic_scale_can_be_read_however_narrow_it_is(low: float, high: float, least: int) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2], [low, high])
+    logarithmic(axes, plain)
+    figure.draw_without_rendering()
+    ticks = [*axes.yaxis.get_major_ticks(), *axes.yaxis.get_minor_ticks()]
+    bottom, top = axes.get_ylim()
+    labels = [t.label1.get_text() for t in ticks if bottom <= t.get_loc() <= top]
+    shown = [label for label in labels if label]
+    assert least <= len(shown) <= 15
+    assert "1" in shown
