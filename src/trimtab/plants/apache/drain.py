@@ -21,12 +21,20 @@ again had one worker. So where few will be idle the slots within the limit are e
 and the parent is held still (`held`) until all have ended, so that it starts none meanwhile, let alone twice as many
 each second. Up to 32 it starts at once where its pool has been growing for five seconds, so that a limit below that
 may still lose the difference.
+
+The status page says who is where, except for workers that have not served yet; these are asked too. A worker that the
+parent starts meanwhile may stay when it is surely below the limit (`Slots`), and else is asked before it accepts a
+connection, hence the short distance of the polls. The parent notices ended children once a second and starts new ones
+a second after that, so there is time for a reload when `drain` returns. It also returns when the parent has started
+some twice, and only of those just started some may be beyond the limit: these count as idle, so that the signal adds
+none to them. An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is
+requests for the status page that pass the turn on, as Apache's own dummy connections do in a reload.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from trimtab import processes
@@ -68,15 +76,6 @@ def drain(
 ) -> Drained:
     """Empties the slots from `limit` on: asks their workers to finish.
 
-    The status page says who is where, except for workers that have not served yet; these are asked too. A worker that
-    the parent starts meanwhile may stay when it is surely below the limit (`Slots`), and else is asked before it
-    accepts a connection, hence the short distance of the polls. The parent notices ended children
-    once a second and starts new ones a second after that, so there is time for a reload when this returns. It also
-    returns when it has started some twice, and only of those just started some may be beyond the limit: these count
-    as idle, so that the signal adds none to them.
-    An idle worker may wait for its turn to accept, and sees the signal only then; on a quiet server it is requests
-    for the status page that pass the turn on, as Apache's own dummy connections do in a reload.
-
     Args:
         parent: Apache's parent process.
         clock: for the wait.
@@ -94,8 +93,7 @@ def drain(
     workers = set(process.generations(parent, frozenset()).workers)
     helpers = {child for child in before if processes.program_of(child) is not None} - workers
     slots = Slots(limit, status.slots(status_url) if known is None else known, before - helpers)
-    asked = dict[int, float]()
-    deadline, knock_s = clock.now_s() + patience_s, 0.0
+    asked, deadline, knock_s = dict[int, float](), clock.now_s() + patience_s, 0.0
     while True:
         now_s = clock.now_s()
         there = set(processes.children(parent.pid)) - helpers
@@ -106,19 +104,29 @@ def drain(
             else:
                 helpers.add(child)  # such as a log program that was started anew
         keep = slots.within(alive & slots.born if everyone else alive)
-        for child in sorted(alive - keep - helpers):
-            if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
-                parent.signal_child(child, signal.SIGUSR1)
+        _ask(parent, alive - keep - helpers, asked, now_s)
         before, left = there, (there if noticed else alive) - helpers - keep
         slots.look(there - helpers)
         beyond = left - slots.within(there)
         if not left or now_s > deadline or slots.only_fresh([asked.get(one, 0.0) for one in beyond], now_s):
             return Drained(len(beyond), slots.known)
         if now_s > knock_s:
-            quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
-            knock_s = clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
+            knock_s = _knocked(clock, status_url)
         parent.check()
         clock.sleep(_POLL_S)
+
+
+def _ask(parent: Parent, children: Collection[int], asked: dict[int, float], now_s: float) -> None:
+    """Asks children to finish, those first asked a moment ago once more; says in `asked` when each was first."""
+    for child in sorted(children):
+        if now_s - asked.setdefault(child, now_s) < _YOUNG_S:
+            parent.signal_child(child, signal.SIGUSR1)
+
+
+def _knocked(clock: Clock, status_url: str) -> float:
+    """Asks for the status page, and returns when to ask again."""
+    quiet = status.scoreboard(status_url, _KNOCK_PATIENCE_S) is not None
+    return clock.now_s() + (_KNOCK_S if quiet else _BUSY_S)
 
 
 def started(parent: Parent, clock: Clock) -> None:
