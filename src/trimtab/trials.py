@@ -128,6 +128,11 @@ class Searching:
         return bool(getattr(self.inner, "experiments", False))
 
     @property
+    def searches(self) -> bool:
+        """Whether its method goes as far as rules among knobs let it."""
+        return bool(getattr(self.inner, "searches", False))
+
+    @property
     def restarts(self) -> str:
         """What becomes of the method once a knob is left to the operator."""
         return restarts(self.inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -185,6 +185,39 @@ def test_the_turns_reach_both_configurations_though_a_guard_bounds_each_step() -
     run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)
     run.go()
     assert workers(run) == [10, 13, 19, 28, 28, 10, 10, 28]
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedSearch(Listed):
+    """The same, as a search that counts on rules among knobs."""
+
+    searches: ClassVar[bool] = True
+
+
+class Bounded(Noisy):
+    """A plant with room for so many workers."""
+
+    room = 24
+
+    def objection(self, configuration: Mapping[str, int]) -> str:
+        return f"there is room for {self.room} workers" if configuration["workers"] > self.room else ""
+
+
+def test_a_search_by_trials_goes_as_far_as_a_rule_lets_it_and_any_other_method_is_refused() -> None:
+    run = Run(Bounded(), controller=Searching(OBJECTIVE, ListedSearch((20, 40)), Search(3, 0, None, 10.0)))
+    run.go()
+    assert workers(run)[:3] == [10, 20, 24]
+    other, _ = search((20, 40), Bounded())
+    other.go()
+    assert workers(other)[:3] == [10, 20, 20]
+
+
+def test_to_measure_again_means_this_configuration_and_none_as_far_as_a_rule_lets() -> None:
+    plant, how = Bounded(), Search(3, 2, None, 10.0)
+    run = Run(plant, controller=Searching(OBJECTIVE, ListedSearch((20, 24)), how), duration_s=1e9)
+    plant.fake_clock.at.append((35.0, lambda: setattr(plant, "room", 22)))
+    assert run.go().restored
+    assert MoveState.REFUSED in run.states and 22 not in workers(run)
 
 
 def test_what_was_no_worse_than_the_start_is_measured_again_and_nothing_near_it() -> None:

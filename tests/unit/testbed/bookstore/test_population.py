@@ -46,6 +46,16 @@ def test_an_order_has_one_to_five_lines_and_costs_what_tax_and_shipping_say() ->
         assert total == net + tax + 3 + lines[int(row[0])]
 
 
+def test_the_latest_orders_are_as_small_as_those_of_browsers() -> None:
+    rows = table("order_line")
+    old = [row for row in rows if int(row[0]) <= SMALL.orders - SMALL.latest]
+    new = [row for row in rows if int(row[0]) > SMALL.orders - SMALL.latest]
+    assert SMALL.latest == 864 and Population(items=10_000, browsers=100).latest == 10_000
+    assert len(old) / (SMALL.orders - SMALL.latest) == pytest.approx(3, abs=0.15)
+    assert len(new) / SMALL.latest == pytest.approx(1.2, abs=0.05)
+    assert {int(row[3]) for row in new} == {1} and max(int(row[3]) for row in old) == 300
+
+
 def test_what_points_at_a_row_points_at_one_that_there_is() -> None:
     customers, addresses, items = SMALL.customers, 2 * SMALL.customers, SMALL.items
     assert all(1 <= int(row[5]) <= addresses for row in table("customer"))
