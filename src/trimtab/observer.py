@@ -23,8 +23,6 @@ from trimtab.errors import NotMeasured, TrimtabError
 LONGEST_SLEEP_S = 0.5
 """A request to stop is heeded after this time at the latest."""
 
-MOST_SAMPLES = 50
-"""Of a sensor in a window, where its own period would give more: they cost CPU, and tell hardly anything new."""
 _JITTER = 0.05
 _NEARLY, _NEARLY_S = 0.25, 0.005
 """A sensor may be sampled this share of its period, at most this time, before it is due, to share a wake-up."""
@@ -157,7 +155,7 @@ class Observer:
         start_s = self.now_s()
         sampled = [due for due in self._sensors if due.next_s < math.inf]
         for due in sampled:
-            due.period_s = max(due.sensor.sampling_period_s, duration_s / MOST_SAMPLES)
+            due.period_s = max(due.sensor.sampling_period_s, duration_s / due.sensor.most_samples)
         aborted = ""
         if early > 0:
             self.wait(start_s + early * duration_s, sampled)

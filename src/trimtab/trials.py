@@ -29,7 +29,17 @@ from typing import Any, Generic, TypeVar
 from trimtab import codec
 from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.core.controller import restarts
-from trimtab.referee.turns import Claim, Seen, better, candidates_turns, claimed, spread, without
+from trimtab.referee.turns import (
+    Claim,
+    Seen,
+    better,
+    candidates_turns,
+    claimed,
+    levelled,
+    slope_in,
+    spread,
+    without,
+)
 
 S = TypeVar("S")
 Key = tuple[tuple[str, int], ...]
@@ -243,7 +253,8 @@ class Searching:
                 Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {fate}"
             )
         elif len(state.turns) == len(order):
-            claim = claimed(state.turns, self.objective)
+            slope = slope_in((*state.trials, *state.turns), self.objective)
+            claim = claimed(state.turns, self.objective, slope)
         if claim is None:
             return state, self._turn(state, trial.window, "measured in turn with the start configuration", {})
         none = "" if claim.verdict is Verdict.BETTER else "no improvement: "
@@ -287,7 +298,7 @@ class Searching:
 
     def _excess(self, state: SearchState[Any], wanted: Configuration) -> float | None:
         """How much more a configuration's trials cost than the start's, in the mean; None where either has none."""
-        means = _by_configuration(state.trials, kept=True)
+        means = _by_configuration(levelled(state.trials, self.objective), kept=True)
         own, start = (means.get(tuple(sorted(one.items()))) for one in (wanted, state.start))
         if not own or not start:
             return None
@@ -295,7 +306,7 @@ class Searching:
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
         """The configuration with the best mean of those that break no limit, the start among equals; None without."""
-        means = {key: values for key, values in _by_configuration(state.trials, kept=True).items() if values}
+        means = _by_configuration(levelled(state.trials, self.objective), kept=True)
         if not means:
             return None
         sign = 1 if self.objective.minimize else -1

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, FakeSensor, MemoryPlant
-from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Prepared, Subject, Window
+from trimtab.core import Applied, Controller, Guard, Knob, Move, Objective, Prepared, Sensor, Subject, Window
 from trimtab.core.trial import MoveState
 from trimtab.decision import Oversight
 from trimtab.errors import (
@@ -22,7 +22,7 @@ from trimtab.errors import (
 )
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Status, WindowDone
 from trimtab.loop import Loop
-from trimtab.observer import MOST_SAMPLES, Stop
+from trimtab.observer import Stop
 from trimtab.records import Plan
 from trimtab.referee import Judge
 from trimtab.referee.afterwards import AfterwardsState
@@ -151,7 +151,7 @@ def test_sampling_follows_each_sensor_s_own_period() -> None:
     run.go()
     assert never.samples == 0
     for fast_samples, slow_samples in samples:
-        assert fast_samples == pytest.approx(MOST_SAMPLES, rel=0.05), "not 500: more tell hardly anything new"
+        assert fast_samples == pytest.approx(Sensor.most_samples, rel=0.05), "not 500: more tell hardly anything new"
         assert slow_samples == pytest.approx(10, abs=1)
 
 

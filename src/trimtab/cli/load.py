@@ -92,9 +92,8 @@ def run(args: argparse.Namespace) -> int:
     phases = chosen.phases() if chosen else None
     duration_s, interval_s = _duration_s(args, phases), parse_duration_s(args.interval)
     if not 0 < interval_s <= duration_s:
-        raise UsageError(
-            f"interval {args.interval} is not allowed: it must be more than 0 and at most the duration, {duration_s:g} s"
-        )
+        allowed = f"more than 0 and at most the duration, {duration_s:g} s"
+        raise UsageError(f"interval {args.interval} is not allowed: it must be {allowed}")
     if not 0 <= args.seed < 2**64:
         raise UsageError(f"seed {args.seed} is not allowed: it must be 0 to 2^64 - 1")
     target.require_reachable()

@@ -35,6 +35,9 @@ in force, and the second, of the incumbent, from the incumbent's own, since some
 comes through to a tier. The search then starts again from the incumbent of the latest load with such a mix, or from
 its own where there was none.
 
+A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
+is taken out of the costs (`trimtab.search.pace`).
+
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
@@ -59,6 +62,7 @@ from trimtab.search.era import Era, normal
 from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
+from trimtab.search.pace import pace_of
 from trimtab.search.region import Region
 from trimtab.search.space import Values, in_force, named, of_many, point_of
 from trimtab.search.trust_region_state import TrustRegionState
@@ -129,7 +133,8 @@ class TrustRegion:
         if state.beside != (beside := beside_of(state.left, trial.window.configuration)):
             state = state.anew(state.era, beside)
             said = f"{state.set_beside} now: trials at another value do not count; "
-        told = Told(now, None if missing else y_of(self.objective, trial), beside, mix_of(trial))
+        y = None if missing else y_of(self.objective, trial)
+        told = Told(now, y, beside, mix_of(trial), pace_of(trial.window.readings))
         after = self._learned(replace(state, silent=0), told)
         if after.past != state.past:
             said += f"clients ask for another mix since trial {after.era + 1}; "
@@ -146,7 +151,8 @@ class TrustRegion:
 
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
-        era, incumbent, y = state.believed, state.incumbent or told.values, told.y
+        era, incumbent = state.believed, state.incumbent or told.values
+        y = era.level(told)
         expected = state.expected if told.values == state.asked else None
         state = replace(state, told=(*state.told, told), incumbent=incumbent, expected=None, surprised=False)
         if state.elsewhere:

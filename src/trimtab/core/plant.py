@@ -59,6 +59,7 @@ class Sensor:
         name: its registered name.
         metrics: the metrics that it may give; others are not believed.
         precedence: rank by which it counts where another sensor measures the same.
+        most_samples: samples in a window where its period would give more; they cost CPU, and tell hardly anything.
         cheap: True when `read` costs, and touches the server, so little that it may be called in mid-window.
         plant: the part of a stack that it is of; empty where there is only one plant.
         node: the machine that it measures; empty for the one that trimtab runs on.
@@ -68,6 +69,7 @@ class Sensor:
     metrics: tuple[Metric, ...] = ()
     precedence: Precedence = Precedence.COUNTED
     sampling_period_s: float = 0.0
+    most_samples: int = 50
     cheap: bool = True
     plant: str = ""
     node: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trimtab.core import Window
+from trimtab.core import MoveState, Window
 from trimtab.lab import Claim, Page
 from trimtab.lab._tables import interval, table
 from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, SINGLE, START, WINNERS, winner
@@ -132,12 +132,14 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
             usual = statistics.fmean(start)
             later = rates[10:] or rates
             bad = sum(rate < LOST * usual for rate in rates) / len(rates)
+            refused = sum(move.state in (MoveState.REFUSED, MoveState.FAILED) for move in track.moves[: len(tried)])
             rows.append(
                 (
                     label,
                     str(track.run.plan.settings.seed),
                     f"{usual:.1f}",
                     str(len(tried)),
+                    str(refused),
                     f"{statistics.fmean(later) / usual:.3f}",
                     f"{min(rates) / usual:.3f}",
                     f"{bad:.0%}",
@@ -146,14 +148,14 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
                 )
             )
     head = (
-        *("search", "seed", ">start, interactions/s", ">trials", ">mean after the tenth", ">worst"),
+        *("search", "seed", ">start, interactions/s", ">trials", ">refused", ">mean after the tenth", ">worst"),
         *(f">below {LOST:g}", ">best of all (the paper's figure)", "winner, measured again in turn"),
     )
     gain = f"The paper's best of 200 trials: {1 + PAPERS_GAIN[mix]:.2f}."
     return [
         f"## The {mix} mix",
         "",
-        "Ratios are to the start as the same run measured it.",
+        "Ratios are to the start as the same run measured it. After a refused change what was before stays in force.",
         "",
         *table(head, rows),
         gain,

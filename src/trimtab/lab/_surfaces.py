@@ -1,11 +1,13 @@
 """Synthetic surfaces for the contest of searches: formulas with a known optimum, models of no server.
 
-    f(x) = q(x) + cliff(x),   q(x) = (x - x*)' A (x - x*),   cost = f_0 exp(f(x) + drift(t) + e_t)           (C1)
+    f(x) = q(x) + cliff(x),   q(x) = (x - x*)' A (x - x*),   cost = f_0 exp(f(x) + drift(t) + 1.8 z_t + e_t)   (C1)
+    z_t = 0.8 z_(t-1) + 0.6 pace n_t                                                                  (C2)
 
 with x the coordinates of `trimtab.search.space`, A positive definite with interactions, scaled so that the start
 costs `gain` more than the best, in logarithms. A placebo has neither row nor column in A. A cliff stands where the
 sum of two coordinates passes what both may have together, as where pools outgrow memory. On a plateau the start is
-the best.
+the best. A machine's pace wanders by z (n are standard normal), and is read to within 2 %, as on the machine where
+the private shop was measured.
 """
 
 from __future__ import annotations
@@ -13,14 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from trimtab.core import Domain, How, Knob, Objective, Window
+from trimtab.search.pace import PACE
 from trimtab.search.space import Values, point_of, values_at
 
 METRIC = "response_time_s"
-_USUAL_S = 0.2
+_USUAL_S, _USUAL_COMPUTE_S = 0.2, 75e-6
+_FOLLOWS, _STAYS, _READ = 1.8, 0.8, 0.02
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Kind:
         placebos: knobs without.
         noise: standard deviation of e.
         drift: how much the load drifts in all trials together, as a logarithm.
+        pace: standard deviation of z.
         switched: whether the optimum moves in mid-run.
         cliff: height of the cliff, as a logarithm; 0 for none.
         flat: whether the start is the best.
@@ -41,6 +47,7 @@ class Kind:
     placebos: int = 0
     noise: float = 0.03
     drift: float = 0.0
+    pace: float = 0.0
     switched: bool = False
     cliff: float = 0.0
     flat: bool = False
@@ -51,6 +58,7 @@ KINDS = {
     "usual": (Kind(noise=0.03), "interactions, noise of 3 %"),
     "loud": (Kind(noise=0.10), "interactions, noise of 10 %"),
     "drift": (Kind(drift=0.3), "a load that drifts by a third"),
+    "pace": (Kind(pace=0.05), "a machine that computes faster and slower, by a tenth of the cost"),
     "switch": (Kind(switched=True), "another optimum from the middle on"),
     "placebo": (Kind(active=5, placebos=15), "15 of 20 knobs without an effect"),
     "cliff": (Kind(cliff=1.5), "a cliff where two knobs together are too large"),
@@ -100,9 +108,11 @@ class Surface:
         """A trial with its noise, which depends on seed and trial only: all methods meet the same."""
         noise = self.kind.noise * float(np.random.default_rng((self.seed, 7, index)).standard_normal())
         drift = self.kind.drift * math.sin(math.pi * index / self.trials)
-        cost_s = _USUAL_S * math.exp(self.truth(index, values) + drift + noise)
+        slower, read = self._paces[index] if self.kind.pace else (0.0, 0.0)
+        cost_s = _USUAL_S * math.exp(self.truth(index, values) + drift + _FOLLOWS * slower + noise)
         configuration = {knob.name: value for knob, value in zip(self.knobs, values, strict=True)}
-        return Window(index, float(index), 1.0, configuration, {METRIC: cost_s}, 200)
+        pace = {PACE: _USUAL_COMPUTE_S * math.exp(read)} if self.kind.pace else {}
+        return Window(index, float(index), 1.0, configuration, {METRIC: cost_s, **pace}, 200)
 
     def truth(self, index: int, values: Values) -> float:
         """f(x), Eq. (C1)."""
@@ -118,6 +128,15 @@ class Surface:
         whole = np.full(len(self.knobs), 0.5)
         whole[: self.kind.active] = self._optimum(index)
         return min(self.truth(index, values_at(self.knobs, whole.tolist())), self.truth(index, self.start))
+
+    @cached_property
+    def _paces(self) -> list[tuple[float, float]]:
+        """z of each trial by Eq. (C2), and as it is read."""
+        rng, z, found = np.random.default_rng((self.seed, 9)), 0.0, []
+        for _ in range(self.trials):
+            z = _STAYS * z + math.sqrt(1 - _STAYS**2) * self.kind.pace * float(rng.standard_normal())
+            found.append((z, z + _READ * float(rng.standard_normal())))
+        return found
 
     def _optimum(self, index: int) -> np.ndarray:
         return self.optima[self.kind.switched and 2 * index >= self.trials]

@@ -9,6 +9,14 @@ two windows of turn i and n turns in which both were measured
     mean(d) +- t(n - 1, 0.975) sd(d) / sqrt(n)                                                      (T2)
 
 is the logarithm of how many times better the candidate is, with its 95 % interval (Student's t on paired samples).
+Where the machine's pace was measured and what follows it is known to be b, Eq. (P1) of `trimtab.search.pace`,
+
+    d_i' = d_i + b q_i,   q_i = z(c_i) - z(s_i)                                                       (T3)
+    mean(d') +- t(n - 2, 0.975) sqrt(sd(d')^2 / n + (mean(q) error of b)^2)                           (T4)
+
+take their place: a turn in which the machine was slower under the candidate says nothing against it. But the pace
+may be the candidate's own doing. Where the interval of mean(q) by (T2) excludes 0, both intervals count as one, from
+the lower of their ends to the upper.
 """
 
 from __future__ import annotations
@@ -19,9 +27,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trimtab.core import Configuration, Objective, Verdict, Window
+from trimtab.search.pace import Slope, mean_of, pace_of, slope_of
 
 _ENOUGH = 2
 """Turns without which there is no interval."""
+_UNKNOWN = Slope()
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class Seen:
         broken: whether a limit was broken.
         duration_s: its length, in seconds.
         beside: the values of the knobs that were left to the operator by now.
+        pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
     """
 
     configuration: Mapping[str, int]
@@ -41,6 +52,7 @@ class Seen:
     broken: bool
     duration_s: float
     beside: Mapping[str, int] = field(default_factory=dict)
+    pace: float | None = None
 
     @staticmethod
     def of(window: Window, names: Sequence[str], objective: Objective, left: Sequence[str] = ()) -> Seen:
@@ -58,7 +70,14 @@ class Seen:
         )
         known = objective.cost(window) is not None
         value = window.readings[objective.metric] if known else None
-        return Seen(held, value, bool(objective.broken(window)), window.duration_s, beside)
+        broken, pace = bool(objective.broken(window)), pace_of(window.readings)
+        return Seen(held, value, broken, window.duration_s, beside, pace)
+
+    def log_cost(self, objective: Objective) -> float | None:
+        """y of Eq. (E1) in `trimtab.search.evidence`; None where nothing was measured."""
+        if self.value is None or self.value <= 0:
+            return None
+        return math.log(self.value) * (1 if objective.minimize else -1)
 
     def without(self, knob: str) -> Seen:
         """The record once a knob is left to the operator."""
@@ -105,27 +124,32 @@ def better(value: float, than: float, objective: Objective) -> float:
     return than / value if objective.minimize else value / than
 
 
-def claimed(seen: Sequence[Seen], objective: Objective) -> Claim:
-    """Verdict of a re-measurement's windows, Eq. (T1) and (T2).
+def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN) -> Claim:
+    """Verdict of a re-measurement's windows, Eq. (T1) to (T4).
 
     Args:
         seen: the windows, in the order of `candidates_turns`.
         objective: the search's objective.
+        slope: b of Eq. (T3) and its error.
     """
     order = candidates_turns(len(seen) // 2)
     sides = [[one for one, is_candidate in zip(seen, order, strict=True) if is_candidate is c] for c in (False, True)]
     before, after = (sum(one.broken for one in side) * 2 > len(side) for side in sides)
     if after and not before:
         return Claim(Verdict.WORSE, "the winner breaks a limit that the start configuration keeps")
-    pairs = [(s.value, c.value) for s, c in zip(*sides, strict=True)]
-    logs = [math.log(better(c, s, objective)) for s, c in pairs if s is not None and c is not None and min(s, c) > 0]
-    if len(logs) < _ENOUGH:
-        known = f"{len(logs)} of {len(pairs)} turns in which both were measured"
-        return Claim(Verdict.UNMEASURED, f"{known} are too few to say anything", turns=len(logs))
-    mean, half = statistics.fmean(logs), _half(logs)
-    gain, low, high = (math.exp(min(_MOST, one)) for one in (mean, mean - half, mean + half))
+    pairs = [(s, c) for s, c in zip(*sides, strict=True) if s.value and c.value and min(s.value, c.value) > 0]
+    if len(pairs) < _ENOUGH:
+        known = f"{len(pairs)} of {len(order) // 2} turns in which both were measured"
+        return Claim(Verdict.UNMEASURED, f"{known} are too few to say anything", turns=len(pairs))
+    logs = [math.log(better(c.value or 0.0, s.value or 0.0, objective)) for s, c in pairs]
+    gain, low, high = measured = _times(statistics.fmean(logs), _half(logs))
+    at_one_pace = _at_one_pace(pairs, logs, slope)
+    if at_one_pace is not None:
+        gain, low, high = at_one_pace
     times = f"{gain:.3g} times as good as the start (95 % interval {low:.3g} to {high:.3g})"
     said = f"measured again in {len(logs)} turns, the winner is {times}"
+    if at_one_pace is not None:
+        said += " at the same pace of the machine, and {:.3g} ({:.3g} to {:.3g}) as it was".format(*measured)
     mended = before and not after
     if mended:
         said = f"{said}, and keeps a limit that the start breaks"
@@ -141,12 +165,55 @@ _MOST = 700.0
 """The exponential of more is no number."""
 
 
-def _half(logs: Sequence[float]) -> float:
-    """Half the width of the interval of Eq. (T2)."""
+def _at_one_pace(
+    pairs: Sequence[tuple[Seen, Seen]], logs: Sequence[float], slope: Slope
+) -> tuple[float, float, float] | None:
+    """How many times better by Eq. (T3) and (T4), and the interval's ends; None where the pace is not known."""
+    apart = [c.pace - s.pace for s, c in pairs if s.pace is not None and c.pace is not None]
+    if not slope.value or len(apart) < max(len(pairs), _ENOUGH + 1):
+        return None
+    q, logs_then = statistics.fmean(apart), [d + slope.value * q for d, q in zip(logs, apart, strict=True)]
+    gain, low, high = _times(statistics.fmean(logs_then), _half(logs_then, 2, q * slope.error))
+    if abs(q) <= _half(apart):
+        return gain, low, high
+    _, lower, upper = _times(statistics.fmean(logs), _half(logs))
+    return gain, min(low, lower), max(high, upper)
+
+
+def _times(mean: float, half: float) -> tuple[float, float, float]:
+    """How many times better, and the ends of its interval, from their logarithms."""
+    gain, low, high = (math.exp(min(_MOST, one)) for one in (mean, mean - half, mean + half))
+    return gain, low, high
+
+
+def _half(logs: Sequence[float], fitted: int = 1, besides: float = 0.0) -> float:
+    """Half the width of the interval of Eq. (T2) and (T4), with so many fitted parameters and an error besides."""
     from scipy.special import stdtrit  # takes longer to load than the rest, and is needed once in a run
 
     n = len(logs)
-    return float(stdtrit(n - 1, 0.975)) * statistics.stdev(logs) / math.sqrt(n)
+    return float(stdtrit(n - fitted, 0.975)) * math.hypot(statistics.stdev(logs) / math.sqrt(n), besides)
+
+
+def slope_in(seen: Sequence[Seen], objective: Objective) -> Slope:
+    """b of Eq. (T3) with its error, from the repeats of each configuration among windows."""
+    return slope_of((_key(one), one.pace, one.log_cost(objective)) for one in seen)
+
+
+def levelled(seen: Sequence[Seen], objective: Objective) -> list[Seen]:
+    """The windows with the values that they would have had at their mean pace; as they are where it is not known."""
+    slope, mean = slope_in(seen, objective).value, mean_of([one.pace for one in seen])
+    if not slope:
+        return [*seen]
+    sign = -1 if objective.minimize else 1
+    apart = [0.0 if one.pace is None else one.pace - mean for one in seen]
+    return [
+        replace(one, value=one.value and one.value * math.exp(sign * slope * far))
+        for one, far in zip(seen, apart, strict=True)
+    ]
+
+
+def _key(one: Seen) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(one.configuration.items()))
 
 
 def spread(seen: Sequence[Seen]) -> float | None:
@@ -158,7 +225,7 @@ def spread(seen: Sequence[Seen]) -> float | None:
     groups: dict[tuple[tuple[str, int], ...], list[float]] = {}
     for one in seen:
         if one.value is not None and one.value > 0:
-            groups.setdefault(tuple(sorted(one.configuration.items())), []).append(math.log(one.value))
+            groups.setdefault(_key(one), []).append(math.log(one.value))
     repeated = [group for group in groups.values() if len(group) > 1]
     if not repeated:
         return None

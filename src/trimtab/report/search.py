@@ -42,9 +42,8 @@ def _winner(state: SearchState[Any]) -> Table:
 
 def mattering(state: SearchState[Any], objective: Objective) -> tuple[Matter, ...]:
     """Which knobs matter, as far as the trials of a search tell; those that do first."""
-    sign = 1 if objective.minimize else -1
     told = [
-        Told(tuple(one.configuration[knob.name] for knob in state.knobs), sign * math.log(one.value))
+        Told(tuple(one.configuration[knob.name] for knob in state.knobs), one.log_cost(objective), pace=one.pace)
         for one in state.trials
         if one.value is not None and one.value > 0 and len(one.configuration) == len(state.knobs)
     ]
@@ -64,13 +63,22 @@ def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Tab
     for one, of_winner in zip(state.turns, candidates_turns(search.remeasure), strict=False):
         pairs[of_winner].append(one)
     rows = [
-        (str(i + 1), shown(name, start.value), shown(name, winner.value), _times(start, winner, objective))
+        (
+            *(str(i + 1), shown(name, start.value), shown(name, winner.value), _times(start, winner, objective)),
+            _slower(start, winner),
+        )
         for i, (start, winner) in enumerate(zip(*pairs, strict=False))
     ]
     if state.claim is not None:
-        rows.append(("all", "", "", _interval(state.claim)))
-    head = ("turn", f"{name}, start", f"{name}, winner", "times better")
+        rows.append(("all", "", "", _interval(state.claim), ""))
+    head = ("turn", f"{name}, start", f"{name}, winner", "times better", "machine slower under the winner")
     return Table("Measured again in turn", head, rows if state.turns else [])
+
+
+def _slower(start: Seen, winner: Seen) -> str:
+    """How much longer the machine took for a fixed computation under the winner, in one turn."""
+    known = start.pace is not None and winner.pace is not None
+    return f"{math.expm1((winner.pace or 0.0) - (start.pace or 0.0)):+.1%}" if known else "-"
 
 
 def _times(start: Seen, winner: Seen, objective: Objective) -> str:

@@ -1,13 +1,18 @@
-"""The trials of a search at one load: what was measured how often, how noisy it is, and what it tells apart."""
+"""The trials of a search at one load: what was measured how often, how noisy it is, and what it tells apart.
+
+All costs here are those with the machine's pace taken out, Eq. (P2) of `trimtab.search.pace`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from trimtab.search.evidence import Told
 from trimtab.search.local_model import noise_of
+from trimtab.search.pace import levelled, mean_of, slope_of
 from trimtab.search.space import Values
 
 
@@ -15,11 +20,19 @@ class Era:
     """The trials since the load last changed.
 
     Args:
-        trials: they, in order.
+        trials: they, in order, as they were measured.
     """
 
     def __init__(self, trials: Sequence[Told]) -> None:
-        self.trials = trials
+        self._slope = slope_of((one.values, one.pace, one.y) for one in trials).value
+        self._mean_pace = mean_of([one.pace for one in trials])
+        self.trials = tuple(replace(one, y=self.level(one)) for one in trials) if self._slope else tuple(trials)
+
+    def level(self, told: Told) -> float | None:
+        """The cost of a trial at the mean pace of these; None where it failed."""
+        if told.y is None:
+            return None
+        return levelled(told.y, told.pace, self._slope, self._mean_pace)
 
     @cached_property
     def counts(self) -> dict[Values, int]:

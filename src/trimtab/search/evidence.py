@@ -36,12 +36,14 @@ class Told:
         y: its cost by Eq. (E1); None where it failed.
         beside: the values of the knobs that were left to the operator by now, in the order in which they were.
         mix: what clients asked for.
+        pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
     """
 
     values: Values
     y: float | None
     beside: Beside = ()
     mix: Mix = ()
+    pace: float | None = None
 
     def without(self, index: int) -> Told:
         """The trial once the knob at an index is left to the operator."""

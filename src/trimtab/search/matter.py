@@ -22,6 +22,7 @@ import numpy as np
 from scipy import stats
 
 from trimtab.core import Knob
+from trimtab.search.era import Era
 from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
 from trimtab.search.space import Values, point_of
@@ -67,7 +68,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         told: the trials.
     """
     known: dict[Values, list[float]] = {}
-    for one in told:
+    for one in Era(told).trials:
         if one.y is not None:
             known.setdefault(one.values, []).append(one.y)
     if not known:

@@ -10,7 +10,7 @@ import pytest
 
 from trimtab import codec
 from trimtab.controllers.trust_region import TrustRegion
-from trimtab.core import Fate, Move, MoveState, Objective, Readings, Trial
+from trimtab.core import Fate, Move, MoveState, Objective, Readings, Trial, Window
 from trimtab.errors import UsageError
 from trimtab.lab._contest_run import Contest
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
@@ -43,6 +43,23 @@ def walk(
         assert after is not None
         values, fate = after, Fate(MoveState.APPLIED, wanted)
     return state, moves, forced
+
+
+def test_where_the_machine_s_pace_is_read_what_it_does_is_not_taken_for_a_setting_s() -> None:
+    """The same surfaces with and without the reading."""
+
+    class Unread(Surface):
+        def window(self, index: int, values: Values) -> Window:
+            found = super().window(index, values)
+            return replace(found, readings={METRIC: found.readings[METRIC]})
+
+    regrets: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(1, 9):
+        drawn = surface(KINDS["pace"][0], seed, 40)
+        for read, bed in ((True, drawn), (False, Unread(**vars(drawn)))):
+            _, _, forced = walk(bed, 40, TrustRegion(OBJECTIVE, watch=True))
+            regrets[read].append(sum(drawn.truth(k, one) - drawn.best(k) for k, one in enumerate(forced)) / 40)
+    assert sum(regrets[True]) < 0.9 * sum(regrets[False])
 
 
 USUAL = surface(KINDS["usual"][0], 3, 40)

@@ -35,7 +35,8 @@ def stored(store: Store, arm: Arm, gain: float, seed: int, speed: float = 1.0) -
         readings = {METRIC: rate, MIX: float(index // 5)}
         writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, readings))
         move = Move({}, "", incumbent={"a": 2} if arm.controller != "static" else None)
-        writer.move(index, move, move, MoveState.HELD)
+        refused = arm.controller == THEIRS and index < 9
+        writer.move(index, move, move, MoveState.REFUSED if refused else MoveState.HELD)
     writer.finish(Outcome(Status.DONE, "", 15, False))
     return writer.run_id
 
@@ -75,8 +76,9 @@ def test_the_summary_says_what_was_gained_and_what_it_cost(tmp_path: Path) -> No
     write_results(LAB, tmp_path, store, ids)
     text = (tmp_path / "summary.md").read_text()
     assert OURS in text and THEIRS in text
+    assert "| 15 | 9 |" in next(line for line in text.splitlines() if line.startswith(f"| {THEIRS} | 1 |"))
     row = next(line for line in text.splitlines() if line.startswith("| trust_region | 1 |"))
-    assert "| 15 | 1.2" in row or "| 15 | 1.19" in row
+    assert "| 15 | 0 | 1.2" in row or "| 15 | 0 | 1.19" in row
     assert "| winner of browsing | 1.2" in text or "| winner of browsing | 1.19" in text
     (row,) = (line for line in text.splitlines() if line.startswith("| shopping: the winner measured anew"))
     assert row.endswith("| 1.16 | 1.19 | yes |"), "the lower end: a mean above 1 alone is no gain"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from trimtab.core import Limit, Objective, Verdict, Window
-from trimtab.referee.turns import Seen, candidates_turns, claimed, spread
+from trimtab.referee.turns import Seen, candidates_turns, claimed, levelled, slope_in, spread
+from trimtab.search.pace import Slope
 
 MOST = Objective("request_rate_hz", minimize=False)
 LEAST = Objective("response_time_s")
@@ -87,3 +89,59 @@ def test_a_window_without_the_reading_of_a_limit_is_not_measured() -> None:
     assert Seen.of(window, ["workers"], objective) == Seen({"workers": 3}, None, False, 10.0)
     busy = Window(0, 0.0, 10.0, {"workers": 3}, {"request_rate_hz": 5.0, "cpu_ratio": 0.6})
     assert Seen.of(busy, ["workers"], objective) == Seen({"workers": 3}, 5.0, True, 10.0)
+
+
+def paced(logs: list[tuple[float, float]], repeats: int, gain: float, follows: float) -> list[Seen]:
+    """Windows in turn on a machine whose pace is the first of each pair, with the second as noise; more is better."""
+    found = []
+    for of_winner, (z, noise) in zip(candidates_turns(repeats), logs, strict=True):
+        value = 100 * math.exp(gain * of_winner - follows * z + noise)
+        found.append(Seen({"workers": 20 if of_winner else 10}, value, False, 10.0, pace=z))
+    return found
+
+
+def drawn_paces(seed: int, repeats: int = 6) -> list[tuple[float, float]]:
+    drawn = random.Random(seed)
+    return [(drawn.gauss(0.0, 0.1), drawn.gauss(0.0, 0.01)) for _ in range(2 * repeats)]
+
+
+def test_what_the_machine_s_pace_did_is_taken_out_of_the_turns_and_both_are_said() -> None:
+    seen = paced(drawn_paces(2), 6, 0.05, 1.5)
+    raw, level = claimed(seen, MOST), claimed(seen, MOST, slope_in(seen, MOST))
+    assert raw.verdict is Verdict.OPEN and level.verdict is Verdict.BETTER
+    assert level.gain == pytest.approx(math.exp(0.05), abs=0.02)
+    assert f"at the same pace of the machine, and {raw.gain:.3g} (" in level.why
+    slower = [replace(one, value=1 / (one.value or 1)) for one in seen]
+    assert slope_in(slower, LEAST) == pytest.approx(slope_in(seen, MOST))
+    assert claimed(slower, LEAST, slope_in(slower, LEAST)).gain == pytest.approx(level.gain)
+
+
+def test_of_equal_ones_at_one_pace_no_more_are_called_better() -> None:
+    better = 0
+    for seed in range(1000):
+        seen = paced(drawn_paces(seed), 6, 0.0, 1.5)
+        better += claimed(seen, MOST, slope_in(seen, MOST)).verdict is Verdict.BETTER
+    assert 10 <= better <= 42, "2.5 % on one side"
+
+
+def test_where_the_pace_differs_between_both_a_claim_has_to_hold_with_it_and_without() -> None:
+    order = candidates_turns(6)
+    moved = [(0.3 * of_winner + z, noise) for of_winner, (z, noise) in zip(order, drawn_paces(3), strict=True)]
+    seen = paced(moved, 6, 0.05, 1.5)
+    raw, both = claimed(seen, MOST), claimed(seen, MOST, Slope(1.5, 0.01))
+    assert raw.verdict is Verdict.WORSE and both.verdict is Verdict.OPEN
+    assert both.low == raw.low and both.gain == pytest.approx(math.exp(0.05), abs=0.03)
+    silent = [replace(one, pace=None) for one in paced(moved, 6, 0.05, 1.5)]
+    assert slope_in(silent, MOST) == Slope()
+    assert claimed(silent, MOST, Slope(1.5)) == claimed(silent, MOST)
+
+
+def test_values_at_one_pace_are_those_of_the_mean_and_nothing_else_changes() -> None:
+    seen = paced(drawn_paces(4), 6, 0.05, 1.5)
+    sides: list[list[float]] = [[], []]
+    for one in levelled(seen, MOST):
+        sides[one.configuration["workers"] == 20].append(math.log(one.value or 0))
+    assert max(map(statistics.stdev, sides)) < 0.02 < statistics.stdev(math.log(one.value or 0) for one in seen)
+    assert statistics.fmean(sides[1]) - statistics.fmean(sides[0]) == pytest.approx(0.05, abs=0.02)
+    assert [replace(one, value=None) for one in levelled(seen, MOST)] == [replace(one, value=None) for one in seen]
+    assert levelled([seen[0], replace(seen[1], value=None)], MOST)[1].value is None

@@ -24,7 +24,7 @@ def test_the_page_has_the_winner_the_turns_and_what_users_lost_and_gained() -> N
     assert table(run, "The winner").rows == [("workers", "10", "40")]
     turns = table(run, "Measured again").rows
     assert [row[0] for row in turns] == ["1", "2", "3", "all"]
-    assert turns[-1][-1].endswith("): better")
+    assert turns[-1][-2].endswith("): better") and turns[0][-1] == "-", "no pace was measured"
     lost = {row[0]: row[1] for row in table(run, "What users").rows}
     assert lost["trials worse than 0.9 of the start"] == "1 of 4"
     assert lost["trials"] == "4 of 4; ended because all 4 trials are made"

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from trimtab import discovery
+from trimtab.clock import SystemClock
 from trimtab.core import Clock, Plant
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.plants._stack import Stack
 from trimtab.plants.stack import clients, keys
 from trimtab.plants.stack.clients import Clients
 from trimtab.plants.stack.description import EXTRA, Description
+from trimtab.sensors.machine import Machine
 
 ROOM = "trimtab.plants"
 _WHOLE = "stack"
@@ -31,7 +33,8 @@ class Tiers(Stack):
     name = _WHOLE
 
     def __init__(self, description: Description, parts: tuple[Plant, ...], traffic: Clients | None) -> None:
-        super().__init__(*parts, extra=() if traffic is None else (traffic,))
+        own = () if traffic is None else (traffic,)
+        super().__init__(*parts, extra=(*own, Machine()) if isinstance(parts[0].clock, SystemClock) else own)
         self.name = _WHOLE
         self.extras = {EXTRA: description.text}
         self._traffic = traffic
