@@ -32,10 +32,10 @@ from trimtab.core.controller import restarts
 from trimtab.referee.turns import (
     Claim,
     Seen,
+    at_one_pace,
     better,
     candidates_turns,
     claimed,
-    levelled,
     slope_in,
     spread,
     without,
@@ -298,7 +298,7 @@ class Searching:
 
     def _excess(self, state: SearchState[Any], wanted: Configuration) -> float | None:
         """How much more a configuration's trials cost than the start's, in the mean; None where either has none."""
-        means = _by_configuration(levelled(state.trials, self.objective), kept=True)
+        means = _by_configuration(at_one_pace(state.trials, self.objective), kept=True)
         own, start = (means.get(tuple(sorted(one.items()))) for one in (wanted, state.start))
         if not own or not start:
             return None
@@ -306,7 +306,7 @@ class Searching:
 
     def _best(self, state: SearchState[Any]) -> Configuration | None:
         """The configuration with the best mean of those that break no limit, the start among equals; None without."""
-        means = _by_configuration(levelled(state.trials, self.objective), kept=True)
+        means = _by_configuration(at_one_pace(state.trials, self.objective), kept=True)
         if not means:
             return None
         sign = 1 if self.objective.minimize else -1

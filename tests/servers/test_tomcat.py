@@ -23,6 +23,7 @@ import pytest
 from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, private
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
+from trimtab.core.memory import MIB
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantGone
 from trimtab.plants.tomcat import process, restart
 from trimtab.plants.tomcat.jmx import Jmx
@@ -134,7 +135,7 @@ def test_the_next_connection_has_buffers_of_the_size_that_was_set_and_after_the_
     bed: Bed, tomcat: Tomcat
 ) -> None:
     def changed() -> int:
-        """On a busy machine what waits to be sent may go out together, and the page in fewer segments."""
+        # On a busy machine what waits to be sent may go out together, and the page in fewer segments.
         tomcat.restore()
         tomcat.apply({"write_buffer_bytes": 512})
         return segments(bed)
@@ -171,6 +172,18 @@ def test_no_more_connections_are_held_than_were_set_and_the_next_is_served_when_
             page(connection)
             connection.close()
         page(waiting)
+
+
+def test_buffers_that_would_fill_the_heap_are_refused(bed: Bed, tomcat: Tomcat) -> None:
+    attached, both = tomcat._tomcat, ("read_buffer_bytes", "write_buffer_bytes")
+    assert (attached.heap_bytes or 0) > 16 * MIB
+    with contextlib.ExitStack() as stack:
+        [stack.enter_context(connected(bed)).sendall(PAGE) for _ in range(20)]
+        until(lambda: tomcat.configuration() == ALL and sum(attached.peaks.values()) >= 20, "not all were counted")
+    attached.heap_bytes = 64 * MIB
+    with pytest.raises(ApplyRefused, match="half of the heap of Tomcat"):
+        tomcat.apply(dict.fromkeys(both, MIB))
+    tomcat.apply(dict.fromkeys(both, MIB // 2))
 
 
 def connected(bed: Bed) -> socket.socket:

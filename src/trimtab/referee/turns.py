@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trimtab.core import Configuration, Objective, Verdict, Window
-from trimtab.search.pace import Slope, mean_of, pace_of, slope_of
+from trimtab.search.pace import Slope, levelled, mean_of, pace_of, slope_of
 
 _ENOUGH = 2
 """Turns without which there is no interval."""
@@ -143,12 +143,12 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN)
         return Claim(Verdict.UNMEASURED, f"{known} are too few to say anything", turns=len(pairs))
     logs = [math.log(better(c.value or 0.0, s.value or 0.0, objective)) for s, c in pairs]
     gain, low, high = measured = _times(statistics.fmean(logs), _half(logs))
-    at_one_pace = _at_one_pace(pairs, logs, slope)
-    if at_one_pace is not None:
-        gain, low, high = at_one_pace
+    corrected = _corrected(pairs, logs, slope)
+    if corrected is not None:
+        gain, low, high = corrected
     times = f"{gain:.3g} times as good as the start (95 % interval {low:.3g} to {high:.3g})"
     said = f"measured again in {len(logs)} turns, the winner is {times}"
-    if at_one_pace is not None:
+    if corrected is not None:
         said += " at the same pace of the machine, and {:.3g} ({:.3g} to {:.3g}) as it was".format(*measured)
     mended = before and not after
     if mended:
@@ -165,16 +165,17 @@ _MOST = 700.0
 """The exponential of more is no number."""
 
 
-def _at_one_pace(
+def _corrected(
     pairs: Sequence[tuple[Seen, Seen]], logs: Sequence[float], slope: Slope
 ) -> tuple[float, float, float] | None:
     """How many times better by Eq. (T3) and (T4), and the interval's ends; None where the pace is not known."""
     apart = [c.pace - s.pace for s, c in pairs if s.pace is not None and c.pace is not None]
     if not slope.value or len(apart) < max(len(pairs), _ENOUGH + 1):
         return None
-    q, logs_then = statistics.fmean(apart), [d + slope.value * q for d, q in zip(logs, apart, strict=True)]
-    gain, low, high = _times(statistics.fmean(logs_then), _half(logs_then, 2, q * slope.error))
-    if abs(q) <= _half(apart):
+    mean = statistics.fmean(apart)
+    then = [d + slope.value * q for d, q in zip(logs, apart, strict=True)]  # Eq. (T3)
+    gain, low, high = _times(statistics.fmean(then), _half(then, 2, mean * slope.error))  # Eq. (T4)
+    if abs(mean) <= _half(apart):
         return gain, low, high
     _, lower, upper = _times(statistics.fmean(logs), _half(logs))
     return gain, min(low, lower), max(high, upper)
@@ -199,17 +200,15 @@ def slope_in(seen: Sequence[Seen], objective: Objective) -> Slope:
     return slope_of((_key(one), one.pace, one.log_cost(objective)) for one in seen)
 
 
-def levelled(seen: Sequence[Seen], objective: Objective) -> list[Seen]:
+def at_one_pace(seen: Sequence[Seen], objective: Objective) -> list[Seen]:
     """The windows with the values that they would have had at their mean pace; as they are where it is not known."""
     slope, mean = slope_in(seen, objective).value, mean_of([one.pace for one in seen])
-    if not slope:
-        return [*seen]
-    sign = -1 if objective.minimize else 1
-    apart = [0.0 if one.pace is None else one.pace - mean for one in seen]
-    return [
-        replace(one, value=one.value and one.value * math.exp(sign * slope * far))
-        for one, far in zip(seen, apart, strict=True)
-    ]
+    sign = 1 if objective.minimize else -1
+    found = []
+    for one in seen:
+        y = one.log_cost(objective) if slope else None
+        found.append(one if y is None else replace(one, value=math.exp(sign * levelled(y, one.pace, slope, mean))))
+    return found
 
 
 def _key(one: Seen) -> tuple[tuple[str, int], ...]:

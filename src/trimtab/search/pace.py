@@ -3,21 +3,23 @@
 Beside each trial the sensor `machine` times a fixed computation. Let z be the logarithm of that time, y the cost of a
 trial by Eq. (E1) of `trimtab.search.evidence`. Repeats of one configuration g tell how y follows z:
 
-    b = max(0, sum_g sum_i (z_i - z_g) (y_i - y_g) / (sum_g sum_i (z_i - z_g)^2 + s^2))                  (P1)
+    b = max(0, S_zy / (S_zz + s^2)),   S_zy = sum_g sum_i (z_i - z_g) (y_i - y_g), S_zz likewise          (P1)
     y' = y - b (z - mean z)                                                                           (P2)
-    error of b = sqrt(sum_g sum_i (y_i - y_g - b (z_i - z_g))^2 / (n - groups - 1) / (the same sum + s^2))  (P3)
+    s^2 = max(0.03^2, sum_g sum_i (y_i - y_g - b (z_i - z_g))^2 / (n - groups - 1))                      (P3)
+    error of b = s / sqrt(S_zz + s^2)                                                                 (P4)
 
 | symbol | here | unit | shape |
 |---|---|---|---|
 | z_g, y_g | means of the repeats of a configuration | 1 | scalar |
-| b | how the cost follows the pace: 1 where all of it is computing, 0 where none is | 1 | scalar |
-| s | the noise that y has besides, as a share: that of Eq. (G1) before anything is known | 1 | scalar |
+| b | how the cost follows the pace: 0 where nothing is computed, 1.8 beside the private shop | 1 | scalar |
+| s | the noise that y has besides, as a share | 1 | scalar |
 
-So b is 0 until repeats show otherwise (a normal prior about 0 with a standard deviation of 1), and where the pace
-stays the same nothing is taken out. A setting changes nothing in b, since only repeats of one configuration count.
-What it may change is the pace itself, when the server leaves more or less of the machine's caches and of a core's
-other half to the computation: then y' charges a part of the setting's effect to the machine. So where the pace
-differs between winner and start, what is claimed has to hold by y' and by y (`trimtab.referee.turns`).
+(P1) and (P3) in turn, from the noise with b = 0 on. So b is 0 until repeats show otherwise (a normal prior about 0,
+with a standard deviation of 1), and where the pace stays the same nothing is taken out. A setting changes nothing in
+b, since only repeats of one configuration count. What it may change is the pace itself, when the server leaves more
+or less of the machine's caches and of a core's other half to the computation: then y' charges a part of the setting's
+effect to the machine. So where the pace differs between winner and start, what is claimed has to hold by y' and by y
+(`trimtab.referee.turns`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import NamedTuple
 
 PACE = "compute_time_s"
 """The reading that tells the pace."""
-_NOISE = 0.03
+_LEAST_NOISE, _ROUNDS = 0.03, 5
 
 
 def pace_of(readings: Mapping[str, float]) -> float | None:
@@ -42,7 +44,7 @@ class Slope(NamedTuple):
 
     Args:
         value: b of Eq. (P1).
-        error: its standard error, Eq. (P3).
+        error: its standard error, Eq. (P4).
     """
 
     value: float = 0.0
@@ -66,10 +68,12 @@ def slope_of(seen: Iterable[tuple[Hashable, float | None, float | None]]) -> Slo
     freedom = len(apart) - len(groups) - 1
     if freedom < 1:
         return Slope()
-    square = math.fsum(z * z for z, _ in apart) + _NOISE**2
-    value = max(0.0, math.fsum(z * y for z, y in apart) / square)  # Eq. (P1)
-    left = math.fsum((y - value * z) ** 2 for z, y in apart)
-    return Slope(value, math.sqrt(left / freedom / square))  # Eq. (P3)
+    square, both = math.fsum(z * z for z, _ in apart), math.fsum(z * y for z, y in apart)
+    value = variance = 0.0
+    for _ in range(_ROUNDS):
+        variance = max(_LEAST_NOISE**2, math.fsum((y - value * z) ** 2 for z, y in apart) / freedom)  # Eq. (P3)
+        value = max(0.0, both / (square + variance))  # Eq. (P1)
+    return Slope(value, math.sqrt(variance / (square + variance)))  # Eq. (P4)
 
 
 def mean_of(paces: Sequence[float | None]) -> float:

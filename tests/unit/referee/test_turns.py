@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from trimtab.core import Limit, Objective, Verdict, Window
-from trimtab.referee.turns import Seen, candidates_turns, claimed, levelled, slope_in, spread
+from trimtab.referee.turns import Seen, at_one_pace, candidates_turns, claimed, slope_in, spread
 from trimtab.search.pace import Slope
 
 MOST = Objective("request_rate_hz", minimize=False)
@@ -139,9 +139,9 @@ def test_where_the_pace_differs_between_both_a_claim_has_to_hold_with_it_and_wit
 def test_values_at_one_pace_are_those_of_the_mean_and_nothing_else_changes() -> None:
     seen = paced(drawn_paces(4), 6, 0.05, 1.5)
     sides: list[list[float]] = [[], []]
-    for one in levelled(seen, MOST):
+    for one in at_one_pace(seen, MOST):
         sides[one.configuration["workers"] == 20].append(math.log(one.value or 0))
     assert max(map(statistics.stdev, sides)) < 0.02 < statistics.stdev(math.log(one.value or 0) for one in seen)
     assert statistics.fmean(sides[1]) - statistics.fmean(sides[0]) == pytest.approx(0.05, abs=0.02)
-    assert [replace(one, value=None) for one in levelled(seen, MOST)] == [replace(one, value=None) for one in seen]
-    assert levelled([seen[0], replace(seen[1], value=None)], MOST)[1].value is None
+    assert [replace(one, value=None) for one in at_one_pace(seen, MOST)] == [replace(one, value=None) for one in seen]
+    assert at_one_pace([seen[0], replace(seen[1], value=None)], MOST)[1].value is None

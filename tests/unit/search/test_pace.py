@@ -41,6 +41,11 @@ def test_without_repeats_or_a_pace_nothing_is_known_of_it() -> None:
     assert pace_of({PACE: 0.5}) == pytest.approx(math.log(0.5))
 
 
+def test_few_repeats_that_differ_by_chance_explain_little() -> None:
+    found = slope_of([(0, 0.0, 0.0), (0, 0.02, 0.25), (1, 0.0, 0.1), (1, 0.001, 0.12)])
+    assert found.value < 0.2 and found.error > 0.5
+
+
 def test_a_cost_that_falls_where_the_machine_is_slower_is_not_explained_by_it() -> None:
     assert slope_of(wandering(40, -1.0)).value == 0.0
 

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trimtab.core import Clock
+from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, NotMeasured, PlantGone, UsageError
-from trimtab.plants.tomcat import knobs
+from trimtab.plants.tomcat import knobs, memory
 from trimtab.plants.tomcat.jmx import Jmx, Refused
 from trimtab.plants.tomcat.knobs import Dial
-from trimtab.plants.tomcat.layout import Layout, look
+from trimtab.plants.tomcat.layout import HEAP, Layout, look
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import Listener, listeners
 
 Spot = tuple[str, str]
 """An MBean and one of its attributes."""
+_MOST_HEAP = "HeapMemoryUsage.max"
 ACTIVE, IDLE = "MaxActive", "MaxIdle"
 """Attributes of Tomcat's own pool."""
 
@@ -36,6 +38,8 @@ class Attached:
         dials: its knobs.
         missing: notes on knobs that cannot be moved.
         listeners: addresses and ports on which it serves HTTP.
+        peaks: endpoint of each connector to the most connections that it had when it was looked at.
+        heap_bytes: the most that its heap may take; None where Java says no limit.
 
     Raises:
         UsageError: it cannot be attached to; the message says what is needed.
@@ -48,6 +52,8 @@ class Attached:
         self.jmx = Jmx(process, clock)
         try:
             self.layout: Layout = look(self.jmx)
+            self.peaks = {one.endpoint: 0 for one in self.layout.connectors}
+            self.heap_bytes = self._heap_bytes()
             spots = [(bean, kind.attribute) for kind, _, _, bean, _, _ in knobs.wanted(self.layout)]
             values = {spot: value for spot, value in self.values(spots).items() if value is not None}
             self.dials, self.missing = knobs.dials(self.layout, values, _descriptors(process), restart)
@@ -65,7 +71,10 @@ class Attached:
         Raises:
             PlantGone: the server has ended, or does not answer, or a part of it that has a knob was stopped.
         """
-        found = self.values([(dial.bean, dial.attribute) for dial in self.dials])
+        counted = [(endpoint, memory.CONNECTIONS) for endpoint in self.peaks]
+        found = self.values([*((dial.bean, dial.attribute) for dial in self.dials), *counted])
+        for endpoint, attribute in counted:
+            self.peaks[endpoint] = max(self.peaks[endpoint], found[endpoint, attribute] or 0)
         values = {}
         for dial in self.dials:
             value = found[dial.bean, dial.attribute]
@@ -75,6 +84,10 @@ class Attached:
             # The value set counts while the pool's limit of all connections caps its idle ones.
             values[dial.knob.name] = max(value, self._meant.get(dial.knob.name, 0)) if value == most else value
         return values
+
+    def needs(self, values: Mapping[str, int]) -> tuple[Need, ...]:
+        """Heap that these values of all knobs need."""
+        return memory.needs(self.dials, values, self.peaks, self.heap_bytes, self.process.pid)
 
     def said(self) -> dict[Spot, int]:
         """Present values of the attributes that have a knob.
@@ -167,6 +180,11 @@ class Attached:
         except (Refused, NotMeasured) as error:
             self.process.check()
             raise ApplyFailed(f"{what} failed: {error}") from None
+
+    def _heap_bytes(self) -> int | None:
+        (found,) = self.jmx.read({HEAP: (_MOST_HEAP,)})
+        most = None if found is None else found[_MOST_HEAP]
+        return most if isinstance(most, int) and most > 0 else None
 
     def _listeners(self) -> tuple[Listener, ...]:
         ports = {one.port for one in self.layout.connectors if not one.ajp}

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Mapping
 
 from trimtab.core import Applied, Clock, Configuration, Knob, Plant, Prepared, Readings, Sensor
+from trimtab.core.memory import Need, overfull
 from trimtab.errors import ApplyRefused, PlantGone, UsageError
 from trimtab.plants._edits import StoodDown
 from trimtab.plants.tomcat import knobs, response, undo
@@ -49,6 +50,7 @@ class Tomcat(Plant):
         self._tomcat = attached
         self._journal = Journal(attached.process)
         self._known = attached.in_force()
+        self._found = dict(self._known)
         self._start: dict[str, int] = {}
         self._down = StoodDown()
 
@@ -95,8 +97,16 @@ class Tomcat(Plant):
         return response.derived(readings)
 
     def objection(self, configuration: Configuration) -> str:
-        """Which rule among the knobs this breaks; empty when it breaks none."""
-        return knobs.objection(self._tomcat.dials, configuration)
+        """Which rule among the knobs this breaks, or that its buffers do not fit into the heap; empty for neither.
+
+        What does not fit in the configuration at the start is no reason: the operator has chosen it.
+        """
+        why = knobs.objection(self._tomcat.dials, configuration)
+        return why or overfull(self.needs(configuration), self.needs(self._found))
+
+    def needs(self, configuration: Configuration) -> tuple[Need, ...]:
+        """Heap for the buffers of as many connections as there were at once so far."""
+        return self._tomcat.needs({**self._known, **configuration})
 
     def configuration(self) -> Configuration:
         """The configuration in force.
