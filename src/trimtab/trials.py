@@ -30,6 +30,7 @@ from trimtab import codec
 from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.core.controller import restarts
 from trimtab.referee.turns import (
+    LOOKS,
     Claim,
     Seen,
     at_one_pace,
@@ -56,7 +57,8 @@ class Search:
 
     Args:
         trials: windows that the method is given.
-        remeasure: how often start and winner are measured in turn at the end; 0 to believe the method.
+        remeasure: how often start and winner are measured in turn at the end, and again where that may be a gain; 0
+            to believe the method.
         budget: the share of the start's work in all trials that may be lost; None for no bound.
         trial_s: length of a trial, in seconds.
     """
@@ -90,6 +92,7 @@ class SearchState(Generic[S]):
         left: names of the knobs that are left to the operator.
         winner: the configuration measured again; empty while the search goes on.
         turns: the windows of the re-measurement.
+        rounds: rounds of turns that it has so far.
         misses: windows in a row in which the wanted configuration was not in force.
         claim: outcome of these turns; None before the end.
         ended: why the search ended; empty before.
@@ -108,6 +111,7 @@ class SearchState(Generic[S]):
     left: tuple[str, ...] = ()
     winner: Mapping[str, int] = field(default_factory=dict)
     turns: tuple[Seen, ...] = ()
+    rounds: int = 1
     misses: int = 0
     claim: Claim | None = None
     ended: str = ""
@@ -187,6 +191,7 @@ class Searching:
             left=(*state.left, knob),
             winner=winner,
             turns=(),
+            rounds=1,
             misses=0,
             claim=claim,
         )
@@ -234,14 +239,14 @@ class Searching:
         lost_s, gained_s = harm(state, self.objective)
         valid = tuple(one for one in state.trials if one.beside == seen.beside)
         forgotten = state.forgotten + len(state.trials) - len(valid)
-        state = replace(state, trials=valid, forgotten=forgotten, settled=len(valid), turns=(), misses=0)
+        state = replace(state, trials=valid, forgotten=forgotten, settled=len(valid), turns=(), rounds=1, misses=0)
         return replace(state, lost_s=lost_s, gained_s=gained_s)
 
     def _measured(self, state: SearchState[Any], seen: Seen, trial: Trial) -> tuple[SearchState[Any], Move]:
         """The decision after one more window of the re-measurement."""
         if state.claim is not None or not self.search.remeasure or self.experiments:
             return state, self._end(state, state.claim.why if state.claim else state.ended, {})
-        order = candidates_turns(self.search.remeasure)
+        order = candidates_turns(self.search.remeasure, state.rounds)
         if seen.configuration == (state.winner if order[len(state.turns)] else state.start):
             state = replace(state, turns=(*state.turns, seen), misses=0)
         else:
@@ -254,7 +259,12 @@ class Searching:
             )
         elif len(state.turns) == len(order):
             slope = slope_in((*state.trials, *state.turns), self.objective)
-            claim = claimed(state.turns, self.objective, slope)
+            claim = claimed(state.turns, self.objective, slope, state.rounds)
+        if claim is not None and claim.promising and state.rounds < LOOKS:
+            state = replace(state, rounds=state.rounds + 1)
+            return state, self._turn(
+                state, trial.window, f"as often again, since that may be a gain: {claim.why}", {}
+            )
         if claim is None:
             return state, self._turn(state, trial.window, "measured in turn with the start configuration", {})
         none = "" if claim.verdict is Verdict.BETTER else "no improvement: "
@@ -263,7 +273,7 @@ class Searching:
 
     def _turn(self, state: SearchState[Any], window: Window, why: str, figures: Mapping[str, float]) -> Move:
         """The configuration to measure next; one that was in force before passes no guard."""
-        order, done = candidates_turns(self.search.remeasure), len(state.turns)
+        order, done = candidates_turns(self.search.remeasure, state.rounds), len(state.turns)
         wanted = state.winner if order[done] else state.start
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
         which = "the winner" if order[done] else "the start"

@@ -134,8 +134,7 @@ def says_busy(tomcat: Tomcat) -> int:
 def test_the_next_connection_has_buffers_of_the_size_that_was_set_and_after_the_undo_of_that_before(
     bed: Bed, tomcat: Tomcat
 ) -> None:
-    def changed() -> int:
-        # On a busy machine what waits to be sent may go out together, and the page in fewer segments.
+    def changed() -> int:  # on a busy machine what waits may go out together, and the page in fewer segments
         tomcat.restore()
         tomcat.apply({"write_buffer_bytes": 512})
         return segments(bed)
@@ -178,7 +177,8 @@ def test_buffers_that_would_fill_the_heap_are_refused(bed: Bed, tomcat: Tomcat) 
     attached, both = tomcat._tomcat, ("read_buffer_bytes", "write_buffer_bytes")
     assert (attached.heap_bytes or 0) > 16 * MIB
     with contextlib.ExitStack() as stack:
-        [stack.enter_context(connected(bed)).sendall(PAGE) for _ in range(20)]
+        for _ in range(20):
+            stack.enter_context(connected(bed)).sendall(PAGE)
         until(lambda: tomcat.configuration() == ALL and sum(attached.peaks.values()) >= 20, "not all were counted")
     attached.heap_bytes = 64 * MIB
     with pytest.raises(ApplyRefused, match="half of the heap of Tomcat"):

@@ -111,6 +111,33 @@ def test_after_its_trials_the_best_is_measured_in_turn_with_the_start_and_stays(
     assert "Response time: measured again in 3 turns, the winner is" in summary(tracks(run.store, [1])[0])[3]
 
 
+class Wavering(MemoryPlant):
+    """Forty workers are a little better than ten, beside noise of twice the size that the windows bring in turn."""
+
+    factors = (1.0, 1.04, 0.97, 1.05, 0.96, 1.02, 1.0, 0.99, 1.03, 0.98, 1.01, 0.97, 1.02, 1.0, 0.98, 1.0, 1.03, 0.99)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def readings(self) -> dict[str, float]:
+        self.count += 1
+        usual = 0.98 if self.values["workers"] == 40 else 1.0
+        return {"response_time_s": usual * self.factors[self.count % len(self.factors)]}
+
+
+def test_turns_that_leave_open_what_may_be_a_gain_are_taken_once_more() -> None:
+    run, _ = search((40,), Wavering(), remeasure=4)
+    run.go()
+    moves = [move.move.reason for move in run.store.moves(1)]
+    (said,) = [reason for reason in moves if "as often again, since that may be a gain" in reason]
+    found = state_of(run)
+    assert "9 of 16" in said and found.rounds == 2 and len(found.turns) == 16
+    assert found.claim is not None and found.claim.turns == 8
+    again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS,))), run.store.events(1))
+    assert isinstance(again, Past) and again.standing == run.loop._standing
+
+
 def test_the_claim_is_of_the_turns_and_never_of_the_best_trial() -> None:
     class Lucky(Noisy):
         lucky = 0

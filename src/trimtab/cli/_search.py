@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from trimtab.core import Controller, PlantDefaults
 from trimtab.errors import UsageError
+from trimtab.referee.turns import LOOKS
 from trimtab.settings import Mode
 from trimtab.trials import Search, Searching
 from trimtab.units import parse_duration_s, parse_quantity
@@ -25,7 +26,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--remeasure",
         type=int,
         metavar="N",
-        help="of a search: measure start and winner in turn so often at the end; 0 to believe the method "
+        help="of a search: measure start and winner in turn so often at the end, and as often again where that is "
+        "open and may be a gain; 0 to believe the method "
         f"(default {USUAL_REMEASURE}; 0 where the controller judges each change itself)",
     )
     parser.add_argument(
@@ -91,11 +93,12 @@ def _fitting(args: argparse.Namespace, trial_s: float, turns: int) -> int:
     """
     text = args.duration or USUAL_DURATION
     settle_s = min(1.0, trial_s / 2) if args.settle is None else parse_duration_s(args.settle)
-    count = int(parse_duration_s(text) / (trial_s + settle_s)) - 2 * turns
+    again = 2 * LOOKS * turns
+    count = int(parse_duration_s(text) / (trial_s + settle_s)) - again
     if count < 2:
         raise UsageError(
-            f"duration {text} is too short for a search: {2 * turns} windows of {trial_s:g} s are measured again at "
-            "its end; give --trials, a shorter --trial-length or a smaller --remeasure"
+            f"duration {text} is too short for a search: up to {again} windows of {trial_s:g} s are measured again "
+            "at its end; give --trials, a shorter --trial-length or a smaller --remeasure"
         )
     return count
 

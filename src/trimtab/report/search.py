@@ -60,7 +60,7 @@ def _knobs(state: SearchState[Any], objective: Objective) -> Table:
 def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:
     """Start and winner, measured in turn."""
     pairs, name = (list[Seen](), list[Seen]()), objective.metric
-    for one, of_winner in zip(state.turns, candidates_turns(search.remeasure), strict=False):
+    for one, of_winner in zip(state.turns, candidates_turns(search.remeasure, state.rounds), strict=False):
         pairs[of_winner].append(one)
     rows = [
         (
