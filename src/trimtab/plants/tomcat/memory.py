@@ -1,23 +1,27 @@
-"""Heap that the connections' buffers take, with as many connections as there were at once so far.
+"""Memory that a configuration of Tomcat takes: buffers of connections in the heap, stacks of threads beside it.
 
-    needed = sum over connectors of connections x (read buffer + write buffer)
+    in the heap      = sum over connectors of connections x (read buffer + write buffer)
+    beside it        = spare threads x stack
 
-maxConnections in it would say of every Tomcat that it cannot fit. The buffers may take half of the heap; the other
-half is the application's, of which nothing is known beforehand.
+Connections are the most there were at once so far: maxConnections would say of every Tomcat that it cannot fit. The
+buffers may take half of the heap; the other half is the application's, of which nothing is known beforehand. Threads
+are those that are kept whether there is work for them or not (minSpareThreads), each with Java's usual stack of
+1 MiB, which few fill. Of maxThreads nothing follows: they come when they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.core.memory import Need
-from trimtab.plants.tomcat.knobs import Dial
+from trimtab.core.memory import MIB, Need
+from trimtab.plants.tomcat.knobs import MIN_THREADS, Dial
 
 CONNECTIONS = "connectionCount"
 """The attribute of a connector's endpoint that says how many connections are open."""
+_STACK_BYTES = MIB
 
 
-def needs(
+def in_heap(
     dials: Sequence[Dial], values: Mapping[str, int], peaks: Mapping[str, int], heap_bytes: int | None, pid: int
 ) -> tuple[Need, ...]:
     """The heap that a configuration needs; nothing where Java says no limit of it.
@@ -34,3 +38,16 @@ def needs(
     size_bytes = sum(peaks.get(dial.part, 0) * values[dial.knob.name] for dial in dials if dial.knob.unit == "bytes")
     what = f"the buffers of {sum(peaks.values())} connections, the most there were"
     return (Need(what, size_bytes, f"half of the heap of Tomcat (pid {pid})", heap_bytes // 2),)
+
+
+def beside(dials: Sequence[Dial], values: Mapping[str, int], where: str, limit_bytes: int) -> Need:
+    """The memory that the threads which are kept need.
+
+    Args:
+        dials: the knobs.
+        values: value of each knob.
+        where: what limits the memory.
+        limit_bytes: how much there is.
+    """
+    threads = sum(values[dial.knob.name] for dial in dials if dial.kind == MIN_THREADS)
+    return Need(f"the stacks of {threads} spare threads", threads * _STACK_BYTES, where, limit_bytes)

@@ -97,7 +97,7 @@ class Tomcat(Plant):
         return response.derived(readings)
 
     def objection(self, configuration: Configuration) -> str:
-        """Which rule among the knobs this breaks, or that its buffers do not fit into the heap; empty for neither.
+        """Which rule among the knobs this breaks, or what does not fit into memory; empty for neither.
 
         What does not fit in the configuration at the start is no reason: the operator has chosen it.
         """
@@ -105,7 +105,7 @@ class Tomcat(Plant):
         return why or overfull(self.needs(configuration), self.needs(self._found))
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
-        """Heap for the buffers of as many connections as there were at once so far."""
+        """Heap for the buffers of as many connections as there were at once so far, and memory for spare threads."""
         return self._tomcat.needs({**self._known, **configuration})
 
     def configuration(self) -> Configuration:
