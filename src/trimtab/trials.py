@@ -258,7 +258,7 @@ class Searching:
                 Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {fate}"
             )
         elif len(state.turns) == len(order):
-            slope = slope_in((*state.trials, *state.turns), self.objective)
+            slope = slope_in(state.trials, self.objective)
             claim = claimed(state.turns, self.objective, slope, state.rounds)
         if claim is not None and claim.promising and state.rounds < LOOKS:
             state = replace(state, rounds=state.rounds + 1)

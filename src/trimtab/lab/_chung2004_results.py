@@ -183,10 +183,10 @@ def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
 
 
 def _again(track: Track) -> str:
-    """The re-measurement of a search's winner."""
+    """The re-measurement of a search's winner, or what ended the run before."""
     claim = track.search.claim if track.search is not None else None
     if claim is None or claim.gain is None or claim.low is None or claim.high is None:
-        return "-" if claim is None else claim.why
+        return (track.run.detail or "-") if claim is None else claim.why
     return f"{claim.gain:.3f} ({claim.low:.3f} to {claim.high:.3f}): {claim.verdict}"
 
 

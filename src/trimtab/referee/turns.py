@@ -12,10 +12,11 @@ is the logarithm of how many times better the candidate is, with its 95 % interv
 Where that is open after the first round of turns, but its lower end misses the start by less than the mean exceeds
 it, a second round follows: a gain of a twentieth is as much as the noise of a few windows. Who looks twice errs more
 often; a = 0.0294 at either look keeps 5 % in both together (Pocock, Biometrika 64, 1977).
-Where the machine's pace was measured and what follows it is known to be b, Eq. (P1) of `trimtab.search.pace`,
+Where the machine's pace was measured, and other windows than these tell that costs follow it by b, Eq. (P1) of
+`trimtab.search.pace`,
 
     d_i' = d_i + b q_i,   q_i = z(c_i) - z(s_i)                                                       (T3)
-    mean(d') +- t(n - 2, 1 - a / 2) sqrt(sd(d')^2 / n + (mean(q) error of b)^2)                           (T4)
+    mean(d') +- t(n - 1, 1 - a / 2) sqrt(sd(d')^2 / n + (mean(q) error of b)^2)                           (T4)
 
 take their place: a turn in which the machine was slower under the candidate says nothing against it. But the pace
 may be the candidate's own doing. Where the interval of mean(q) by (T2) excludes 0, both intervals count as one, from
@@ -146,7 +147,7 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     Args:
         seen: the windows, in the order of `candidates_turns`.
         objective: the search's objective.
-        slope: b of Eq. (T3) and its error.
+        slope: b of Eq. (T3) and its error, from other windows.
         rounds: rounds of turns that there were.
     """
     order = candidates_turns(len(seen) // 2 // rounds, rounds)
@@ -187,11 +188,11 @@ def _corrected(
 ) -> tuple[float, float, float] | None:
     """How many times better by Eq. (T3) and (T4), and the interval's ends; None where the pace is not known."""
     apart = [c.pace - s.pace for s, c in pairs if s.pace is not None and c.pace is not None]
-    if not slope.value or len(apart) < max(len(pairs), _ENOUGH + 1):
+    if not slope.value or len(apart) < len(pairs):
         return None
     mean = statistics.fmean(apart)
     then = [d + slope.value * q for d, q in zip(logs, apart, strict=True)]  # Eq. (T3)
-    gain, low, high = _times(statistics.fmean(then), _half(then, 2, mean * slope.error))  # Eq. (T4)
+    gain, low, high = _times(statistics.fmean(then), _half(then, mean * slope.error))  # Eq. (T4)
     if abs(mean) <= _half(apart):
         return gain, low, high
     _, lower, upper = _times(statistics.fmean(logs), _half(logs))
@@ -204,12 +205,12 @@ def _times(mean: float, half: float) -> tuple[float, float, float]:
     return gain, low, high
 
 
-def _half(logs: Sequence[float], fitted: int = 1, besides: float = 0.0) -> float:
-    """Half the width of the interval of Eq. (T2) and (T4), with so many fitted parameters and an error besides."""
+def _half(logs: Sequence[float], besides: float = 0.0) -> float:
+    """Half the width of the interval of Eq. (T2) and (T4), with an error besides."""
     from scipy.special import stdtrit  # takes longer to load than the rest, and is needed once in a run
 
     n = len(logs)
-    return float(stdtrit(n - fitted, 1 - _EACH / 2)) * math.hypot(statistics.stdev(logs) / math.sqrt(n), besides)
+    return float(stdtrit(n - 1, 1 - _EACH / 2)) * math.hypot(statistics.stdev(logs) / math.sqrt(n), besides)
 
 
 def slope_in(seen: Sequence[Seen], objective: Objective) -> Slope:

@@ -66,11 +66,11 @@ def test_the_factor_and_its_interval_are_those_of_paired_logarithms(objective: O
 def looked(draw: Callable[[int], list[Seen]]) -> tuple[Claim, int]:
     """The claim after a second round where the first one is promising, and the rounds that it took."""
     seen = draw(1)
-    first = claimed(seen, MOST, slope_in(seen, MOST))
+    first = claimed(seen, MOST)
     if not first.promising:
         return first, 1
     seen = [*seen, *draw(2)]
-    return claimed(seen, MOST, slope_in(seen, MOST), 2), 2
+    return claimed(seen, MOST, rounds=2), 2
 
 
 def test_of_equal_ones_at_most_a_few_in_a_hundred_are_called_better_though_it_looks_twice() -> None:
@@ -143,21 +143,21 @@ def drawn_paces(seed: int, repeats: int = 6) -> list[tuple[float, float]]:
 
 
 def test_what_the_machine_s_pace_did_is_taken_out_of_the_turns_and_both_are_said() -> None:
-    seen = paced(drawn_paces(2), 6, 0.05, 1.5)
-    raw, level = claimed(seen, MOST), claimed(seen, MOST, slope_in(seen, MOST))
+    seen, others = paced(drawn_paces(2), 6, 0.05, 1.5), slope_in(paced(drawn_paces(9), 6, 0.0, 1.5), MOST)
+    raw, level = claimed(seen, MOST), claimed(seen, MOST, others)
     assert raw.verdict is Verdict.OPEN and level.verdict is Verdict.BETTER
     assert level.gain == pytest.approx(math.exp(0.05), abs=0.02)
     assert f"at the same pace of the machine, and {raw.gain:.3g} (" in level.why
     slower = [replace(one, value=1 / (one.value or 1)) for one in seen]
     assert slope_in(slower, LEAST) == pytest.approx(slope_in(seen, MOST))
-    assert claimed(slower, LEAST, slope_in(slower, LEAST)).gain == pytest.approx(level.gain)
+    assert claimed(slower, LEAST, others).gain == pytest.approx(level.gain)
 
 
 def test_of_equal_ones_at_one_pace_no_more_are_called_better() -> None:
     better = 0
     for seed in range(1000):
-        seen = paced(drawn_paces(seed), 6, 0.0, 1.5)
-        better += claimed(seen, MOST, slope_in(seen, MOST)).verdict is Verdict.BETTER
+        others = slope_in(paced(drawn_paces(5000 + seed), 6, 0.0, 1.5), MOST)
+        better += claimed(paced(drawn_paces(seed), 6, 0.0, 1.5), MOST, others).verdict is Verdict.BETTER
     assert better <= 40, "at most 2.5 % on one side"
 
 
