@@ -30,7 +30,6 @@ from trimtab import codec
 from trimtab.core import Configuration, Controller, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.core.controller import restarts
 from trimtab.referee.turns import (
-    LOOKS,
     Claim,
     Seen,
     at_one_pace,
@@ -57,16 +56,17 @@ class Search:
 
     Args:
         trials: windows that the method is given.
-        remeasure: how often start and winner are measured in turn at the end, and again where that may be a gain; 0
-            to believe the method.
+        remeasure: how often start and winner are measured in turn at the end; 0 to believe the method.
         budget: the share of the start's work in all trials that may be lost; None for no bound.
         trial_s: length of a trial, in seconds.
+        rounds: how many such rounds of turns there may be, where the first leaves open what may be a gain.
     """
 
     trials: int
     remeasure: int
     budget: float | None
     trial_s: float
+    rounds: int = 1
 
     @property
     def budget_s(self) -> float | None:
@@ -260,7 +260,7 @@ class Searching:
         elif len(state.turns) == len(order):
             slope = slope_in(state.trials, self.objective)
             claim = claimed(state.turns, self.objective, slope, state.rounds)
-        if claim is not None and claim.promising and state.rounds < LOOKS:
+        if claim is not None and claim.promising and state.rounds < self.search.rounds:
             state = replace(state, rounds=state.rounds + 1)
             return state, self._turn(
                 state, trial.window, f"as often again, since that may be a gain: {claim.why}", {}

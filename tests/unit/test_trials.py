@@ -127,7 +127,7 @@ class Wavering(MemoryPlant):
 
 
 def test_turns_that_leave_open_what_may_be_a_gain_are_taken_once_more() -> None:
-    run, _ = search((40,), Wavering(), remeasure=4)
+    run, _ = search((40,), Wavering(), remeasure=4, rounds=2)
     run.go()
     moves = [move.move.reason for move in run.store.moves(1)]
     (said,) = [reason for reason in moves if "as often again, since that may be a gain" in reason]

@@ -27,7 +27,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="of a search: measure start and winner in turn so often at the end, and as often again where that is "
-        "open and may be a gain; 0 to believe the method "
+        "open and may be a gain, unless --duration is given; 0 to believe the method "
         f"(default {USUAL_REMEASURE}; 0 where the controller judges each change itself)",
     )
     parser.add_argument(
@@ -61,7 +61,8 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     budget = None if args.budget_of_harm is None else _share(args.budget_of_harm)
     if args.trials is not None and args.trials < 2:
         raise UsageError(f"--trials {args.trials} is too few: the first is of the start configuration, so at least 2")
-    return Search(args.trials if args.trials is not None else _fitting(args, trial_s, turns), turns, budget, trial_s)
+    trials = args.trials if args.trials is not None else _fitting(args, trial_s, turns)
+    return Search(trials, turns, budget, trial_s, LOOKS if args.duration is None else 1)
 
 
 def searching(controller: Controller, search: Search | None, name: str, given: bool) -> Controller:
@@ -93,12 +94,11 @@ def _fitting(args: argparse.Namespace, trial_s: float, turns: int) -> int:
     """
     text = args.duration or USUAL_DURATION
     settle_s = min(1.0, trial_s / 2) if args.settle is None else parse_duration_s(args.settle)
-    again = 2 * LOOKS * turns
-    count = int(parse_duration_s(text) / (trial_s + settle_s)) - again
+    count = int(parse_duration_s(text) / (trial_s + settle_s)) - 2 * turns
     if count < 2:
         raise UsageError(
-            f"duration {text} is too short for a search: up to {again} windows of {trial_s:g} s are measured again "
-            "at its end; give --trials, a shorter --trial-length or a smaller --remeasure"
+            f"duration {text} is too short for a search: {2 * turns} windows of {trial_s:g} s are measured again at "
+            "its end; give --trials, a shorter --trial-length or a smaller --remeasure"
         )
     return count
 

@@ -20,6 +20,7 @@ from trimtab.lab import Arm, Context, Lab, Runs, World
 from trimtab.plants.stack import description
 from trimtab.plants.stack.clients import Clients, Traffic, traffic
 from trimtab.plants.stack.tiers import Tiers, attached
+from trimtab.referee.turns import LOOKS
 from trimtab.report.track import Track
 from trimtab.testbed.shop import TIME_SCALE, Shop, ShopSpec, shop, stack_text
 from trimtab.trials import Search
@@ -31,7 +32,7 @@ PEERS = {"shopping": ("tpe", "random_search")}
 TRIAL_S = 10.0
 TRIALS = 33
 REPEATS = 6
-SEARCH = Search(TRIALS, REPEATS, None, TRIAL_S)
+SEARCH = Search(TRIALS, REPEATS, None, TRIAL_S, LOOKS)
 """As `tune stack` searches: the winner is measured again in turn with the start."""
 SETTLED_S = 1.5
 """A trial's wait after its change, and the change itself, for the forecast."""
