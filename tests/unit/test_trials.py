@@ -254,6 +254,13 @@ def test_what_was_no_worse_than_the_start_is_measured_again_and_nothing_near_it(
     assert workers(run)[:6] == [10, 13, 19, 28, 10, 28]
 
 
+def test_from_a_bad_trial_the_next_goes_to_where_the_best_one_is_and_nowhere_between() -> None:
+    method = Searching(OBJECTIVE, Listed((40, 100, 12)), Search(4, 0, None, 10.0))
+    run = Run(Noisy(), controller=method, guards=(LargestStep(),), duration_s=1e9)
+    run.go()
+    assert workers(run)[:4] == [10, 40, 100, 12]
+
+
 def test_a_winner_that_no_trial_had_passes_the_guards_and_is_not_claimed_before_it_was_there() -> None:
     method = Searching(OBJECTIVE, Guess(), Search(9, 2, None, 10.0))
     run = Run(Noisy(), controller=method, guards=(LargestStep(1.5),), duration_s=1e9)

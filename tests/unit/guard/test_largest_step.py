@@ -39,7 +39,7 @@ def test_a_knob_at_0_may_go_anywhere_because_no_factor_is_defined_there() -> Non
 @pytest.mark.parametrize(("now", "wanted", "allowed"), [(-4, -8, -8), (0, -20, -9), (-1, 19, 8), (5, -3, -3)])
 def test_levels_around_0_move_within_a_part_of_their_range(now: int, wanted: int, allowed: int) -> None:
     nice, guard = replace(worker_knob(), domain=Domain(-20, 19)), LargestStep()
-    move = guard.review((nice,), seen(now), Move({NAME: wanted}, "why"))[1]
+    move = guard.review(guard.start((nice,)), seen(now), Move({NAME: wanted}, "why"))[1]
     assert move.changes == {NAME: allowed}
     assert ("1/4 of its range" in move.reason) is (wanted != allowed)
 
@@ -51,6 +51,26 @@ def test_a_limit_of_workers_that_is_not_reached_is_stepped_down_from_what_is_the
     assert reviewed(there(150), 5).changes == {NAME: 10}
     assert reviewed(there(150), 700, maximum=1000).changes == {NAME: 600}
     assert reviewed(there(20), 3).changes == {NAME: 5}, "the others are finishing"
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "allowed"),
+    [(58, 2, 2), (58, 1, 1), (200, 1, 1), (200, 20, 20), (10, 60, 40), (40, 200, 160), (1, 9, 8), (1, 90, 8)],
+)
+def test_a_step_may_lead_back_to_the_incumbent_and_a_factor_of_four_from_it(
+    now: int, wanted: int, allowed: int
+) -> None:
+    guard, knob = LargestStep(), worker_knob()
+    state, first = guard.review(guard.start((knob,)), seen(2), Move({NAME: 200}, "why", incumbent={NAME: 2}))
+    assert first.changes == {NAME: 8}, "from the incumbent itself a step is bounded"
+    move = Move({NAME: wanted}, "why", incumbent={NAME: 2})
+    assert guard.review(state, seen(now), move)[1].changes == {NAME: allowed}
+
+
+def test_an_incumbent_that_was_never_in_force_is_no_place_to_step_from() -> None:
+    guard = LargestStep()
+    state = guard.review(guard.start((worker_knob(),)), seen(50), Move({}, "why", incumbent={NAME: 2}))[0]
+    assert guard.review(state, seen(58), Move({NAME: 2}, "why", incumbent={NAME: 2}))[1].changes == {NAME: 15}
 
 
 def test_what_nobody_uses_may_be_taken_at_once() -> None:
