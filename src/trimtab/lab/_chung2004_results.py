@@ -17,9 +17,10 @@ from trimtab.core import MoveState, Window
 from trimtab.lab import Claim, Page
 from trimtab.lab._tables import interval, table
 from trimtab.lab.chung2004 import METRIC, MIX, MIXES, OURS, SINGLE, START, WINNERS, winner
-from trimtab.referee.turns import Seen, at_one_pace
+from trimtab.referee.turns import Seen, at_one_pace, slope_in
 from trimtab.report.search import mattering
 from trimtab.report.track import Track, estimate
+from trimtab.search.pace import levelled, mean_of, pace_of
 from trimtab.trials import MEASURE
 
 PAPERS_GAIN = {"browsing": 0.15, "shopping": 0.16, "ordering": 0.05}
@@ -90,10 +91,12 @@ def _noise(tracks: Sequence[Track]) -> list[str]:
     for track in tracks:
         rates = _rates(track.windows)
         if len(rates) > 1:
-            mean = statistics.fmean(rates)
+            level = list(_at_one_pace(track).values())
+            left = statistics.stdev(level) * math.sqrt((len(level) - 1) / (len(level) - 2)) if len(level) > 2 else 0.0
+            shown = [f"{one / statistics.fmean(rates):.2%}" for one in (statistics.stdev(rates), left)]
             seed = str(track.run.plan.settings.seed)
-            rows.append((track.label, seed, f"{mean:.1f}", f"{statistics.stdev(rates) / mean:.2%}"))
-    head = ("", "seed", ">interactions/s", ">standard deviation of a trial")
+            rows.append((track.label, seed, f"{statistics.fmean(rates):.1f}", *(shown if left else (shown[0], "-"))))
+    head = ("", "seed", ">interactions/s", ">standard deviation of a trial", ">at one pace of the machine")
     return ["## The untuned shop", "", *table(head, rows), f"The paper's: {PAPERS_NOISE:.1%} of 110.4 WIPS.", ""]
 
 
@@ -128,10 +131,14 @@ def _windows(track: Track, setting: Mapping[str, int]) -> list[Window]:
 
 def _at_one_pace(track: Track) -> dict[int, float]:
     """Each window's rate at the run's mean pace of the machine, by its index."""
-    plan = track.run.plan
-    seen = [Seen.of(w, [knob.name for knob in plan.knobs], plan.settings.objective) for w in track.windows]
-    level = at_one_pace(seen, plan.settings.objective)
+    level = at_one_pace(_seen(track), track.run.plan.settings.objective)
     return {w.index: one.value for w, one in zip(track.windows, level, strict=True) if one.value}
+
+
+def _seen(track: Track) -> list[Seen]:
+    """A run's windows as searches keep them."""
+    plan = track.run.plan
+    return [Seen.of(w, [knob.name for knob in plan.knobs], plan.settings.objective) for w in track.windows]
 
 
 def _searches(mix: str, found: Mapping[str, list[Track]]) -> list[str]:
@@ -228,7 +235,7 @@ def _change(change: Mapping[str, list[Track]], cross: Mapping[str, list[Track]])
             seed = track.run.plan.settings.seed
             alike = _as_fast(track, cross, seed)
             for number, mix in enumerate(MIXES):
-                rates = _rates([w for w in track.windows if w.readings.get(MIX) == number])
+                rates = _as_anew([w for w in track.windows if w.readings.get(MIX) == number], cross, mix, seed)
                 best = _best(cross, mix, seed) if alike else None
                 after = next((k + 1 for k, rate in enumerate(rates) if best and rate >= NEAR * best), None)
                 near = "-" if best is None else "never" if after is None else str(after)
@@ -237,15 +244,15 @@ def _change(change: Mapping[str, list[Track]], cross: Mapping[str, list[Track]])
                 rows.append((label, str(seed), mix, str(len(rates)), *shown, near))
     head = ("search", "seed", "mix", ">trials", ">first", ">last five", ">best of start and its winner")
     said = f"Interactions/s. Near: within {1 - NEAR:.0%} of the better of start and the mix's winner, measured anew; "
-    said += f"not told where the start sold more or less then, by more than {1 - LIKE:.0%}: the machine was another."
+    said += "all at the pace that the machine had then. "
+    said += f"Not told where the start sold more or less then, by more than {1 - LIKE:.0%}: the machine was another."
     return ["## Fig. 5: the mix changes", "", *table((*head, ">near after"), rows), said, ""]
 
 
 def _as_fast(track: Track, cross: Mapping[str, list[Track]], seed: int) -> bool:
     """Whether the start sold as much when the winners were measured anew, under the mix that a search begins with."""
-    began = _rates([w for w in _windows(track, {}) if w.readings.get(MIX) == 0])
-    tracks = [one for one in cross.get(MIXES[0], []) if one.run.plan.settings.seed == seed]
-    anew = [rate for one in tracks for rate in _anew(one, START)]
+    began = _as_anew([w for w in _windows(track, {}) if w.readings.get(MIX) == 0], cross, MIXES[0], seed)
+    anew = [rate for one in _of_seed(cross, MIXES[0], seed) for rate in _anew(one, START)]
     if not began or not anew:
         return False
     return LIKE <= statistics.fmean(began) / statistics.fmean(anew) <= 1 / LIKE
@@ -253,14 +260,30 @@ def _as_fast(track: Track, cross: Mapping[str, list[Track]], seed: int) -> bool:
 
 def _best(cross: Mapping[str, list[Track]], mix: str, seed: int) -> float | None:
     """The better of the start and a mix's own winner under it, measured anew; None where it was not."""
-    tracks = [track for track in cross.get(mix, []) if track.run.plan.settings.seed == seed]
-    found = [_anew(track, of) for track in tracks for of in (START, mix)]
+    found = [_anew(track, of) for track in _of_seed(cross, mix, seed) for of in (START, mix)]
     return max((statistics.fmean(rates) for rates in found if rates), default=None)
 
 
 def _anew(track: Track, of: str) -> list[float]:
-    """The rates that one run measured with the start, or with the winner of a mix's search."""
-    return _rates(_windows(track, track.run.plan.extras.get(WINNERS, {}).get(of, {})))
+    """The rates that one run measured with the start, or with a mix's winner, at the machine's mean pace in it."""
+    level = _at_one_pace(track)
+    windows = _windows(track, track.run.plan.extras.get(WINNERS, {}).get(of, {}))
+    return [level[w.index] for w in windows if w.index in level]
+
+
+def _of_seed(cross: Mapping[str, list[Track]], mix: str, seed: int) -> list[Track]:
+    """The runs in which a seed's winners were measured anew under a mix."""
+    return [track for track in cross.get(mix, []) if track.run.plan.settings.seed == seed]
+
+
+def _as_anew(windows: Sequence[Window], cross: Mapping[str, list[Track]], mix: str, seed: int) -> list[float]:
+    """The rates of windows at the pace that the machine had when a mix's winner was measured anew."""
+    for track in _of_seed(cross, mix, seed):
+        seen = _seen(track)
+        b, then = slope_in(seen, track.run.plan.settings.objective).value, mean_of([one.pace for one in seen])
+        paces = [(w, pace_of(w.readings)) for w in windows if w.readings.get(METRIC, 0.0) > 0]
+        return [math.exp(-levelled(-math.log(w.readings[METRIC]), z, b, then)) for w, z in paces]
+    return _rates(windows)
 
 
 def _ratios(cross: Mapping[str, list[Track]], of: str, mix: str) -> list[float]:

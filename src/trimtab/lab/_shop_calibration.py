@@ -5,9 +5,14 @@
 prints what belongs into simulated_shop.toml, from the results folder of `trimtab lab run chung2004 --part noise`.
 
     scale_k  <-  scale_k x (CPU seconds for a page, real) / (the same, simulated)                        (K1)
+    page     <-  page x (browsing's by ordering's, real) / (the same, simulated)                          (K2)
+    p_m      =   exp(b (z_m - z_shopping))                                                              (K3)
 
-until both agree, for each tier k, at the settings and load of the real run; so too the blocks that a page asks for.
-What is fitted agrees then, so it proves nothing: the error is that of the other mixes, and of rate and page times.
+until both agree, at the settings and load of the real run: (K1) for each tier k under the shopping mix, so too the
+blocks that a page asks for; (K2) for the database's CPU time and the blocks of a page of best sellers, which are what
+the mixes differ in. The machine's pace z is another under each mix, and CPU times follow it by b (Eq. (P1) of
+`trimtab.search.pace`, from the windows of all mixes and tiers): p_m is how many times longer the same work took
+than under shopping. What is fitted agrees, so it proves nothing: the error is that of the rest.
 """
 
 from __future__ import annotations
@@ -15,8 +20,8 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +29,17 @@ from trimtab.lab._results import unpacked
 from trimtab.lab._shop_model import MIXES, RATE, TIERS, TIME, Constants, constants, cpu_s, run
 from trimtab.lab._tables import table
 from trimtab.report.track import Track, tracks
+from trimtab.search.pace import mean_of, pace_of, slope_of
 
-_ROUNDS = 8
+_ROUNDS = 12
 _ENOUGH = 0.005
 _LENGTH_S = 60.0
 _SEED = 1_000_039
 _BLOCKS, _READS = "blocks_per_page@database", "reads_per_page@database"
-FITTED = "shopping"
-"""The mix to whose real run the constants are fitted; the cost of one page to how the others stand to each other."""
+FITTED, MANY, FEW = "shopping", "browsing", "ordering"
+"""The mix to whose real run the constants are fitted, and those with the most and the fewest pages of `PAGE`."""
+PAGE = "best_sellers"
+"""The page whose cost is fitted to how two mixes stand to each other."""
 _P95, _HITS = "client_page_time_p95_s", "hit_ratio@proxy"
 _ROWS = {
     RATE: ("pages a second", 1.0),
@@ -55,6 +63,7 @@ class Measured:
         values: settings by knob; those not named were as shipped.
         load: browsers, time_scale and items, where they are not those of the constants.
         blocks: blocks that a page asks the database's buffer for; None where they were not counted.
+        pace: p of Eq. (K3).
     """
 
     mix: str
@@ -63,32 +72,54 @@ class Measured:
     values: Mapping[str, int] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
     blocks: float | None = None
+    pace: float = 1.0
 
 
-def calibrated(measured: Measured) -> dict[str, Any]:
+def calibrated(measured: Mapping[str, Measured]) -> dict[str, Any]:
     """Constants with which the simulated shop takes as much CPU for a page, and reads as much, as the real one did.
 
     Args:
-        measured: the real run.
+        measured: the real runs, by mix: that of `FITTED`, and those of `MANY` and `FEW` where `PAGE` is to be fitted.
 
     Raises:
         ValueError: a tier's CPU time is missing or not positive.
     """
-    wrong = [tier for tier in TIERS if not 0 < measured.cpu_s.get(tier, 0.0) < math.inf]
-    if wrong:
-        raise ValueError(f"cpu_s of {', '.join(wrong)} must be there and more than 0")
+    for one in measured.values():
+        wrong = [tier for tier in TIERS if not 0 < one.cpu_s.get(tier, 0.0) < math.inf]
+        if wrong:
+            raise ValueError(f"cpu_s of {', '.join(wrong)} must be there and more than 0")
     found: dict[str, Any] = dict(constants())
-    found["load"] = {**found["load"], **measured.load}
+    found["load"] = {**found["load"], **measured[FITTED].load}
     for _ in range(_ROUNDS):
-        readings = run(found, measured.values, measured.mix, _SEED, _LENGTH_S)
-        factors = {tier: measured.cpu_s[tier] / value for tier, value in cpu_s(found, readings).items()}
-        if measured.blocks is not None:
-            factors["blocks"] = measured.blocks / readings[_BLOCKS]
-        scale = found["scale"]
-        found["scale"] = {**scale, **{name: scale[name] * factor for name, factor in factors.items()}}
-        if all(abs(factor - 1.0) < _ENOUGH for factor in factors.values()):
+        far = {mix: _far(one, found) for mix, one in measured.items()}
+        scale, fitted = found["scale"], far[FITTED]
+        found["scale"] = {name: value * fitted.get(name, 1.0) for name, value in scale.items()}
+        apart = {"database_ms": 1.0, "blocks": 1.0}
+        if MANY in far and FEW in far:
+            apart = {name: far[MANY].get(of, 1.0) / far[FEW].get(of, 1.0) for name, of in _OF_PAGE.items()}
+            page = found["pages"][PAGE]
+            page = {**page, **{name: page[name] * factor for name, factor in apart.items()}}
+            found["pages"] = {**found["pages"], PAGE: page}
+        if all(abs(factor - 1.0) < _ENOUGH for factor in (*fitted.values(), *apart.values())):
             break
     return found
+
+
+_OF_PAGE = {"database_ms": "database", "blocks": "blocks"}
+"""What a page asks for, and the scale that it is a part of."""
+
+
+def _far(one: Measured, of: Constants) -> dict[str, float]:
+    """Real to simulated CPU time of each tier for a page, and blocks where they were counted."""
+    readings = run(_at(one, of), one.values, one.mix, _SEED, _LENGTH_S)
+    factors = {tier: one.cpu_s[tier] / value for tier, value in cpu_s(of, readings).items()}
+    return factors | ({"blocks": one.blocks / readings[_BLOCKS]} if one.blocks is not None else {})
+
+
+def _at(one: Measured, of: Constants) -> Constants:
+    """The constants under the load of a real run, and at the pace that the machine had."""
+    scale = {name: value * (one.pace if name in TIERS else 1.0) for name, value in of["scale"].items()}
+    return {**of, "load": {**of["load"], **one.load}, "scale": scale}
 
 
 def measured_in(track: Track) -> Measured:
@@ -118,6 +149,27 @@ def measured_in(track: Track) -> Measured:
     )
 
 
+def at_paces(found: Sequence[Track]) -> dict[str, Measured]:
+    """What the runs of the three mixes measured, by mix, with the pace of each, Eq. (K3).
+
+    Args:
+        found: runs of chung2004's part `noise`.
+    """
+    measured = {one.mix: one for one in map(measured_in, found)}
+    b = slope_of(row for track in found for row in _cpu_times(track)).value
+    z = {t.run.plan.extras["mix"]: mean_of([pace_of(w.readings) for w in t.windows]) for t in found}
+    return {mix: replace(one, pace=math.exp(b * (z[mix] - z[FITTED]))) for mix, one in measured.items()}
+
+
+def _cpu_times(track: Track) -> Iterator[tuple[str, float | None, float]]:
+    """Mix and tier, z, and the logarithm of the tier's CPU time for a page, of each window."""
+    for window in track.windows:
+        for one in window.measured:
+            if one.metric == "cpu_ratio" and one.value > 0:
+                key = f"{track.run.plan.extras['mix']} {one.source.partition('/')[0]}"
+                yield key, pace_of(window.readings), math.log(one.value / window.readings[RATE])
+
+
 def compared(measured: Measured, of: Constants) -> dict[str, tuple[float | None, float]]:
     """Reading to its real value, None where it was not measured, and the simulated one, at the same settings.
 
@@ -125,8 +177,7 @@ def compared(measured: Measured, of: Constants) -> dict[str, tuple[float | None,
         measured: the real run.
         of: the simulated shop's constants.
     """
-    load = {**of["load"], **measured.load}
-    readings = run({**of, "load": load}, measured.values, measured.mix, _SEED, _LENGTH_S)
+    readings = run(_at(measured, of), measured.values, measured.mix, _SEED, _LENGTH_S)
     simulated = {**readings, **{f"cpu_s.{tier}": value for tier, value in cpu_s(of, readings).items()}}
     real = {**measured.readings, **{f"cpu_s.{tier}": value for tier, value in measured.cpu_s.items()}}
     return {name: (real.get(name), simulated[name]) for name in _ROWS if name in simulated}
@@ -137,14 +188,14 @@ def real_against_simulated() -> str:
     said = []
     for mix in MIXES:
         row = dict(constants()["real"][mix])
-        cpu, blocks, reads = (row.pop(name) for name in ("cpu_s", "blocks_per_page", "reads_per_page"))
+        cpu, blocks, reads, pace = (row.pop(name) for name in ("cpu_s", "blocks_per_page", "reads_per_page", "pace"))
         readings = {_BLOCKS: blocks, _READS: reads, **{f"client_page_{name}": value for name, value in row.items()}}
-        said.append(_table(mix, compared(Measured(mix, cpu, readings), constants())))
+        said.append(_table(mix, compared(Measured(mix, cpu, readings, pace=pace), constants())))
     return "\n".join(said)
 
 
 def _table(mix: str, found: Mapping[str, tuple[float | None, float]]) -> str:
-    told = "CPU times and blocks are fitted to it" if mix == FITTED else "nothing is fitted to it"
+    told = "CPU times and blocks are fitted to it" if mix == FITTED else "only best sellers are fitted to it"
     rows = []
     for name, (real, simulated) in found.items():
         words, factor = _ROWS[name]
@@ -156,19 +207,20 @@ def _table(mix: str, found: Mapping[str, tuple[float | None, float]]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the sections `real` and `scale` of a results folder's compressed store."""
+    """Prints the sections `real` and `scale`, and the page, of a results folder's compressed store."""
     with unpacked(Path(arguments[0])) as store:
-        ids = [run.id for run in store.runs("noise")]
-        found = {one.mix: one for one in map(measured_in, tracks(store, ids))}
+        found = at_paces(tracks(store, [run.id for run in store.runs("noise")]))
     for mix, one in found.items():
         cpu = ", ".join(f"{tier} = {seconds:.6f}" for tier, seconds in one.cpu_s.items())
         print(f"[real.{mix}]")
         for name, value in {**one.readings, _BLOCKS: one.blocks}.items():
             print(f"{name.removeprefix('client_page_').partition('@')[0]} = {value:.4g}")
-        print(f"cpu_s = {{ {cpu} }}\n")
+        print(f"cpu_s = {{ {cpu} }}\npace = {one.pace:.4g}\n")
+    fitted = calibrated(found)
     print("[scale]")
-    for name, factor in calibrated(found[FITTED])["scale"].items():
+    for name, factor in fitted["scale"].items():
         print(f"{name} = {factor:.4g}")
+    print("".join(f"\n{PAGE}: {name} = {fitted['pages'][PAGE][name]:.4g}" for name in _OF_PAGE))
 
 
 if __name__ == "__main__":

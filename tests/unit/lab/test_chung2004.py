@@ -18,21 +18,24 @@ from trimtab.lab._results import write_results
 from trimtab.lab.chung2004 import LAB, METRIC, MIX, MIXES, OURS, PARTS, SINGLE, THEIRS, WINNERS, InTurn, arms, winner
 from trimtab.plants.stack.clients import Clients
 from trimtab.report.track import tracks
+from trimtab.search.pace import PACE
 from trimtab.store import Store
 
 SETTING = SINGLE["5 threads, none spare"]
 
 
-def stored(store: Store, arm: Arm, gain: float, seed: int, speed: float = 1.0) -> int:
-    """A synthetic run: three trials at the start, the others so many times better; speed is the machine's."""
+def stored(store: Store, arm: Arm, gain: float, seed: int, speed: float = 1.0, wanders: float = 0.0) -> int:
+    """A synthetic run: three trials at the start, the others so many times better; speed is the machine's, which
+    wanders by so much and is measured then."""
     chance = Random(f"{seed}/{arm.label}")
     if arm.group == "cross":
         arm = replace(arm, extras={**arm.extras, WINNERS: {mix: {"a": 2} for mix in MIXES}})
     writer = store.begin(_plan(arm, initial={"a": 1}))
     for index in range(15):
         moved = index % 2 == 1 if arm.group == "cross" else index > 2 and arm.controller != "static"
-        rate = 100 * speed * (gain if moved else 1.0) * chance.uniform(0.99, 1.01)
-        readings = {METRIC: rate, MIX: float(index // 5)}
+        now = speed * math.exp(chance.gauss(0.0, wanders)) if wanders else speed
+        rate = 100 * now * (gain if moved else 1.0) * chance.uniform(0.99, 1.01)
+        readings = {METRIC: rate, MIX: float(index // 5)} | ({PACE: 1e-4 / now} if wanders else {})
         writer.window(Window(index, index * 10.0, 10.0, {"a": 2 if moved else 1}, readings))
         move = Move({}, "", incumbent={"a": 2} if arm.controller != "static" else None)
         refused = arm.controller == THEIRS and index < 9
@@ -111,6 +114,20 @@ def test_how_near_a_search_came_is_not_told_by_what_another_machine_sold(tmp_pat
     text = (tmp_path / "summary.md").read_text()
     (row,) = (line for line in text.splitlines() if "| trust_region | 1 | browsing" in line)
     assert row.endswith("| - | - |"), "it sold half as much"
+
+
+def test_how_near_a_search_came_is_told_where_the_machine_s_pace_was_measured_in_both(tmp_path: Path) -> None:
+    store, ids = Store(None), []
+    for part in ("noise", "change", "cross"):
+        for arm in arms(part, 1):
+            ids.append(stored(store, arm, 1.2, 1, 0.7 if part == "cross" else 1.0, 0.1))
+    write_results(LAB, tmp_path, store, ids)
+    lines = (tmp_path / "summary.md").read_text().splitlines()
+    (row,) = (line for line in lines if "| trust_region | 1 | browsing" in line)
+    assert row.endswith("| 4 |")
+    (row,) = (line for line in lines if line.startswith("| start, shopping | 1 |"))
+    raw, level = (float(cell.strip().rstrip("%")) for cell in row.split("|")[4:6])
+    assert raw > 5 > 2 > level
 
 
 def test_a_winner_under_another_mix_is_shown_with_the_interval_of_its_turns_whatever_the_machine_does(

@@ -34,7 +34,8 @@ class Tiers(Stack):
 
     def __init__(self, description: Description, parts: tuple[Plant, ...], traffic: Clients | None) -> None:
         own = () if traffic is None else (traffic,)
-        super().__init__(*parts, extra=(*own, Machine()) if isinstance(parts[0].clock, SystemClock) else own)
+        pace = (Machine(often=bool(own)),) if isinstance(parts[0].clock, SystemClock) else ()
+        super().__init__(*parts, extra=(*own, *pace))
         self.name = _WHOLE
         self.extras = {EXTRA: description.text}
         self._traffic = traffic
