@@ -2,8 +2,10 @@
 
 Reading back lies in two places. A number of threads that breaks the rule least <= most is kept and said, while the
 pool goes on with the one before: such a change is refused (`knobs.objection`), and several knobs are set in an order
-that keeps the rule on the way. And a pool of JDBC connections that is told to be smaller lends the ones that it has:
-they are told to be closed as they come back, and made anew.
+that keeps the rule on the way. And a pool of JDBC connections that is told to be smaller lends the ones that it has.
+They are told to be closed as they come back, but for each that is closed while a request waits for one the pool makes
+another, whatever its limit; so under load it stays as large as it was. Then requests are held back until none is in
+service, and all connections are closed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.knobs import Dial
 
 EFFECT_S = 1.0
+_HELD_S = 2.0
+"""How long requests in service are waited for while others are held back, so that a pool becomes smaller."""
 _POLL_S = 0.02
 
 
@@ -110,10 +114,14 @@ class Change:
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
         self.tomcat.call((dial.bean, "purge"))
+        if self._falls((dial.bean, "Size"), most) <= most:
+            return []
+        notes: list[str] = []
+        with restart.held(self.tomcat, self.clock, notes, _HELD_S):
+            pass
         number = self._falls((dial.bean, "Size"), most)
-        return (
-            [f"{number - most} JDBC connections beyond {most} are closed as they come back"] if number > most else []
-        )
+        left = f"{number - most} JDBC connections beyond {most} are closed as they come back"
+        return [*notes, left] if number > most else notes
 
     def _falls(self, spot: Spot, most: int) -> int:
         """A number, as soon as it is low enough or the patience ends."""

@@ -136,7 +136,8 @@ _JDBC = (
         *(MAX_ACTIVE, "MaxActive", "maxActive", "connections", 100, 1, 1),
         "Connections to the database at once; requests that need one more wait.",
         Role.POOL_LIMIT,
-        cost="where it is lowered, connections of the pool are closed as they come back, and made anew",
+        cost="where it is lowered, connections of the pool are closed and made anew; under load requests are held "
+        "back for it, up to some seconds",
     ),
     Kind(
         *(MIN_IDLE, "MinIdle", "minIdle", "connections", 10, 1, 0), "Connections that are kept when none is needed."

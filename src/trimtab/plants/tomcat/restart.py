@@ -55,7 +55,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
 
 
 @contextlib.contextmanager
-def held(tomcat: Attached, clock: Clock, notes: list[str]) -> Iterator[None]:
+def held(tomcat: Attached, clock: Clock, notes: list[str], drain_s: float = DRAIN_S) -> Iterator[None]:
     """Takes no requests while a server behind this one is restarted; in the end lets go of JDBC connections to it.
 
     New connections wait in the accept queue, as long as that has room.
@@ -64,6 +64,7 @@ def held(tomcat: Attached, clock: Clock, notes: list[str]) -> Iterator[None]:
         tomcat: the running Tomcat.
         clock: for the wait until requests in service have ended.
         notes: to which it adds what the user should know.
+        drain_s: the most that it waits for them.
 
     Raises:
         ApplyFailed: a connector cannot be paused, or does not serve again.
@@ -74,7 +75,7 @@ def held(tomcat: Attached, clock: Clock, notes: list[str]) -> Iterator[None]:
         for one in connectors:
             stack.callback(tomcat.call, (one.bean, "resume"))
             tomcat.pause(one.bean, one.endpoint)
-        busy = sum(_drained(tomcat, one.endpoint, clock) for one in connectors)
+        busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
         for pool in tomcat.layout.pools:
             if not pool.dbcp:  # those of DBCP are asked whether they live before they are lent
                 stack.callback(_purged, tomcat, pool.bean, notes)
@@ -96,9 +97,9 @@ def _waiting(pid: int, port: int) -> int:
     return sum(int(row[1].partition(":")[2], 16) == port for row in rows)
 
 
-def _drained(tomcat: Attached, endpoint: str, clock: Clock) -> int:
+def _drained(tomcat: Attached, endpoint: str, clock: Clock, most_s: float = DRAIN_S) -> int:
     """Waits for requests in service; how many are left."""
-    deadline_s, spot = clock.now_s() + DRAIN_S, (endpoint, "currentThreadsBusy")
+    deadline_s, spot = clock.now_s() + most_s, (endpoint, "currentThreadsBusy")
     while (busy := tomcat.values([spot])[spot] or 0) and clock.now_s() < deadline_s:
         clock.sleep(_POLL_S)
     return busy
