@@ -28,8 +28,9 @@ needs few trials where few of many knobs matter. A simplex keeps the best of noi
 is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one
 standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
 any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
-first, since a load often comes back. The incumbent is repeated every `LATELY` trials, and at once after a trial that
-cost far more or less than the model expected, which is the model's error or a changed load. Another mix is told by
+first, since a load often comes back. The incumbent is repeated every `LATELY` trials, while one of the sums is beyond
+half of the way to the alarm and rises, and at once after a trial that cost far more or less than the model expected,
+which is the model's error or a changed load. Another mix is told by
 what clients ask for (`trimtab.search.mix`), by two trials in a row: the first tells it from all others, whatever is
 in force, and the second, of the incumbent, from the incumbent's own, since some settings (a cache's) change what
 comes through to a tier. The search then starts again from the incumbent of the latest load with such a mix, or from
@@ -168,7 +169,7 @@ class TrustRegion:
         z = era.strangeness(y, incumbent)
         sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
         if max(sums) <= ALARM:
-            return replace(state, sums=sums, surprised=max(sums) > ALARM / 2)
+            return replace(state, sums=sums, surprised=max(sums) > max(ALARM / 2, *state.sums))
         ever = Era(believed(state.told, state.beside))
         stood = [values for values, count in ever.counts.items() if count >= self.repeats]
         earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)

@@ -50,6 +50,7 @@ SINGLE: Mapping[str, Mapping[str, int]] = {
     "5 threads, none spare": {"application.max_threads": 5, "application.min_spare_threads": 0},
     "20 threads": {"application.max_threads": 20},
     "10 connections in the pool": {"application.pool_max_active": 10},
+    "5 connections in the pool": {"application.pool_max_active": 5, "application.pool_min_idle": 0},
     "write buffers of 54 KiB": {"application.write_buffer_bytes": 54 << 10},
     "buffer pool of 432 MiB": {"database.innodb_buffer_pool_size": 432 * _MIB},
     "buffer pool of 48 MiB": {"database.innodb_buffer_pool_size": 48 * _MIB},

@@ -54,7 +54,7 @@ def test_where_the_machine_s_pace_is_read_what_it_does_is_not_taken_for_a_settin
             return replace(found, readings={METRIC: found.readings[METRIC]})
 
     regrets: dict[bool, list[float]] = {True: [], False: []}
-    for seed in range(1, 9):
+    for seed in range(1, 17):
         drawn = surface(KINDS["pace"][0], seed, 40)
         for read, bed in ((True, drawn), (False, Unread(**vars(drawn)))):
             _, _, forced = walk(bed, 40, TrustRegion(OBJECTIVE, watch=True))
@@ -189,6 +189,20 @@ def test_after_a_trial_that_nobody_expected_the_incumbent_is_measured_again(fact
     state, move = controller.step(state, Trial(USUAL.window(4, USUAL.start), Fate(MoveState.APPLIED, move.changes)))
     assert state.era == 0
     assert not state.surprised
+
+
+@pytest.mark.parametrize(("worse", "again"), [(0.0, False), (0.03, True)])
+def test_half_way_to_an_alarm_the_incumbent_is_measured_again_only_while_that_comes_nearer(
+    worse: float, again: bool
+) -> None:
+    """On the private shop it was measured eleven times in a row, of 33."""
+    told = tuple(Told(USUAL.start, y) for y in (0.0, 0.03, -0.03, 0.03, -0.03, 0.0))
+    state = TrustRegion(OBJECTIVE).start(USUAL.knobs, 1)
+    state = replace(state, told=told, incumbent=USUAL.start, sums=(4.0, 0.0))
+    window = replace(USUAL.window(6, USUAL.start), readings={METRIC: math.exp(worse)})
+    after, move = TrustRegion(OBJECTIVE).step(state, Trial(window))
+    assert ("may have changed" in move.reason) is again
+    assert (max(after.sums) > 4.0) is again and after.era == 0
 
 
 def test_its_state_comes_back_from_json_and_goes_on_alike() -> None:

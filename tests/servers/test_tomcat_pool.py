@@ -1,0 +1,98 @@
+"""A pool of JDBC connections that is told to be smaller while requests wait for its connections."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers._private_tomcat import Bed, Held, private
+from tests.servers._under_gate import until
+from trimtab.clock import SystemClock
+from trimtab.plants.tomcat.attached import ACTIVE, Attached
+from trimtab.plants.tomcat.change import EFFECT_S
+from trimtab.plants.tomcat.plant import Tomcat
+from trimtab.plants.tomcat.process import TomcatProcess
+
+pytestmark = pytest.mark.server
+CLIENTS = 16
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Bed]:
+    with private() as bed:
+        yield bed
+
+
+class Clients:
+    """Clients each of whom asks for one page after the other, which takes 20 ms with a connection of the pool."""
+
+    def __init__(self, bed: Bed) -> None:
+        self._bed, self._over = bed, threading.Event()
+        self.said: list[int] = []
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(CLIENTS)]
+
+    def __enter__(self) -> Clients:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        while not self._over.is_set():
+            self.said.append(self._bed.ask(20, "&db=1"))
+
+
+def pool(tomcat: Attached, attribute: str) -> int:
+    """What the pool says of itself."""
+    spot = next(dial.bean for dial in tomcat.dials if dial.attribute == ACTIVE), attribute
+    value = tomcat.values([spot])[spot]
+    assert value is not None
+    return value
+
+
+@pytest.fixture
+def both(bed: Bed) -> Iterator[tuple[Tomcat, Attached]]:
+    """The plant, and somebody who looks on."""
+    with contextlib.closing(bed.attach()) as tomcat:
+        looks = Attached(TomcatProcess.find(bed.testbed.pid), SystemClock())
+        with contextlib.closing(looks.jmx):
+            yield tomcat, looks
+        tomcat.restore()
+
+
+def test_it_becomes_smaller_though_requests_wait_for_it_and_none_is_lost(
+    bed: Bed, both: tuple[Tomcat, Attached]
+) -> None:
+    tomcat, looks = both
+    with Clients(bed) as clients:
+        until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
+        applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        assert any("held requests back for" in note for note in applied.notes)
+        assert not any("as they come back" in note for note in applied.notes)
+        before = len(clients.said)
+        until(lambda: pool(looks, "WaitCount") > 0 and len(clients.said) > before + CLIENTS, "nobody waits")
+        assert pool(looks, "Size") <= 3
+    assert set(clients.said) == {200}
+
+
+def test_a_request_that_takes_long_holds_the_others_back_for_two_seconds_at_most(
+    bed: Bed, both: tuple[Tomcat, Attached]
+) -> None:
+    tomcat, looks = both
+    long = Held(bed, 2, "&db=1")
+    with Clients(bed) as clients:
+        until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
+        applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        (said,) = (note for note in applied.notes if "held requests back for" in note)
+        assert "with 2 requests still in service" in said
+        assert float(said.split("for ")[1].split(" s")[0]) < 2.0 + 2 * EFFECT_S + 1.0
+    assert set(clients.said) == {200}
+    assert long.wait() == [200, 200]
+    assert pool(looks, "Size") <= 3
