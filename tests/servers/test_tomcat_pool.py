@@ -12,7 +12,6 @@ from tests.servers._private_tomcat import Bed, Held, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.attached import ACTIVE, Attached
-from trimtab.plants.tomcat.change import EFFECT_S
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.process import TomcatProcess
 
@@ -27,7 +26,7 @@ def bed() -> Iterator[Bed]:
 
 
 class Clients:
-    """Clients each of whom asks for one page after the other, which takes 20 ms with a connection of the pool."""
+    """Clients each of whom asks for one page after the other, which takes 300 ms with a connection of the pool."""
 
     def __init__(self, bed: Bed) -> None:
         self._bed, self._over = bed, threading.Event()
@@ -46,7 +45,7 @@ class Clients:
 
     def _ask(self) -> None:
         while not self._over.is_set():
-            self.said.append(self._bed.ask(20, "&db=1"))
+            self.said.append(self._bed.ask(300, "&db=1"))
 
 
 def pool(tomcat: Attached, attribute: str) -> int:
@@ -82,7 +81,7 @@ def test_it_becomes_smaller_though_requests_wait_for_it_and_none_is_lost(
     assert set(clients.said) == {200}
 
 
-def test_a_request_that_takes_long_holds_the_others_back_for_two_seconds_at_most(
+def test_requests_are_not_held_back_until_one_that_takes_long_has_ended(
     bed: Bed, both: tuple[Tomcat, Attached]
 ) -> None:
     tomcat, looks = both
@@ -92,7 +91,7 @@ def test_a_request_that_takes_long_holds_the_others_back_for_two_seconds_at_most
         applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
         (said,) = (note for note in applied.notes if "held requests back for" in note)
         assert "with 2 requests still in service" in said
-        assert float(said.split("for ")[1].split(" s")[0]) < 2.0 + 2 * EFFECT_S + 1.0
+        assert not long.said
     assert set(clients.said) == {200}
     assert long.wait() == [200, 200]
     assert pool(looks, "Size") <= 3

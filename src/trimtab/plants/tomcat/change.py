@@ -117,7 +117,7 @@ class Change:
         if self._falls((dial.bean, "Size"), most) <= most:
             return []
         notes: list[str] = []
-        with restart.held(self.tomcat, self.clock, notes, _HELD_S):
+        with restart.held(self.tomcat, self.clock, notes, [dial.bean], _HELD_S):
             pass
         number = self._falls((dial.bean, "Size"), most)
         left = f"{number - most} JDBC connections beyond {most} are closed as they come back"

@@ -9,7 +9,7 @@ connections are ended, which a client that keeps them has to bear with at any ti
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
@@ -55,7 +55,9 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
 
 
 @contextlib.contextmanager
-def held(tomcat: Attached, clock: Clock, notes: list[str], drain_s: float = DRAIN_S) -> Iterator[None]:
+def held(
+    tomcat: Attached, clock: Clock, notes: list[str], pools: Sequence[str] | None = None, drain_s: float = DRAIN_S
+) -> Iterator[None]:
     """Takes no requests while a server behind this one is restarted; in the end lets go of JDBC connections to it.
 
     New connections wait in the accept queue, as long as that has room.
@@ -64,7 +66,8 @@ def held(tomcat: Attached, clock: Clock, notes: list[str], drain_s: float = DRAI
         tomcat: the running Tomcat.
         clock: for the wait until requests in service have ended.
         notes: to which it adds what the user should know.
-        drain_s: the most that it waits for them.
+        pools: MBeans of the pools that let go of theirs; None for all of Tomcat's own.
+        drain_s: the most that it waits for requests in service.
 
     Raises:
         ApplyFailed: a connector cannot be paused, or does not serve again.
@@ -76,9 +79,10 @@ def held(tomcat: Attached, clock: Clock, notes: list[str], drain_s: float = DRAI
             stack.callback(tomcat.call, (one.bean, "resume"))
             tomcat.pause(one.bean, one.endpoint)
         busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
-        for pool in tomcat.layout.pools:
-            if not pool.dbcp:  # those of DBCP are asked whether they live before they are lent
-                stack.callback(_purged, tomcat, pool.bean, notes)
+        # Connections of DBCP are asked whether they live before they are lent.
+        own = [pool.bean for pool in tomcat.layout.pools if not pool.dbcp]
+        for bean in own if pools is None else pools:
+            stack.callback(_purged, tomcat, bean, notes)
         yield
     late = f", with {busy} requests still in service" if busy else ""
     notes.append(f"Tomcat held requests back for {clock.now_s() - began_s:.2f} s meanwhile{late}")
