@@ -8,8 +8,16 @@ windows show that it is better. Else, and when the run is stopped before, the st
     loss of a trial = max(0, 1 - v / v_0), 1 where it was not measured or broke a limit that the start keeps  (H1)
     lost            = sum over the trials of loss times length, in seconds of the start's work               (H2)
 
-with v how good a trial was and v_0 the mean of the windows at the start configuration. Gains do not pay for losses:
-they are others' pages. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
+with v how good a trial was and v_0 the mean of the windows at the start configuration, those of the re-measurement
+too, all at one pace of the machine (`trimtab.search.pace`). To what is lost comes the time in which a plant held
+requests back for a change, `held_s`. Gains do not pay for losses: they are others' pages.
+
+A server that was started a moment ago gets better by itself, as its caches fill and its code is compiled, and all
+that is tried first would look good. So as long as a window of the start is better than all before it by `WARMER`, it
+and they are no trials, and the method begins anew; after `_COLD` windows in turn that are not, never again.
+
+What is measured again is what the method recommends (`Move.recommended`), else its incumbent. A move to the start, or
+to what was measured and was no worse, passes no guard: to measure a
 configuration again means this one and no other near it. The incumbent is what the method names; of one that names
 none, the configuration with the best mean.
 
@@ -46,6 +54,10 @@ Key = tuple[tuple[str, int], ...]
 EXTRA = "search"
 """Under which a run's plan keeps its search."""
 MEASURE = "measure again"
+WARMER = 1.03
+"""How many times better than all windows before it one of the start is while the server still warms up."""
+_COLD, _WARMING = 3, 12
+"""Windows at the start in turn after which it is warm; the most that a server is waited for."""
 _MISSES = 2
 """Windows in which a configuration that is to be measured again may fail to come into force."""
 
@@ -84,6 +96,8 @@ class SearchState(Generic[S]):
         inner: the method's state.
         start: the configuration in the first window.
         trials: the windows of the search.
+        warming: windows before it in which the server warmed up.
+        warmest: the best value in these; None where there was none.
         forgotten: trials in which a knob that was left to the operator had another value; counted and not believed.
         settled: how many of the first trials `lost_s` and `gained_s` stand for, beside those that are forgotten.
         lost_s: work lost in these, in seconds of the start's.
@@ -103,6 +117,8 @@ class SearchState(Generic[S]):
     inner: S
     start: Mapping[str, int] = field(default_factory=dict)
     trials: tuple[Seen, ...] = ()
+    warming: int = 0
+    warmest: float | None = None
     forgotten: int = 0
     settled: int = 0
     lost_s: float = 0.0
@@ -187,7 +203,7 @@ class Searching:
             settled=len(state.trials),
             lost_s=lost_s,
             gained_s=gained_s,
-            usual=_usual(state),
+            usual=_usual(at_one_pace((*state.trials, *state.turns), self.objective), state),
             left=(*state.left, knob),
             winner=winner,
             turns=(),
@@ -210,10 +226,18 @@ class Searching:
             state = replace(state, start=seen.configuration)
         if state.ended:
             return self._measured(state, seen, trial)
+        if self._warms_up(state, seen):
+            windows = state.warming + len(state.trials) + 1
+            inner = self.inner.start(state.knobs, state.seed)
+            state = replace(state, inner=inner, trials=(), settled=0, warming=windows, warmest=seen.value)
+            return state, Move.hold(
+                f"the server still gets better by itself after {windows} windows; not yet a trial"
+            )
         inner, move = self.inner.step(state.inner, trial)
         before_s = harm(state, self.objective)[0]
         state = replace(state, inner=inner, trials=(*state.trials, seen))
         best = self._standing(state, {**state.start, **(move.incumbent or self._best(state) or {})})
+        winner = best if move.recommended is None else self._standing(state, {**state.start, **move.recommended})
         lost_s, gained_s = harm(state, self.objective)
         said = f"trial {state.made} of {self.search.trials}: {move.reason}"
         figures = self._figures(state, best, lost_s, gained_s)
@@ -223,14 +247,25 @@ class Searching:
             proven = self._proven(state, {**seen.configuration, **move.changes})
             return state, replace(move, known=move.known or proven)
         if self.experiments or not self.search.remeasure:
-            state = replace(state, ended=why, winner=seen.configuration if self.experiments else best)
+            state = replace(state, ended=why, winner=seen.configuration if self.experiments else winner)
             return state, self._end(state, f"trial {state.made} of {self.search.trials}: {why}", figures)
-        if best == state.start:
+        state = replace(state, ended=why, winner=winner)
+        if winner == state.start:
             nothing = Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
-            state = replace(state, ended=why, winner=best, claim=nothing)
+            state = replace(state, claim=nothing)
             return state, self._end(state, f"{why}; {nothing.why}", figures)
-        state = replace(state, ended=why, winner=best)
         return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
+
+    def _warms_up(self, state: SearchState[Any], seen: Seen) -> bool:
+        """Whether the start configuration still gets better by itself."""
+        windows = state.trials
+        if self.experiments or state.forgotten or state.warming + len(windows) >= _WARMING or len(windows) >= _COLD:
+            return False
+        values = [one.value for one in windows if one.value] + [one for one in (state.warmest,) if one]
+        if not seen.value or seen.value < 0 or not values or any(value < 0 for value in values):
+            return False
+        least = min(better(seen.value, value, self.objective) for value in values)
+        return least > WARMER and all(one.configuration == state.start for one in (*windows, seen))
 
     def _beside(self, state: SearchState[Any], seen: Seen) -> SearchState[Any]:
         """The state with the evidence that counts beside the values which the operator has set."""
@@ -340,27 +375,35 @@ def _known(state: SearchState[Any], wanted: Configuration) -> bool:
     return wanted == state.start or any(one.configuration == wanted for one in state.trials)
 
 
+def against_start(state: SearchState[Any], objective: Objective) -> list[float]:
+    """How many times better than the start each trial was, v / v_0 of Eq. (H1); 1 at the start, and without v_0."""
+    seen = at_one_pace((*state.trials, *state.turns), objective)
+    usual = _usual(seen, state)
+    start = [one for one in seen if one.configuration == state.start]
+    kept = 2 * sum(one.broken for one in start) <= len(start)
+    found = []
+    for one in seen[: len(state.trials)]:
+        measured = one.value is not None and one.value > 0 and not (one.broken and kept)
+        times = better(one.value, usual, objective) if measured and one.value and usual else 0.0
+        found.append(1.0 if usual is None or one.configuration == state.start else times)
+    return found
+
+
 def harm(state: SearchState[Any], objective: Objective) -> tuple[float, float]:
     """Work that clients lost and gained in the trials, in seconds of the start's work: Eq. (H1) and (H2)."""
-    start, usual = [one for one in state.trials if one.configuration == state.start], _usual(state)
     lost_s, gained_s = state.lost_s, state.gained_s
-    if usual is None:
-        return lost_s, gained_s
-    kept = 2 * sum(one.broken for one in start) <= len(start)
-    for one in state.trials[state.settled :]:
-        if one.configuration == state.start:
-            continue
-        measured = one.value is not None and one.value > 0 and not (one.broken and kept)
-        times = better(one.value, usual, objective) if measured and one.value else 0.0
-        lost_s += max(0.0, 1 - times) * one.duration_s
+    every = zip(state.trials, against_start(state, objective), strict=True)
+    for one, times in list(every)[state.settled :]:
+        lost_s += one.held_s + max(0.0, 1 - times) * one.duration_s  # Eq. (H1)
         gained_s += max(0.0, times - 1) * one.duration_s
     return lost_s, gained_s
 
 
-def _usual(state: SearchState[Any]) -> float | None:
-    """The mean of the windows at the start configuration, or what it was before; None where it is not known."""
-    start = [one.value for one in state.trials if one.configuration == state.start]
-    known = [value for value in start if value is not None and value > 0]
+def _usual(seen: Sequence[Seen], state: SearchState[Any]) -> float | None:
+    """The mean of those windows that are of the start, or what it was before; None where it is not known."""
+    known = [
+        one.value for one in seen if one.configuration == state.start and one.value is not None and one.value > 0
+    ]
     return statistics.fmean(known) if known else state.usual
 
 

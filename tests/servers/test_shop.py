@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.cookiejar
 import os
 import pwd
@@ -361,6 +362,31 @@ def test_each_tier_has_limits_of_its_own(running: Shop) -> None:
     assert all("0.5 cores" in words and "memory" in words for words in running.confinement.values())
     groups = [frozenset(bed.cgroups.values()) for _, bed, _ in running.tiers]
     assert len(set(groups)) == 3
+
+
+def test_what_is_copied_at_the_begin_of_a_connection_reaches_the_pool_s_and_no_page_fails(
+    running: Shop, visitor: Visitor, tmp_path: Path
+) -> None:
+    def connections(cursor: pymysql.cursors.Cursor) -> set[int]:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE user = 'shop'")
+        return {row[0] for row in cursor.fetchall()}
+
+    def gone(before: set[int]) -> bool:
+        return not before & connections(cursor)
+
+    clock, journals = SystemClock(), tmp_path / "journals"
+    stack = Stack(
+        Tomcat.attach(clock, running.application.pid),
+        Mariadb.attach(clock, running.database.pid, None, False, journals),
+    )
+    with contextlib.closing(stack), books(running) as cursor:
+        assert visitor.get("search_results?type=subject&search=COOKING").status == 200
+        for change in (lambda: stack.apply({"join_buffer_size": 512 << 10}), stack.restore):
+            before = connections(cursor)
+            change()
+            until(functools.partial(gone, before), "connections from before are still there")
+            assert visitor.get("search_results?type=subject&search=COOKING").status == 200
+            assert connections(cursor)
 
 
 def test_no_page_fails_while_the_database_behind_it_is_restarted(

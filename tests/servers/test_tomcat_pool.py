@@ -12,6 +12,7 @@ from tests.servers._private_tomcat import Bed, Held, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.plants.tomcat.attached import ACTIVE, Attached
+from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.process import TomcatProcess
 
@@ -72,7 +73,15 @@ def test_it_becomes_smaller_though_requests_wait_for_it_and_none_is_lost(
     tomcat, looks = both
     with Clients(bed) as clients:
         until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
+        (held,) = (one for one in tomcat.sensors() if isinstance(one, HeldBack))
+        held.begin()
+        assert held.read() == {"held_s": 0.0}
         applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        held.begin()
+        told_s = held.read()["held_s"]
+        assert 0 < told_s <= applied.took_s
+        held.begin()
+        assert held.read() == {"held_s": 0.0}
         assert any("held requests back for" in note for note in applied.notes)
         assert not any("as they come back" in note for note in applied.notes)
         before = len(clients.said)

@@ -44,6 +44,10 @@ most settings. So what limits or holds (by its role) is given a wider region and
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
 A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
+To be the incumbent takes proof (T2), since the search goes on from it, and with few trials and much noise the best
+may lack it. So what is recommended for the turns in which the winner is measured again is what the model believes to
+be the best of what was tried twice: those turns are the proof then.
+
 A configuration that was refused, held by a guard, or reached only in part, is not asked for again. In the end it
 holds the incumbent and goes on watching for (T5). A knob that is left to the operator takes nothing with it but the
 trials at another value than the one that he has set (`trimtab.search.trust_region_state`).
@@ -144,11 +148,12 @@ class TrustRegion:
         incumbent = named(state.knobs, state.incumbent)
         said = f"trust_region: {said}{reason}"
         state = replace(state, asked=wanted)
+        best = None if state.recommended is None else named(state.knobs, state.recommended)
         if state.finished and not self.watch:
-            return state, Move.end(incumbent, said)
+            return state, replace(Move.end(incumbent, said), recommended=best)
         evidence = {"radius": state.radius, "noise_ratio": state.believed.noise}
         phase = "hold" if state.finished else "trial"
-        return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent)
+        return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent, recommended=best)
 
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
@@ -196,6 +201,7 @@ class TrustRegion:
         state, challenger = self._challenged(replace(state, scales=model.scales), model)
         incumbent = state.incumbent
         assert incumbent is not None
+        state = replace(state, recommended=self._recommended(state, model))
         since = era.since(incumbent)
         if since >= LATELY:
             return state, incumbent, "the incumbent is measured again, to notice a changed load"
@@ -223,6 +229,16 @@ class TrustRegion:
         if era.counts[best] >= MOST_REPEATS:
             return replace(state, rejected=(*state.rejected, best)), None
         return state, best
+
+    def _recommended(self, state: TrustRegionState, model: LocalModel) -> Values | None:
+        """What the model believes to be the best that was tried twice or more; None for the incumbent."""
+        tried = [
+            values for values, count in state.believed.counts.items() if count >= 2 and values != state.incumbent
+        ]
+        if not tried:
+            return None
+        mean, best = min(zip(self._against(state, model, tried)[0].tolist(), tried, strict=True))
+        return best if mean < 0 else None
 
     def _explored(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values, str]:
         """A new configuration within the region, or the end."""

@@ -21,6 +21,8 @@ class Move:
             where they change nothing about that, or the controller cannot say.
         finished: True when the search has finished: the incumbent is brought into force, and the run ends.
         incumbent: the configuration of its knobs that the controller stands behind so far; None where it names none.
+        recommended: the configuration that it would have measured again, were the search to end now; None for the
+            incumbent.
         known: True where the changes lead to a configuration that was in force in this run, so that no guard has a
             say: a bounded step would end at one that nobody has measured.
         spare: True where the changes take only what nobody uses now: then a step may be of any length, and is worth
@@ -35,6 +37,7 @@ class Move:
     capacity: float = 1.0
     finished: bool = False
     incumbent: Mapping[str, int] | None = None
+    recommended: Mapping[str, int] | None = None
     known: bool = False
     spare: bool = False
 

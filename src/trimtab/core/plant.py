@@ -373,6 +373,21 @@ class Plant(ABC):
                 stack.enter_context(plant.held(notes))
             return stack.pop_all()
 
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools of connections to servers behind this one that `renew` can empty, by name."""
+        return ()
+
+    def renew(self, notes: list[str]) -> None:
+        """Has its `pools` make their connections anew: then what is copied at a connection's begin is in force.
+
+        No request is lost: a connection that is lent is closed when it comes back.
+
+        Args:
+            notes: to which it adds what the user should know, also where a pool cannot.
+        """
+        return
+
     @abstractmethod
     def restore(self) -> None:
         """Puts back the configuration that was in force before the first `apply`; may be called twice."""

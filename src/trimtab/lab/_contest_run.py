@@ -123,7 +123,7 @@ def run(controller: Any, method: str, kind: str, bed: Bed, seed: int, trials: in
         harmed += truth > bed.truth(index, bed.start) + math.log(1.1)
         told.append(Told(values, y_of(controller.objective, trial)))
         state, move = controller.step(state, trial)
-        incumbent = move.incumbent
+        incumbent = move.recommended or move.incumbent
         ended = (ended or index + 1) if move.finished or move.phase == "hold" else None
         wanted = {**named(knobs, values), **((move.incumbent or {}) if move.finished else move.changes)}
         now = named(knobs, values)

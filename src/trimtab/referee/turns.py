@@ -51,6 +51,7 @@ class Seen:
         duration_s: its length, in seconds.
         beside: the values of the knobs that were left to the operator by now.
         pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
+        held_s: time before it in which requests were held back for a change.
     """
 
     configuration: Mapping[str, int]
@@ -59,6 +60,7 @@ class Seen:
     duration_s: float
     beside: Mapping[str, int] = field(default_factory=dict)
     pace: float | None = None
+    held_s: float = 0.0
 
     @staticmethod
     def of(window: Window, names: Sequence[str], objective: Objective, left: Sequence[str] = ()) -> Seen:
@@ -77,7 +79,7 @@ class Seen:
         known = objective.cost(window) is not None
         value = window.readings[objective.metric] if known else None
         broken, pace = bool(objective.broken(window)), pace_of(window.readings)
-        return Seen(held, value, broken, window.duration_s, beside, pace)
+        return Seen(held, value, broken, window.duration_s, beside, pace, window.readings.get("held_s", 0.0))
 
     def log_cost(self, objective: Objective) -> float | None:
         """y of Eq. (E1) in `trimtab.search.evidence`; None where nothing was measured."""

@@ -13,7 +13,7 @@ from trimtab.report.text import plain, seconds, setting, shown
 from trimtab.report.track import Track
 from trimtab.search.evidence import Told
 from trimtab.search.matter import Matter, which_matter
-from trimtab.trials import Search, SearchState, harm
+from trimtab.trials import Search, SearchState, against_start, harm
 
 
 def tables(track: Track) -> list[Table]:
@@ -99,24 +99,14 @@ def _users(state: SearchState[Any], search: Search, objective: Objective) -> Tab
     """Time that users lost and gained during the search, in work of the start configuration."""
     lost_s, gained_s = harm(state, objective)
     whole_s = sum(one.duration_s for one in state.trials) * state.made / len(state.trials) or 1.0
-    worse = sum(_worse(one, state, objective) for one in state.trials)
+    worse = sum(times < 0.9 for times in against_start(state, objective))
     most_s = search.budget_s
     rows: Sequence[tuple[str, str]] = (
         ("trials", f"{state.made} of {search.trials}; ended because {state.ended or 'the run was stopped'}"),
+        *([("before them", f"{state.warming} windows in which the server warmed up")] if state.warming else []),
         ("lost", f"{seconds(lost_s)} of the start's work, {lost_s / whole_s:.1%} of the time of the trials"),
         ("gained", f"{seconds(gained_s)}, {gained_s / whole_s:.1%}"),
         ("trials worse than 0.9 of the start", f"{worse} of {len(state.trials)}"),
         *([] if most_s is None else [("could be lost", f"{seconds(most_s)}, the budget of harm")]),
     )
     return Table("What users lost and gained while it searched", (), rows)
-
-
-def _worse(one: Seen, state: SearchState[Any], objective: Objective) -> bool:
-    """Whether a trial was worse than the start by more than a tenth."""
-    alone = SearchState(state.knobs, 0, None, state.start, (*_at_start(state), one))
-    return one.configuration != state.start and harm(alone, objective)[0] > 0.1 * one.duration_s
-
-
-def _at_start(state: SearchState[Any]) -> tuple[Seen, ...]:
-    """The trials at the start configuration."""
-    return tuple(one for one in state.trials if one.configuration == state.start)

@@ -37,6 +37,7 @@ class TrustRegionState:
         era: index in `told` of the first one that is believed.
         past: earlier loads: the first of their trials, the one after their last, and the incumbent in the end.
         incumbent: best configuration by the evidence; None before the first trial.
+        recommended: best tried configuration by the model; None for the incumbent.
         radius: half the side of the region.
         scales: the model's parameters.
         failures: trials of something new since the last promotion or change of the region.
@@ -60,6 +61,7 @@ class TrustRegionState:
     era: int = 0
     past: tuple[Past, ...] = ()
     incumbent: Values | None = None
+    recommended: Values | None = None
     radius: float = FIRST_RADIUS
     failures: int = 0
     rejected: tuple[Values, ...] = ()
@@ -122,7 +124,8 @@ class TrustRegionState:
         knobs = of_many([one for one in self.knobs if one.name != knob], "trust_region")
         lengths = self.scales.lengths
         scales = replace(self.scales, lengths=(*lengths[:index], *lengths[index + 1 :]))
-        state = replace(self, knobs=knobs, scales=scales, left=(*self.left, knob), asked=None, expected=None)
+        state = replace(self, knobs=knobs, scales=scales, left=(*self.left, knob))
+        state = replace(state, asked=None, expected=None, recommended=None)
         if self.incumbent is None:
             return state
         stood, incumbent = self.incumbent[index], dropped(self.incumbent, index)

@@ -327,3 +327,21 @@ def test_the_last_knob_cannot_be_taken_from_it() -> None:
     controller = TrustRegion(OBJECTIVE)
     with pytest.raises(UsageError, match="no knob to move"):
         controller.withdraw(controller.start(USUAL.knobs[:1], 1), "k00")
+
+
+def test_what_it_recommends_was_tried_twice_and_is_nearer_to_the_best_than_its_incumbent() -> None:
+    """Where repeats have yet to prove it."""
+    gained: dict[str, float] = {"incumbent": 0.0, "recommended": 0.0}
+    others = 0
+    for seed in range(1, 17):
+        drawn = surface(KINDS["usual"][0], seed, 24)
+        _, moves, forced = walk(drawn, 24, TrustRegion(OBJECTIVE, watch=True))
+        last = moves[-2]
+        for which, named_one in (("incumbent", last.incumbent), ("recommended", last.recommended or last.incumbent)):
+            values = in_force(drawn.knobs, named_one or {})
+            assert values is not None
+            assert which == "incumbent" or values == drawn.start or forced.count(values) >= 2
+            gained[which] += drawn.truth(23, drawn.start) - drawn.truth(23, values)
+        others += last.recommended not in (None, last.incumbent)
+    assert others > 0
+    assert gained["recommended"] > gained["incumbent"] > 0

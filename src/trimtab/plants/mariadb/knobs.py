@@ -23,7 +23,7 @@ from trimtab.plants.mariadb.variables import Variable
 _BEYOND_PAPER = "four times the largest value that the paper has found"
 _MIB = 1 << 20
 _LIVE = "nothing: it is in force at once"
-_NEW = "nothing: connections that are open keep the old value, which pools may do for days"
+_NEW = "nothing: open connections keep the old value, but for those of a stack's JDBC pools, which are made anew"
 _RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
 DURABILITY = "innodb_flush_log_at_trx_commit"

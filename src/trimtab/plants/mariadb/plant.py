@@ -2,7 +2,8 @@
 
 It is steered by SET GLOBAL over its Unix socket. A change is journalled, set, and read back: MariaDB rounds and clips
 what it is told, and the value that is in force counts. The buffer pool is looked at by its pages. What is set is gone
-when MariaDB is restarted, and connections that are open keep what is copied at their begin.
+when MariaDB is restarted. Connections that are open keep what is copied at their begin; those of pools that trimtab
+steers too are made anew, or a trial would measure what was before.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class Mariadb(Plant):
         copied = [knob.name for knob in self._knobs.values() if knob.how is How.CONNECTIONS]
         found = [_RESTARTED]
         if copied:
-            found.append(f"connections that are open, as in a pool, keep what they began with of {', '.join(copied)}")
+            but = "but for pools in front, which make theirs anew" if self._pooled else "as in a pool"
+            found.append(f"connections that are open, {but}, keep what they began with of {', '.join(copied)}")
         if lacking := knobs.unprivileged(self._knobs, self._mariadb.privileges):
             found.append(self._grant(lacking))
         return tuple(found)
@@ -225,7 +227,7 @@ class Mariadb(Plant):
         except BaseException as error:
             self._go_back(before, was, error)
             raise
-        return Applied(self.configuration(), self.clock.now_s() - began_s, (*costs, *self._said(wanted)))
+        return Applied(self.configuration(), self.clock.now_s() - began_s, costs)
 
     def rollback(self, prepared: Prepared) -> None:
         """Takes back a change that was committed; one that was only prepared touched nothing.
@@ -328,7 +330,7 @@ class Mariadb(Plant):
         self._mariadb.set(_in_order(live, now))
         self._known |= {**values, **live}
         self._unsettled.clear()
-        return notes
+        return (*notes, *self._renewed(live))
 
     def _moved(self) -> None:
         """A restart has put another server in the place: sensors and journal go on with that."""
@@ -395,10 +397,20 @@ class Mariadb(Plant):
         if not journal.left(self._mariadb.values()):
             Journal(journal.path).write()
 
-    def _said(self, wanted: Iterable[str]) -> tuple[str, ...]:
-        """Notes for the user on a change."""
-        copied = [name for name in wanted if self._knobs[name].how is How.CONNECTIONS]
-        return (f"open connections keep their {', '.join(copied)}",) if copied else ()
+    @property
+    def _pooled(self) -> list[Plant]:
+        """The plants in front whose pools can be emptied."""
+        return [plant for plant in self.in_front if plant.pools]
+
+    def _renewed(self, values: Iterable[str]) -> tuple[str, ...]:
+        """Has pools in front make their connections anew, where what was set is copied at a connection's begin."""
+        copied, notes = [name for name in values if self._knobs[name].how is How.CONNECTIONS], list[str]()
+        if not copied:
+            return ()
+        for plant in self._pooled:
+            plant.renew(notes)
+        kept = "open connections" if not self._pooled else "connections that are open, and of no pool in front,"
+        return (*notes, f"{kept} keep their {', '.join(copied)}")
 
     def _grant(self, lacking: Mapping[str, tuple[str, ...]]) -> str:
         """Statement that would let this account set these knobs."""

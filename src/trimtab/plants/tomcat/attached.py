@@ -42,6 +42,7 @@ class Attached:
         listeners: addresses and ports on which it serves HTTP.
         peaks: endpoint of each connector to the most connections that it had when it was looked at.
         heap_bytes: the most that its heap may take; None where Java says no limit.
+        held_s: for how long requests were held back so far for changes.
 
     Raises:
         UsageError: it cannot be attached to; the message says what is needed.
@@ -50,6 +51,7 @@ class Attached:
 
     def __init__(self, process: TomcatProcess, clock: Clock, restart: bool = False) -> None:
         self.process = process
+        self.held_s = 0.0
         self._meant: dict[str, int] = {}
         self.jmx = Jmx(process, clock)
         try:

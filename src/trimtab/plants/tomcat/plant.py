@@ -17,9 +17,10 @@ from trimtab.plants._edits import StoodDown
 from trimtab.plants.tomcat import knobs, response, undo
 from trimtab.plants.tomcat.attached import Attached
 from trimtab.plants.tomcat.change import Change
+from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.plants.tomcat.restart import held
+from trimtab.plants.tomcat.restart import held, own_pools, purged
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -41,7 +42,7 @@ class Tomcat(Plant):
 
     name = "tomcat"
     metrics = response.METRICS
-    own_sensors = (TomcatStatus,)
+    own_sensors = (TomcatStatus, HeldBack)
 
     def __init__(self, clock: Clock, attached: Attached) -> None:
         self.clock = clock
@@ -90,6 +91,7 @@ class Tomcat(Plant):
             Resources(self.pid, self.clock),
             Connections(self.listeners, self.clock, self.pid),
             TomcatStatus(self._tomcat.jmx, self._tomcat.layout, self.clock),
+            HeldBack(self._tomcat),
         )
 
     def derive(self, readings: Readings) -> Readings:
@@ -186,6 +188,21 @@ class Tomcat(Plant):
             PlantGone: the server has ended.
         """
         return held(self._tomcat, self.clock, notes)
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Its own JDBC pools, those of DBCP left out."""
+        return tuple(own_pools(self._tomcat))
+
+    def renew(self, notes: list[str]) -> None:
+        """Has its JDBC pools make their connections anew; one that has ended has none.
+
+        Args:
+            notes: to which it adds what the user should know.
+        """
+        with contextlib.suppress(PlantGone):
+            for bean in self.pools:
+                purged(self._tomcat, bean, notes)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.

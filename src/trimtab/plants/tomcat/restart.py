@@ -47,6 +47,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
     if tomcat.values([spot])[spot] != connector.port:
         raise ApplyFailed(f"the connector of port {connector.port} does not listen after its restart")
     now_s = clock.now_s()
+    tomcat.held_s += now_s - began_s
     late = f"; {busy} requests were still in service and may have been cut" if busy else ""
     return [
         f"the connector of port {connector.port} took nothing for {now_s - began_s:.2f} s; {waiting} connections "
@@ -79,20 +80,30 @@ def held(
             stack.callback(tomcat.call, (one.bean, "resume"))
             tomcat.pause(one.bean, one.endpoint)
         busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
-        # Connections of DBCP are asked whether they live before they are lent.
-        own = [pool.bean for pool in tomcat.layout.pools if not pool.dbcp]
-        for bean in own if pools is None else pools:
-            stack.callback(_purged, tomcat, bean, notes)
+        for bean in own_pools(tomcat) if pools is None else pools:
+            stack.callback(purged, tomcat, bean, notes)
         yield
+    held_s = clock.now_s() - began_s
+    tomcat.held_s += held_s
     late = f", with {busy} requests still in service" if busy else ""
-    notes.append(f"Tomcat held requests back for {clock.now_s() - began_s:.2f} s meanwhile{late}")
+    notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}")
 
 
-def _purged(tomcat: Attached, bean: str, notes: list[str]) -> None:
+def own_pools(tomcat: Attached) -> list[str]:
+    """MBeans of Tomcat's own pools; one of DBCP cannot be emptied, but asks a connection whether it lives."""
+    return [pool.bean for pool in tomcat.layout.pools if not pool.dbcp]
+
+
+def purged(tomcat: Attached, bean: str, notes: list[str]) -> None:
+    """Has a pool close its connections, those that are lent when they come back; or says that it could not.
+
+    Raises:
+        PlantGone: the server has ended.
+    """
     try:
         tomcat.call((bean, "purge"))
     except ApplyFailed as error:
-        notes.append(f"JDBC connections to the server that was restarted may be lent once more: {error}")
+        notes.append(f"JDBC connections from before may be lent once more: {error}")
 
 
 def _waiting(pid: int, port: int) -> int:

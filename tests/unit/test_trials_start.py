@@ -1,0 +1,132 @@
+"""What a search compares with: a start that is warm, at the pace of its trials, and what changes themselves cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tests._memory_plant import MemoryPlant
+from tests.unit.test_loop import Run
+from tests.unit.test_trials import OBJECTIVE, Listed, Place, search, state_of, workers
+from trimtab import codec
+from trimtab.core import Knob, Move, Trial, Verdict
+from trimtab.referee.turns import Seen
+from trimtab.replay import Past, replayed
+from trimtab.report.search import tables
+from trimtab.report.track import tracks
+from trimtab.trials import EXTRA, Search, Searching, SearchState, against_start, harm
+
+
+class Cold(MemoryPlant):
+    """It answers a tenth faster from window to window, for some windows."""
+
+    def __init__(self, cold: int) -> None:
+        super().__init__()
+        self.cold = cold
+
+    def readings(self) -> dict[str, float]:
+        left = max(0, self.cold - int(self.clock.now_s() - 100) // 10)
+        return {name: value * 1.1**left for name, value in super().readings().items()}
+
+
+def test_a_start_that_gets_better_by_itself_is_waited_for_and_is_no_gain_of_what_is_tried_then() -> None:
+    run, _ = search((10, 10, 10, 9, 9), Cold(6))
+    run.go()
+    found = state_of(run)
+    assert found.warming == 6
+    assert workers(run)[:12] == [10] * 6 + [10, 10, 10, 10, 9, 9]
+    assert [one.configuration["workers"] for one in found.trials] == [10, 10, 10, 10, 9, 9]
+    lost_s, gained_s = harm(found, OBJECTIVE)
+    assert lost_s > 0 and gained_s == 0, "9 are worse than 10, though faster than 10 were at first"
+    reasons = [move.move.reason for move in run.store.moves(1)]
+    assert sum("still gets better by itself" in reason for reason in reasons[:8]) == 5
+    (users,) = [table for table in tables(tracks(run.store, [1])[0]) if table.title.startswith("What users")]
+    assert ("before them", "6 windows in which the server warmed up") in users.rows
+    again = replayed(run.loop._decider, Past(run.loop._decider.start(found.knobs)), run.store.events(1))
+    assert isinstance(again, Past) and again.standing == run.loop._standing
+
+
+def test_one_that_always_gets_better_is_not_waited_for_without_end() -> None:
+    run, _ = search((11,), Cold(50))
+    run.go()
+    assert state_of(run).warming <= 12
+    assert state_of(run).made == 2
+
+
+def test_once_it_was_warm_nothing_is_forgotten_any_more() -> None:
+    class Late(MemoryPlant):
+        def readings(self) -> dict[str, float]:
+            return {"response_time_s": 1.0 if self.clock.now_s() < 145 else 0.5}
+
+    run, _ = search((10, 10, 10, 10, 10, 11), Late())
+    run.go()
+    assert state_of(run).warming == 0
+    assert len(state_of(run).trials) == 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Recommends(Listed):
+    """Stands behind the start, and recommends what it has tried last."""
+
+    def step(self, state: Place, trial: Trial) -> tuple[Place, Move]:
+        state, move = super().step(state, trial)
+        last = {"workers": trial.window.configuration["workers"]}
+        return state, dataclasses.replace(move, incumbent={"workers": 10}, recommended=last)
+
+
+@pytest.mark.parametrize(("last", "winner"), [(40, 40), (5, 10)])
+def test_what_a_method_recommends_is_measured_again_unless_its_trials_were_worse(last: int, winner: int) -> None:
+    plant, how = MemoryPlant(), Search(3, 3, None, 10.0)
+    method = Searching(OBJECTIVE, Recommends((20, last)), how)
+    run = Run(plant, controller=method, duration_s=1e9, extras={EXTRA: codec.builtins(how)})
+    run.go()
+    found = state_of(run)
+    assert found.winner == {"workers": winner}
+    assert found.claim is not None
+    assert (found.claim.verdict is Verdict.BETTER) == (winner == 40)
+    assert plant.values["workers"] == winner
+
+
+def seen(value: float, workers: int = 10, **fields: Any) -> Seen:
+    return Seen({"workers": workers}, value, False, 10.0, **fields)
+
+
+def state(*trials: Seen, turns: tuple[Seen, ...] = ()) -> SearchState[Any]:
+    return SearchState[Any]((), 1, None, {"workers": 10}, trials, turns=turns)
+
+
+def test_what_was_lost_and_gained_is_told_by_all_windows_of_the_start_also_those_at_the_end() -> None:
+    trials = seen(1.0), seen(0.8, 20)
+    assert harm(state(*trials), OBJECTIVE)[1] == pytest.approx(10 * 0.25)
+    later = state(*trials, turns=(seen(0.6), seen(0.8, 20)))
+    assert harm(later, OBJECTIVE) == (0.0, 0.0)
+    assert against_start(later, OBJECTIVE) == pytest.approx([1.0, 1.0])
+
+
+def test_a_machine_that_is_slower_meanwhile_is_no_loss() -> None:
+    trials = [seen(2.0**z, pace=z * 0.69314718) for z in (0.0, 1.0, 0.0, 1.0)] + [seen(2.0, 20, pace=0.69314718)]
+    assert harm(state(*trials), OBJECTIVE)[0] < 0.2
+    raw = [dataclasses.replace(one, pace=None) for one in trials]
+    assert harm(state(*raw), OBJECTIVE)[0] > 2
+
+
+def test_the_time_in_which_requests_were_held_back_for_a_change_is_lost() -> None:
+    assert harm(state(seen(1.0), seen(1.0, 20, held_s=0.7), seen(1.0, held_s=0.2)), OBJECTIVE)[0] == pytest.approx(
+        0.9
+    )
+
+
+def test_a_knob_that_is_taken_leaves_what_was_lost_as_it_was() -> None:
+    method = Searching(OBJECTIVE, Listed((20,)), Search(2, 3, None, 10.0))
+    knobs: tuple[Knob, ...] = MemoryPlant().knobs()
+    before = dataclasses.replace(method.start(knobs, 1), start={"workers": 10, "timeout_ms": 1})
+    trials = tuple(
+        dataclasses.replace(one, configuration={**one.configuration, "timeout_ms": 1})
+        for one in (seen(1.0), seen(2.0, 20, held_s=1.0))
+    )
+    before = dataclasses.replace(before, trials=trials)
+    after = method.withdraw(before, knobs[1].name)
+    assert harm(after, OBJECTIVE) == harm(before, OBJECTIVE)
+    assert harm(after, OBJECTIVE)[0] == pytest.approx(6.0)
