@@ -18,7 +18,7 @@ they wait in E normal seconds came on top.
          there are; before it was made, rho is what the capacity that it adds leaves of it, and a pool that has to
          grow again stands still for longer (`regrowth_s`); once it was made and seen, what connections waited
          longer for it / (arrivals x expected cost)
-    worse:   effect - 2 error > 0 and effect > ln 1.1, or it has spent the last of the budget (not by a backlog),
+    worse:   effect - 1.15 error > ln 1.2, or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
     better:  effect + 2 error < 0 and effect < -ln 1.1
@@ -28,8 +28,11 @@ they wait in E normal seconds came on top.
 
 | constant          | why                                                                                       |
 |-------------------|-------------------------------------------------------------------------------------------|
-| 2 standard errors | few false verdicts in many looks: tests/unit/referee/test_estimate.py counts them         |
-| ln 1.1, ln 1.25   | less than a tenth is worth no change; a quarter is what 36 windows can tell from none      |
+| ln 1.2, 1.15      | of many looks at no effect most that go wrong see a small one, told closely; those at      |
+|                   | twice the cost a large one, told roughly. So a margin, and few errors beyond it, finds     |
+|                   | harm as soon with half of the false verdicts (tests/unit/referee/test_estimate.py)         |
+| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms      |
+| ln 1.25           | a quarter is what 36 windows can tell from none                                           |
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
 |                   | no trial may lose more than 30 s, but a standstill that is known may take all that is left |
@@ -81,7 +84,8 @@ MOVED = 1.5
 STOP_S = 0.25
 LEAST_HORIZON_S, HORIZON_S = 60.0, 600.0
 PAYS = 3.0
-LEAST, SAME = math.log(1.1), math.log(1.25)
+HARM, HARM_ERRORS = math.log(1.2), 1.15
+GAIN, SAME = math.log(1.1), math.log(1.25)
 UNDECIDED, LONGEST = 12, 36
 AFTER = 3
 
@@ -289,9 +293,9 @@ class Referee:
             over = experiment.silent >= UNDECIDED
             return (Verdict.UNMEASURED if over else None), reasons.new_here(len(experiment.reference))
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
-        if found.size - 2 * found.error > 0 and found.size > LEAST:
+        if found.size - HARM_ERRORS * found.error > HARM:
             return Verdict.WORSE, said
-        if found.size + 2 * found.error < 0 and found.size < -LEAST and not limits.doubted(before, after):
+        if found.size + 2 * found.error < 0 and found.size < -GAIN and not limits.doubted(before, after):
             return Verdict.BETTER, said
         if abs(found.size) + 2 * found.error < SAME:
             return Verdict.SAME, said

@@ -20,7 +20,7 @@ from trimtab.referee import Course
 from trimtab.referee.estimate import Effect
 from trimtab.referee.experiment import compared
 from trimtab.referee.measure import measured
-from trimtab.referee.rule import LEAST, SAME
+from trimtab.referee.rule import GAIN, SAME
 from trimtab.report.text import plain, setting, shown, words
 from trimtab.report.track import Estimate, Track, course_of, estimate, ratio
 from trimtab.trials import MEASURE, SearchState
@@ -174,7 +174,7 @@ def _trials(track: Track, course: Course) -> Judged:
         text = f"Better, though by how much is not known: {last.judgement.why}"
         return Judged(Verdict.BETTER, text, _TRIALS, None, before, after)
     whole = Effect(sum(s for s, _ in known), math.hypot(*(error for _, error in known)), 0.0)
-    found = _say(_factor(whole, len(after)), LEAST, objective, "at the end of the run", "at its start")
+    found = _say(_factor(whole, len(after)), GAIN, objective, "at the end of the run", "at its start")
     return replace(found, basis=_TRIALS, before=before, after=after)
 
 
@@ -187,7 +187,7 @@ def _live(track: Track) -> Judged:
     if effect is None:
         return replace(_unmeasured(objective, "before and after"), before=before, after=after)
     gain = _factor(effect, min(len(before), len(after)))
-    found = _say(gain, LEAST, objective, "at the end of the run", "at its start")
+    found = _say(gain, GAIN, objective, "at the end of the run", "at its start")
     return replace(found, basis=_LIVE, before=before, after=after)
 
 
@@ -200,7 +200,7 @@ def _repeats(tracks: Sequence[Track], objective: Objective) -> Judged:
     logs = estimate([*known, *(0.0 for one in found if one.gain is None and one.verdict is Verdict.SAME)])
     low, high = (None if v is None else math.exp(v) for v in (logs.low, logs.high))
     gain = Estimate(math.exp(logs.mean), low, high, logs.count)
-    judged = _say(gain, LEAST, objective, "at the end of the runs", "at their start")
+    judged = _say(gain, GAIN, objective, "at the end of the runs", "at their start")
     return replace(judged, basis=f"{found[-1].basis}; the interval is 95 %, over repeats")
 
 
