@@ -31,8 +31,8 @@ they wait in E normal seconds came on top.
 | ln 1.2, 1.15      | of many looks at no effect most that go wrong see a small one, told closely; those at      |
 |                   | twice the cost a large one, told roughly. So a margin, and few errors beyond it, finds     |
 |                   | harm as soon with half of the false verdicts (tests/unit/referee/test_estimate.py)         |
-| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms      |
-| ln 1.25           | a quarter is what 36 windows can tell from none                                           |
+| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms       |
+| ln 1.25           | a quarter is what 36 windows can tell from none                                            |
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
 |                   | no trial may lose more than 30 s, but a standstill that is known may take all that is left |
