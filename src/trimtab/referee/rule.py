@@ -28,14 +28,14 @@ they wait in E normal seconds came on top.
 
 | constant          | why                                                                                       |
 |-------------------|-------------------------------------------------------------------------------------------|
-| ln 1.2, 1.15      | of many looks at no effect most that go wrong see a small one, told closely; those at      |
-|                   | twice the cost a large one, told roughly. So a margin, and few errors beyond it, finds     |
-|                   | harm as soon with half of the false verdicts (tests/unit/referee/test_estimate.py)         |
-| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms       |
-| ln 1.25           | a quarter is what 36 windows can tell from none                                            |
+| ln 1.2, 1.15      | of many looks at no effect most that go wrong see a small one, told closely; those at     |
+|                   | twice the cost a large one, told roughly. So a margin, and few errors beyond it, finds    |
+|                   | harm as soon with half of the false verdicts (tests/unit/referee/test_estimate.py)        |
+| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms      |
+| ln 1.25           | a quarter is what 36 windows can tell from none                                           |
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
-|                   | no trial may lose more than 30 s, but a standstill that is known may take all that is left |
+|                   | no trial may lose more than 30 s, but a known standstill may take all that is left     |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
@@ -43,7 +43,7 @@ they wait in E normal seconds came on top.
 | LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
 |                   | nothing of its age, and a change that is worth it is worth most at once                   |
 | (spare)           | what nobody uses may go whether the gain can be told or not: it loses the change's own cost |
-| STOP_S            | a prior for k until the first change was measured, where the plant expects none itself     |
+| STOP_S            | a prior for k until the first change was measured, where the plant expects none itself    |
 
 Under overload (connections refused, or more inside than before by more than chance, twice in a row) the backlog
 and not the setting makes the cost. Then only what adds capacity may be changed: at once where it is live, by a reload
