@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.core import Metric, Readings, Sensor
+from trimtab.core import Metric, Precedence, Readings, Sensor
 from trimtab.plants.tomcat.attached import Attached
 
 
@@ -14,6 +14,7 @@ class HeldBack(Sensor):
     """
 
     name = "tomcat-held"
+    precedence = Precedence.COUNTED
     metrics = (Metric("held_s", "s", "time since the window before in which requests were held back for a change"),)
 
     def __init__(self, tomcat: Attached) -> None:
