@@ -16,8 +16,8 @@ A server that was started a moment ago gets better by itself, as its caches fill
 that is tried first would look good. So as long as a window of the start is better than all before it by `WARMER`, it
 and they are no trials, and the method begins anew; after `_COLD` windows in turn that are not, never again.
 
-What is measured again is what the method recommends (`Move.recommended`), else its incumbent. A move to the start, or
-to what was measured and was no worse, passes no guard: to measure a
+What is measured again is what the method recommends (`Move.recommended`), else its incumbent; where nothing is, the
+incumbent is believed. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
 configuration again means this one and no other near it. The incumbent is what the method names; of one that names
 none, the configuration with the best mean.
 
@@ -247,7 +247,7 @@ class Searching:
             proven = self._proven(state, {**seen.configuration, **move.changes})
             return state, replace(move, known=move.known or proven)
         if self.experiments or not self.search.remeasure:
-            state = replace(state, ended=why, winner=seen.configuration if self.experiments else winner)
+            state = replace(state, ended=why, winner=seen.configuration if self.experiments else best)
             return state, self._end(state, f"trial {state.made} of {self.search.trials}: {why}", figures)
         state = replace(state, ended=why, winner=winner)
         if winner == state.start:

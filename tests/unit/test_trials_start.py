@@ -89,6 +89,15 @@ def test_what_a_method_recommends_is_measured_again_unless_its_trials_were_worse
     assert plant.values["workers"] == winner
 
 
+def test_what_is_only_recommended_is_not_believed_where_nothing_is_measured_again() -> None:
+    plant, how = MemoryPlant(), Search(3, 0, None, 10.0)
+    method = Searching(OBJECTIVE, Recommends((20, 40)), how)
+    run = Run(plant, controller=method, duration_s=1e9, extras={EXTRA: codec.builtins(how)})
+    run.go()
+    assert state_of(run).winner == {"workers": 10}
+    assert plant.values["workers"] == 10
+
+
 def seen(value: float, workers: int = 10, **fields: Any) -> Seen:
     return Seen({"workers": workers}, value, False, 10.0, **fields)
 

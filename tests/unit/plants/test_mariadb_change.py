@@ -452,35 +452,6 @@ def test_a_restart_happens_while_the_server_in_front_holds_requests_back(fresh: 
     assert front.seen == [0, 1, 1, 2], "around each restart, and not for what is set live"
 
 
-class Pooled(MemoryPlant):
-    """A server in front of it with a pool of connections."""
-
-    pools = ("books",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.renewed = 0
-
-    def renew(self, notes: list[str]) -> None:
-        self.renewed += 1
-
-
-def test_pools_in_front_make_their_connections_anew_where_what_is_set_is_copied_at_their_begin(
-    fresh: Callable[[], World],
-) -> None:
-    _, plant = begun(fresh, [])
-    front = Pooled()
-    plant.in_front = (front,)
-    assert any("but for pools in front" in note for note in plant.notes)
-    plant.apply({"max_connections": 201})
-    assert front.renewed == 0
-    (note,) = plant.apply({"join_buffer_size": 512 << 10}).notes
-    assert note == "connections that are open, and of no pool in front, keep their join_buffer_size"
-    assert front.renewed == 1
-    plant.restore()
-    assert front.renewed == 2, "what was there before comes into force likewise"
-
-
 def test_where_no_requests_can_be_held_back_a_change_is_refused_and_what_was_before_comes_back_all_the_same(
     fresh: Callable[[], World],
 ) -> None:
