@@ -76,9 +76,10 @@ def summary(page: Page) -> list[str]:
 
 
 def _tried(track: Track) -> list[Window]:
-    """The windows of a search, without those in which its winner was measured again."""
+    """The trials of a search: without its shop's warm-up, and without what was measured again in the end."""
     ends = [m.index for m in track.moves if m.proposed.phase == MEASURE or m.proposed.finished]
-    return [w for w in track.windows if not ends or w.index <= ends[0]]
+    warming = 0 if track.search is None else track.search.warming
+    return [w for w in track.windows[warming:] if not ends or w.index <= ends[0]]
 
 
 def _rates(windows: Sequence[Window]) -> list[float]:
