@@ -1,22 +1,37 @@
 """Which knobs matter: a pure function of the evidence of a search, for its report.
 
-    y_i = b_0 + sum_k (b_k u_ik + c_k (u_ik^2 - mean)) + e_i,   u the coordinates, standardised            (K1)
+For each knob k, with the others of unknown effect beside it (a linear mixed model):
 
-fitted by least squares to the mean of each configuration, since repeats share what the model leaves out and would
-count as new evidence; for each knob an F test of its terms against all the others, so a placebo that only went along
-with the incumbent as others moved is not taken for a cause. What the model leaves out, interactions above all, counts
-as noise and makes the test more careful. Of many knobs some look important by chance: Holm's correction keeps the
-probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of each
-other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
+    y_i = b_0 + u_ik b_k + sum_{j != k} (u_ij c_j + q_ij d_j) + e_i                                        (K1)
+    c_j, d_j ~ N(0, h s^2),   e_i ~ N(0, s^2 (1 + 1/n_i) / 2)
 
-Where there are too few trials for squares there are none; where too few for lines, nothing is told apart.
+| symbol | here | unit | shape |
+|---|---|---|---|
+| y_i | mean logarithm of the cost of a configuration, over its n_i trials | 1 | one for each configuration |
+| u_ik | its coordinate, less the mean of all | 1 | likewise, for each knob |
+| q_ik | the square of that, less the mean of all, where a knob had more than two values | 1 | likewise |
+| b_k | effect of knob k; with many trials of its square too | 1 | scalar |
+| h | how large the effects of knobs are to the noise | 1 | scalar |
+
+fitted by generalised least squares for each h of a grid, and averaged by the restricted likelihood of each, since no
+single h is known. So there may be fewer trials than knobs: what cannot be told from the effects of others has a wide
+interval, and a placebo that only went along with the incumbent as others moved is not taken for a cause. Nor is one
+that went along with a single knob of great effect: what seems to matter is tested once more with each of the others
+fitted beside it, and the least of these tests counts. Half of the noise is shared by repeats: that is what the model
+leaves out, interactions above all. Of many knobs some look
+important by chance: Holm's correction of the F tests keeps the probability of naming any knob without an effect at
+`LEVEL` in a whole report, were the trials independent of each other's outcome. A search chooses them by what it has
+seen, so the rate on placebos is measured in the contest too.
+
+Of a knob that was not moved, or of any where configurations do not outnumber what is fitted by four, nothing is told.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -31,6 +46,8 @@ LEVEL = 0.05
 """Probability of naming any knob without an effect, in one report."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
+_SIZES = np.logspace(-1.0, 3.5, 10)
+"""h of Eq. (K1): from effects of a knob's whole range that are a third of the noise to some fifty times as large."""
 
 
 @dataclass(frozen=True)
@@ -41,23 +58,27 @@ class Matter:
         knob: its name.
         matters: whether an effect was told apart.
         effect: logarithm of the cost's ratio between the ends of the range tried, by the linear term; None where
-            too few trials tell.
+            it was not moved, or too few trials tell.
         error: its standard error; None likewise.
+        like: the knob whose effect it may as well be; empty for none.
     """
 
     knob: str
     matters: bool
     effect: float | None = None
     error: float | None = None
+    like: str = ""
 
     @property
     def said(self) -> str:
-        """The effect as text."""
+        """The effect as text: of its greatest value that was tried to its least."""
         if self.effect is None or self.error is None:
-            return f"{self.knob}: too few trials to tell"
-        if not self.matters:
-            return f"{self.knob}: no effect told apart ({self.effect:+.1%} +- {2 * self.error:.1%})"
-        return f"{self.knob}: {self.effect:+.1%} +- {2 * self.error:.1%} over what was tried"
+            return f"{self.knob}: not moved, or too few trials to tell"
+        if self.like:
+            return f"{self.knob}: not told from what {self.like} did"
+        least, most = (math.exp(self.effect + sign * 2 * self.error) for sign in (-1, 1))
+        size = f"{math.exp(self.effect):.3g} times the cost ({least:.3g} to {most:.3g})"
+        return f"{self.knob}: {size}" if self.matters else f"{self.knob}: no effect told apart: {size}"
 
 
 def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, ...]:
@@ -75,49 +96,89 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         return tuple(Matter(knob.name, False) for knob in knobs)
     x = np.array([point_of(knobs, values) for values in known])
     y: Array = np.array([math.fsum(ys) / len(ys) for ys in known.values()])
+    noise: Array = np.array([(1.0 + 1.0 / len(ys)) / 2.0 for ys in known.values()])
     moved = [k for k in range(len(knobs)) if np.ptp(x[:, k]) > 0]
     squared = len(known) - 1 - 2 * len(moved) >= max(_SPARE, len(moved))
-    if not moved or len(known) - 1 - len(moved) < _SPARE:
-        return tuple(Matter(knob.name, False) for knob in knobs)
-    terms: dict[int, Array] = {}
-    for k in moved:
-        u = (x[:, k] - x[:, k].mean()) / x[:, k].std()
-        square = u * u - np.mean(u * u)
-        curved = squared and len(np.unique(x[:, k])) > 2
-        terms[k] = np.stack([u, square], axis=1) if curved else u[:, None]
-    found = _tested(terms, y)
-    ordered = sorted(found, key=lambda k: found[k][2])
+    terms = {k: _terms(x[:, k]) for k in moved}
+    found = {
+        k: _beside_rivals(k, terms, squared, y, noise) for k in moved if len(y) >= 2 * (1 + squared) + 1 + _SPARE
+    }
+    ordered = sorted(found, key=lambda k: found[k].chance)
     matters, corrected, open_ = {}, 0.0, True
     for rank, k in enumerate(ordered):
-        effect, error, chance = found[k]
-        corrected = max(corrected, min(1.0, chance * (len(ordered) - rank)))
+        corrected = max(corrected, min(1.0, found[k].chance * (len(ordered) - rank)))
         open_ = open_ and corrected < LEVEL
-        range_ = float(np.ptp(x[:, k]) / x[:, k].std())
-        matters[k] = Matter(knobs[k].name, open_, effect * range_, error * range_)
+        range_, rival = float(np.ptp(x[:, k])), found[k].rival
+        like = "" if rival is None else knobs[rival].name
+        matters[k] = Matter(knobs[k].name, open_, found[k].effect * range_, found[k].error * range_, like)
     still = [Matter(knob.name, False) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
 
 
-def _tested(terms: dict[int, Array], y: Array) -> dict[int, tuple[float, float, float]]:
-    """Knob to its linear term, the error of that, and the probability of its F by chance."""
-    ones = np.ones((len(y), 1))
-    whole = np.hstack([ones, *terms.values()])
-    freedom = len(y) - int(np.linalg.matrix_rank(whole))
-    if freedom < 1:
-        return {}
-    coefficients, left = _fitted(whole, y)
-    variance = max(left / freedom, 1e-18)
-    covariance = np.linalg.pinv(whole.T @ whole) * variance
-    found, column = {}, 1
-    for k, own in terms.items():
-        rest = np.hstack([ones, *(other for one, other in terms.items() if one != k)])
-        more = int(np.linalg.matrix_rank(whole)) - int(np.linalg.matrix_rank(rest))
-        f = max(0.0, _fitted(rest, y)[1] - left) / max(1, more) / variance
-        chance = float(stats.f.sf(f, more, freedom)) if more else 1.0
-        error = math.sqrt(max(0.0, float(covariance[column, column])))
-        found[k] = (float(coefficients[column]), error, chance)
-        column += own.shape[1]
-    return found
+def _terms(column: Array) -> Array:
+    """A knob's u and, where it had more than two values, q of Eq. (K1); one row for each configuration."""
+    u = column - column.mean()
+    square = u * u - np.mean(u * u)
+    return np.stack([u, square], axis=1) if len(np.unique(column)) > 2 else u[:, None]
+
+
+class _Found(NamedTuple):
+    """A knob's linear term, its standard error, the probability of its F by chance, and the rival for which it is."""
+
+    effect: float
+    error: float
+    chance: float
+    rival: int | None = None
+
+
+def _beside_rivals(knob: int, terms: Mapping[int, Array], squared: bool, y: Array, noise: Array) -> _Found:
+    """What a knob did, beside the other that explains the most of it."""
+
+    def tested(*fixed: int) -> _Found:
+        own, *rest = (terms[k] if squared else terms[k][:, :1] for k in fixed)
+        others = np.hstack([np.zeros((len(y), 0)), *(found for k, found in terms.items() if k not in fixed)])
+        return _tested(own, np.hstack([np.ones((len(y), 1)), *rest]), others, y, noise)
+
+    alone = tested(knob)
+    if alone.chance >= LEVEL or len(terms) == 1:
+        return alone
+    beside = [tested(knob, other)._replace(rival=other) for other in terms if other != knob]
+    most = max(beside, key=lambda one: one.chance)
+    return most if most.chance >= LEVEL else alone._replace(chance=max(alone.chance, most.chance))
+
+
+def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) -> _Found:
+    """A knob's linear term, the error of that, and the probability of its F by chance.
+
+    Args:
+        own: its columns in Eq. (K1).
+        beside: those of what is fitted beside it.
+        others: those of what is random.
+        y: the costs.
+        noise: their variances, to s^2.
+    """
+    whole = np.hstack([own, beside])
+    more, freedom = own.shape[1], len(y) - whole.shape[1]
+    if np.linalg.matrix_rank(whole) < whole.shape[1]:
+        return _Found(0.0, math.inf, 1.0)
+    likely, found = [], []
+    for size in _SIZES:
+        factor = np.linalg.cholesky(np.diag(noise) + size * others @ others.T)
+        white: Array = np.asarray(np.linalg.solve(factor, whole), dtype=float)
+        seen: Array = np.asarray(np.linalg.solve(factor, y), dtype=float)
+        coefficients, left = _fitted(white, seen)
+        inverse = np.linalg.inv(white.T @ white)
+        variance = max(left / freedom, 1e-18)
+        f = max(0.0, _fitted(white[:, more:], seen)[1] - left) / more / variance
+        found.append((coefficients[0], variance * inverse[0, 0], float(stats.f.sf(f, more, freedom))))
+        determinant = 2 * np.log(np.diag(factor)).sum() - np.linalg.slogdet(inverse)[1]
+        likely.append(-(determinant + freedom * math.log(variance)) / 2)
+    weights = np.exp(np.array(likely) - max(likely))
+    weights /= weights.sum()
+    effects, variances, chances = np.array(found).T
+    effect = float(weights @ effects)
+    error = math.sqrt(float(weights @ (variances + (effects - effect) ** 2)))
+    return _Found(effect, error, float(weights @ chances))
 
 
 def _fitted(columns: Array, y: Array) -> tuple[Array, float]:

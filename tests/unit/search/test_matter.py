@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trimtab.core import Domain, How, Knob
@@ -37,10 +39,33 @@ def test_reports_that_name_a_knob_without_an_effect_are_as_rare_as_is_said() -> 
 
 
 def test_too_few_trials_tell_nothing() -> None:
-    found = which_matter(KNOBS, trials(1, 0.3, 10))
+    found = which_matter(KNOBS, trials(1, 0.3, 6))
     assert [one.knob for one in found] == [knob.name for knob in KNOBS]
     assert all("too few" in one.said for one in found)
     assert all("too few" in one.said for one in which_matter(KNOBS, []))
+
+
+def test_fewer_configurations_than_knobs_tell_a_great_effect_and_name_no_other_knob() -> None:
+    """A search's way: from the start on, a few knobs at a time."""
+    knobs = tuple(replace(KNOBS[0], name=f"k{k}") for k in range(24))
+    found, wrong = 0, 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = np.where(rng.random((16, len(knobs))) < 0.2, rng.integers(0, 21, (16, len(knobs))), 10)
+        y = values[:, 0] / 20 + 0.03 * rng.standard_normal(16)
+        told = [Told(tuple(map(int, row)), float(one)) for row, one in zip(values, y, strict=True)]
+        named = [one.knob for one in which_matter(knobs, told) if one.matters]
+        found += "k0" in named
+        wrong += bool(set(named) - {"k0"})
+    assert found >= 2
+    assert wrong <= 1
+
+
+def test_of_two_knobs_that_were_moved_together_neither_is_named() -> None:
+    together = [Told((one.values[0], one.values[0], *one.values[2:]), one.y) for one in trials(1, 0.3)]
+    found = {one.knob: one for one in which_matter(KNOBS, together)}
+    assert not found["k0"].matters and not found["k1"].matters
+    assert found["k0"].said == "k0: not told from what k1 did"
 
 
 def test_a_knob_that_was_never_moved_is_not_said_to_matter() -> None:

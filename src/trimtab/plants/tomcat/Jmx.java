@@ -65,6 +65,8 @@ final class Jmx {
     private static final int QUIET_POLLS = 50;
     private static final int DEPTH = 16;
     private static final String CONNECTIONS = "maxConnections";
+    private static final String IDLE = "minEvictableIdleTimeMillis";
+    private static final String LOOKED_AT = "numTestsPerEvictionRun";
     private static final String REQUESTS = "maxKeepAliveRequests";
     private static final Set<String> PAUSED = new LinkedHashSet<>();
 
@@ -129,8 +131,8 @@ final class Jmx {
 
     /**
      * Answers names ID PATTERN..., read ID BEAN ATTRIBUTE,ATTRIBUTE ..., set ID BEAN ATTRIBUTE VALUE, call ID BEAN
-     * NAME ..., of which the last is called in any case, and the others until one fails, and pause ID CONNECTOR
-     * ENDPOINT.
+     * NAME ..., of which the last is called in any case, and the others until one fails, empty ID BEAN, and pause ID
+     * CONNECTOR ENDPOINT.
      */
     private static Object answer(MBeanServerConnection beans, String[] words) throws Exception {
         switch (words[0]) {
@@ -162,6 +164,9 @@ final class Jmx {
                     invoke(beans, words[words.length - 2], words[words.length - 1]);
                 }
                 return true;
+            case "empty":
+                empty(beans, new ObjectName(words[2]));
+                return true;
             case "pause":
                 pause(beans, words[2], new ObjectName(words[3]));
                 return true;
@@ -174,6 +179,24 @@ final class Jmx {
         beans.invoke(new ObjectName(bean), operation, new Object[0], new String[0]);
         if (operation.equals("start") || operation.equals("resume")) {
             PAUSED.remove(bean);
+        }
+    }
+
+    /**
+     * Has a pool of DBCP close the connections that nobody has. It closes those that have been idle for long enough,
+     * so for this moment a millisecond is, and it looks at all of them. Its restart would end its MBean.
+     */
+    private static void empty(MBeanServerConnection beans, ObjectName pool) throws Exception {
+        String idle = String.valueOf(beans.getAttribute(pool, IDLE));
+        String number = String.valueOf(beans.getAttribute(pool, LOOKED_AT));
+        try {
+            set(beans, pool, IDLE, "1");
+            set(beans, pool, LOOKED_AT, "-1");
+            Thread.sleep(POLL_MS);
+            beans.invoke(pool, "evict", new Object[0], new String[0]);
+        } finally {
+            set(beans, pool, IDLE, idle);
+            set(beans, pool, LOOKED_AT, number);
         }
     }
 

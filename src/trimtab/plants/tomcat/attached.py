@@ -12,7 +12,7 @@ from trimtab.errors import ApplyFailed, NotMeasured, PlantGone, UsageError
 from trimtab.plants.tomcat import knobs, memory
 from trimtab.plants.tomcat.jmx import Jmx, Refused
 from trimtab.plants.tomcat.knobs import Dial
-from trimtab.plants.tomcat.layout import HEAP, Layout, look
+from trimtab.plants.tomcat.layout import HEAP, Layout, Pool, look
 from trimtab.plants.tomcat.process import TomcatProcess
 from trimtab.processes import Listener, listeners
 from trimtab.sensors._cgroup import groups
@@ -169,6 +169,19 @@ class Attached:
         """
         with self._told(", ".join(operation for _, operation in calls)):
             self.jmx.call(*calls)
+
+    def empty(self, pool: Pool) -> None:
+        """Has a pool close its JDBC connections, one of DBCP only those that nobody has borrowed.
+
+        Raises:
+            ApplyFailed: it did not.
+            PlantGone: the server has ended.
+        """
+        with self._told("empty" if pool.dbcp else "purge"):
+            if pool.dbcp:
+                self.jmx.empty(pool.bean)
+            else:
+                self.jmx.call((pool.bean, "purge"))
 
     def pause(self, connector: str, endpoint: str) -> None:
         """Has a connector take no more connections, as `Jmx.pause` does.

@@ -113,11 +113,12 @@ class Change:
         """Has a pool close connections beyond its limit."""
         if (self.tomcat.values([(dial.bean, "Size")])[dial.bean, "Size"] or 0) <= most:
             return []
-        self.tomcat.call((dial.bean, "purge"))
+        pool = next(one for one in self.tomcat.layout.pools if one.bean == dial.bean)
+        self.tomcat.empty(pool)
         if self._falls((dial.bean, "Size"), most) <= most:
             return []
         notes: list[str] = []
-        with restart.held(self.tomcat, self.clock, notes, [dial.bean], _HELD_S):
+        with restart.held(self.tomcat, self.clock, notes, [pool], _HELD_S):
             pass
         number = self._falls((dial.bean, "Size"), most)
         left = f"{number - most} JDBC connections beyond {most} are closed as they come back"

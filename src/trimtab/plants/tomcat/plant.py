@@ -20,7 +20,7 @@ from trimtab.plants.tomcat.change import Change
 from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.process import TomcatProcess
-from trimtab.plants.tomcat.restart import held, own_pools, purged
+from trimtab.plants.tomcat.restart import held, renewed
 from trimtab.plants.tomcat.status import TomcatStatus
 from trimtab.sensors.accept_queue import AcceptQueue
 from trimtab.sensors.connections import Connections
@@ -191,8 +191,8 @@ class Tomcat(Plant):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Its own JDBC pools, those of DBCP left out."""
-        return tuple(own_pools(self._tomcat))
+        """Its JDBC pools."""
+        return tuple(pool.name for pool in self._tomcat.layout.pools)
 
     def renew(self, notes: list[str]) -> None:
         """Has its JDBC pools make their connections anew; one that has ended has none.
@@ -201,8 +201,7 @@ class Tomcat(Plant):
             notes: to which it adds what the user should know.
         """
         with contextlib.suppress(PlantGone):
-            for bean in self.pools:
-                purged(self._tomcat, bean, notes)
+            renewed(self._tomcat, self.clock, notes)
 
     def restore(self) -> None:
         """Puts back what was in force before the first `apply`; may be called twice.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from trimtab.core import Clock
 from trimtab.errors import ApplyFailed
 from trimtab.plants.tomcat.attached import Attached
+from trimtab.plants.tomcat.layout import Pool
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
@@ -57,7 +58,7 @@ def restart(tomcat: Attached, endpoint: str, clock: Clock) -> list[str]:
 
 @contextlib.contextmanager
 def held(
-    tomcat: Attached, clock: Clock, notes: list[str], pools: Sequence[str] | None = None, drain_s: float = DRAIN_S
+    tomcat: Attached, clock: Clock, notes: list[str], pools: Sequence[Pool] | None = None, drain_s: float = DRAIN_S
 ) -> Iterator[None]:
     """Takes no requests while a server behind this one is restarted; in the end lets go of JDBC connections to it.
 
@@ -67,7 +68,7 @@ def held(
         tomcat: the running Tomcat.
         clock: for the wait until requests in service have ended.
         notes: to which it adds what the user should know.
-        pools: MBeans of the pools that let go of theirs; None for all of Tomcat's own.
+        pools: the pools that let go of theirs; None for all.
         drain_s: the most that it waits for requests in service.
 
     Raises:
@@ -80,8 +81,8 @@ def held(
             stack.callback(tomcat.call, (one.bean, "resume"))
             tomcat.pause(one.bean, one.endpoint)
         busy = sum(_drained(tomcat, one.endpoint, clock, drain_s) for one in connectors)
-        for bean in own_pools(tomcat) if pools is None else pools:
-            stack.callback(purged, tomcat, bean, notes)
+        for pool in tomcat.layout.pools if pools is None else pools:
+            stack.callback(purged, tomcat, pool, notes)
         yield
     held_s = clock.now_s() - began_s
     tomcat.held_s += held_s
@@ -89,21 +90,39 @@ def held(
     notes.append(f"Tomcat held requests back for {held_s:.2f} s meanwhile{late}")
 
 
-def own_pools(tomcat: Attached) -> list[str]:
-    """MBeans of Tomcat's own pools; one of DBCP cannot be emptied, but asks a connection whether it lives."""
-    return [pool.bean for pool in tomcat.layout.pools if not pool.dbcp]
+def renewed(tomcat: Attached, clock: Clock, notes: list[str]) -> None:
+    """Has all pools make their connections anew; requests are held back for those of DBCP.
+
+    Args:
+        tomcat: the running Tomcat.
+        clock: for the wait until requests in service have ended.
+        notes: to which it adds what the user should know.
+
+    Raises:
+        ApplyFailed: a connector cannot be paused, or does not serve again.
+        PlantGone: the server has ended.
+    """
+    pools = tomcat.layout.pools
+    for pool in pools:
+        if not pool.dbcp:
+            purged(tomcat, pool, notes)
+    if closing := [pool for pool in pools if pool.dbcp]:
+        with held(tomcat, clock, notes, closing):
+            pass
 
 
-def purged(tomcat: Attached, bean: str, notes: list[str]) -> None:
+def purged(tomcat: Attached, pool: Pool, notes: list[str]) -> None:
     """Has a pool close its connections, those that are lent when they come back; or says that it could not.
+
+    One of DBCP keeps those that are lent: so it is for when no request is in service.
 
     Raises:
         PlantGone: the server has ended.
     """
     try:
-        tomcat.call((bean, "purge"))
+        tomcat.empty(pool)
     except ApplyFailed as error:
-        notes.append(f"JDBC connections from before may be lent once more: {error}")
+        notes.append(f"JDBC connections from before may be lent once more by {pool.name}: {error}")
 
 
 def _waiting(pid: int, port: int) -> int:
