@@ -287,10 +287,10 @@ class Searching:
         else:
             state = replace(state, misses=state.misses + 1)
         claim = None
-        if state.misses > _MISSES:
-            fate = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
+        failed = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
+        if state.misses > _MISSES - bool(failed):  # a third failure in a row would end the run as a failed one
             claim = Claim(
-                Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {fate}"
+                Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {failed}"
             )
         elif len(state.turns) == len(order):
             slope = slope_in(state.trials, self.objective)

@@ -278,8 +278,9 @@ def test_a_winner_that_cannot_be_brought_into_force_again_is_not_claimed() -> No
 
     run, plant = search((40, 30), Refusing(), remeasure=2)
     outcome = run.go()
-    assert "no improvement" in outcome.detail or outcome.status is Status.FAILED
-    assert plant.restored == 1
+    assert outcome.status is Status.DONE and plant.restored == 1
+    assert "no improvement: the winner could not be brought into force" in outcome.detail
+    assert "40 are too many now" in outcome.detail
 
 
 def test_a_run_is_replayed_and_goes_on_in_the_middle_of_its_turns() -> None:

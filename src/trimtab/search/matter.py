@@ -42,7 +42,7 @@ from trimtab.search.evidence import Told
 from trimtab.search.local_model import Array
 from trimtab.search.space import Values, point_of
 
-LEVEL = 0.05
+LEVEL = 0.01
 """Probability of naming any knob without an effect, in one report."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
