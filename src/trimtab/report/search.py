@@ -54,7 +54,7 @@ def _knobs(state: SearchState[Any], objective: Objective) -> Table:
     """Effect of each knob, by the trials."""
     found = mattering(state, objective)
     rows = [(one.knob, "yes" if one.matters else "not told apart", one.said.partition(": ")[2]) for one in found]
-    return Table("Which knobs matter", ("knob", "matters", "what it did to the cost, over what was tried"), rows)
+    return Table("Which knobs matter", ("knob", "matters", "cost over what was tried; one interval in 20 errs"), rows)
 
 
 def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:
