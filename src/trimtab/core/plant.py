@@ -385,6 +385,9 @@ class Plant(ABC):
 
         Args:
             notes: to which it adds what the user should know, also where a pool cannot.
+
+        Raises:
+            ApplyFailed: requests could not be held back for it, or are not served again.
         """
         return
 

@@ -17,11 +17,10 @@ fitted by generalised least squares for each h of a grid, and averaged by the re
 single h is known. So there may be fewer trials than knobs: what cannot be told from the effects of others has a wide
 interval, and a placebo that only went along with the incumbent as others moved is not taken for a cause. Nor is one
 that went along with a single knob of great effect: what seems to matter is tested once more with each of the others
-fitted beside it, and the least of these tests counts. Half of the noise is shared by repeats: that is what the model
-leaves out, interactions above all. Of many knobs some look
-important by chance: Holm's correction of the F tests keeps the probability of naming any knob without an effect at
-`LEVEL` in a whole report, were the trials independent of each other's outcome. A search chooses them by what it has
-seen, so the rate on placebos is measured in the contest too.
+fitted beside it, and the weakest of these tests counts. Half of the noise is shared by repeats: that is what the
+model leaves out, interactions above all. Of many knobs some look important by chance: Holm's correction of the F tests
+keeps the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of
+each other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
 
 Of a knob that was not moved, or of any where configurations do not outnumber what is fitted by four, nothing is told.
 """
@@ -46,6 +45,8 @@ LEVEL = 0.01
 """Probability of naming any knob without an effect, in one report."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
+_MOST = 700.0
+"""Largest logarithm of a number that can be shown."""
 _SIZES = np.logspace(-1.0, 3.5, 10)
 """h of Eq. (K1): from effects of a knob's whole range that are a third of the noise to some fifty times as large."""
 
@@ -76,8 +77,8 @@ class Matter:
             return f"{self.knob}: not moved, or too few trials to tell"
         if self.like:
             return f"{self.knob}: not told from what {self.like} did"
-        least, most = (math.exp(self.effect + sign * 2 * self.error) for sign in (-1, 1))
-        size = f"{math.exp(self.effect):.3g} times the cost ({least:.3g} to {most:.3g})"
+        least, most = (math.exp(min(_MOST, self.effect + sign * 2 * self.error)) for sign in (-1, 1))
+        size = f"{math.exp(min(_MOST, self.effect)):.3g} times the cost ({least:.3g} to {most:.3g})"
         return f"{self.knob}: {size}" if self.matters else f"{self.knob}: no effect told apart: {size}"
 
 

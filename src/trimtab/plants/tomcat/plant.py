@@ -199,6 +199,9 @@ class Tomcat(Plant):
 
         Args:
             notes: to which it adds what the user should know.
+
+        Raises:
+            ApplyFailed: requests could not be held back for it, or are not served again.
         """
         with contextlib.suppress(PlantGone):
             renewed(self._tomcat, self.clock, notes)
