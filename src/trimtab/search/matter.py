@@ -18,9 +18,10 @@ single h is known. So there may be fewer trials than knobs: what cannot be told 
 interval, and a placebo that only went along with the incumbent as others moved is not taken for a cause. Nor is one
 that went along with a single knob of great effect: what seems to matter is tested once more with each of the others
 fitted beside it, and the weakest of these tests counts. Half of the noise is shared by repeats: that is what the
-model leaves out, interactions above all. Of many knobs some look important by chance: Holm's correction of the F tests
-keeps the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials independent of
-each other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured in the contest too.
+model leaves out, interactions above all. Of many knobs some look important by chance: Holm's correction of the F
+tests keeps the probability of naming any knob without an effect at `LEVEL` in a whole report, were the trials
+independent of each other's outcome. A search chooses them by what it has seen, so the rate on placebos is measured
+in the contest too.
 
 Of a knob that was not moved, or of any where configurations do not outnumber what is fitted by four, nothing is told.
 """
