@@ -53,8 +53,12 @@ def mattering(state: SearchState[Any], objective: Objective) -> tuple[Matter, ..
 def _knobs(state: SearchState[Any], objective: Objective) -> Table:
     """Effect of each knob, by the trials."""
     found = mattering(state, objective)
-    rows = [(one.knob, "yes" if one.matters else "not told apart", one.said.partition(": ")[2]) for one in found]
-    return Table("Which knobs matter", ("knob", "matters", "cost over what was tried; one interval in 20 errs"), rows)
+    rows = [(one.knob, "yes" if one.matters else "not told apart", one.said) for one in found]
+    return Table(
+        "Which knobs matter",
+        ("knob", "matters", "from the least value tried to the greatest; 1 interval in 20 errs"),
+        rows,
+    )
 
 
 def _turns(state: SearchState[Any], search: Search, objective: Objective) -> Table:

@@ -73,14 +73,13 @@ class Matter:
 
     @property
     def said(self) -> str:
-        """The effect as text: of its greatest value that was tried to its least."""
+        """The effect as text: the cost at the greatest value that was tried, to that at the least."""
         if self.effect is None or self.error is None:
-            return f"{self.knob}: not moved, or too few trials to tell"
+            return "not moved, or too few trials to tell"
         if self.like:
-            return f"{self.knob}: not told from what {self.like} did"
-        least, most = (math.exp(min(_MOST, self.effect + sign * 2 * self.error)) for sign in (-1, 1))
-        size = f"{math.exp(min(_MOST, self.effect)):.3g} times the cost ({least:.3g} to {most:.3g})"
-        return f"{self.knob}: {size}" if self.matters else f"{self.knob}: no effect told apart: {size}"
+            return f"not told from what {self.like} did"
+        size, least, most = (math.exp(min(_MOST, self.effect + times * self.error)) for times in (0, -2, 2))
+        return f"{size:.3g} times the cost ({least:.3g} to {most:.3g})"
 
 
 def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, ...]:

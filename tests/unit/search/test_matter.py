@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,7 @@ def test_an_effect_is_found_with_its_size_and_error() -> None:
     assert first.knob == "k0" and first.matters
     assert first.effect is not None and first.error is not None
     assert abs(first.effect - 0.3) < 3 * first.error
+    assert re.fullmatch(r"1\.3\d times the cost \(1\.[23]\d to 1\.[34]\d?\)", first.said)
     assert not any(one.matters for one in others)
 
 
@@ -65,7 +67,7 @@ def test_of_two_knobs_that_were_moved_together_neither_is_named() -> None:
     together = [Told((one.values[0], one.values[0], *one.values[2:]), one.y) for one in trials(1, 0.3)]
     found = {one.knob: one for one in which_matter(KNOBS, together)}
     assert not found["k0"].matters and not found["k1"].matters
-    assert found["k0"].said == "k0: not told from what k1 did"
+    assert found["k0"].said == "not told from what k1 did"
 
 
 def test_a_knob_that_was_never_moved_is_not_said_to_matter() -> None:
