@@ -11,13 +11,14 @@ import pytest
 from tests.servers._private_tomcat import Bed, Held, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
+from trimtab.core import Applied
 from trimtab.plants.tomcat.attached import ACTIVE, Attached
 from trimtab.plants.tomcat.held_back import HeldBack
 from trimtab.plants.tomcat.plant import Tomcat
 from trimtab.plants.tomcat.process import TomcatProcess
 
 pytestmark = pytest.mark.server
-CLIENTS = 16
+CLIENTS, TRIES = 16, 5
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,20 @@ def pool(tomcat: Attached, attribute: str) -> int:
     return value
 
 
+def made_smaller(tomcat: Tomcat, looks: Attached) -> Applied:
+    """A change to three connections for which requests had to be held back.
+
+    On a busy machine the clients may be so slow that nobody waits just then, and three remain by themselves.
+    """
+    for _ in range(TRIES):
+        until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
+        applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        if any("held requests back for" in note for note in applied.notes):
+            return applied
+        tomcat.restore()
+    raise AssertionError(f"in {TRIES} changes no request was held back")
+
+
 @pytest.fixture
 def both(bed: Bed) -> Iterator[tuple[Tomcat, Attached]]:
     """The plant, and somebody who looks on."""
@@ -72,17 +87,15 @@ def test_it_becomes_smaller_though_requests_wait_for_it_and_none_is_lost(
 ) -> None:
     tomcat, looks = both
     with Clients(bed) as clients:
-        until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
         (held,) = (one for one in tomcat.sensors() if isinstance(one, HeldBack))
         held.begin()
         assert held.read() == {"held_s": 0.0}
-        applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        applied = made_smaller(tomcat, looks)
         held.begin()
         told_s = held.read()["held_s"]
         assert 0 < told_s <= applied.took_s
         held.begin()
         assert held.read() == {"held_s": 0.0}
-        assert any("held requests back for" in note for note in applied.notes)
         assert not any("as they come back" in note for note in applied.notes)
         before = len(clients.said)
         until(lambda: pool(looks, "WaitCount") > 0 and len(clients.said) > before + CLIENTS, "nobody waits")
@@ -96,8 +109,7 @@ def test_requests_are_not_held_back_until_one_that_takes_long_has_ended(
     tomcat, looks = both
     long = Held(bed, 2, "&db=1")
     with Clients(bed) as clients:
-        until(lambda: pool(looks, "Size") >= CLIENTS - 2, "the pool did not grow")
-        applied = tomcat.apply({"pool_min_idle": 0, "pool_max_active": 3})
+        applied = made_smaller(tomcat, looks)
         (said,) = (note for note in applied.notes if "held requests back for" in note)
         assert "with 2 requests still in service" in said
         assert not long.said
