@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.servers._private_tomcat import Bed, Held, private
+from tests.servers._private_tomcat import NOWHERE, Asked, Bed, Held, private
 from tests.servers._under_gate import until
 from trimtab.clock import SystemClock
 from trimtab.core import Applied
@@ -116,3 +117,40 @@ def test_requests_are_not_held_back_until_one_that_takes_long_has_ended(
     assert set(clients.said) == {200}
     assert long.wait() == [200, 200]
     assert pool(looks, "Size") <= 3
+
+
+def test_a_pool_of_dbcp_makes_its_connections_anew_and_no_page_fails() -> None:
+    with (
+        private(jdbc=replace(NOWHERE, dbcp=True)) as bed,
+        contextlib.closing(bed.attach()) as tomcat,
+    ):
+        assert tomcat.pools == ("jdbc/shop",)
+        pool, jmx = tomcat._tomcat.layout.pools[0].bean, tomcat._tomcat.jmx
+        told = {pool: ("numIdle", "minEvictableIdleTimeMillis", "numTestsPerEvictionRun")}
+        jmx.set(pool, "numTestsPerEvictionRun", 2)
+        notes: list[str] = []
+        for _ in range(3):
+            asked = Asked(bed, 20, 50, "&db=1")
+            tomcat.renew(notes)
+            assert asked.wait() == [200] * 20
+        assert Asked(bed, 2, 100, "&db=1").wait() == [200] * 2
+        assert jmx.read(told) == [dict(zip(told[pool], (2, 1_800_000, 2), strict=True))]
+        tomcat.renew(notes)
+        assert jmx.read(told) == [dict(zip(told[pool], (0, 1_800_000, 2), strict=True))], "some are from before"
+        assert len(notes) == 4 and all("Tomcat held requests back" in note for note in notes)
+        assert bed.ask(1, "&db=1") == 200
+
+
+def test_a_request_that_takes_long_holds_nobody_up_while_a_pool_of_dbcp_is_emptied() -> None:
+    with (
+        private(jdbc=replace(NOWHERE, dbcp=True)) as bed,
+        contextlib.closing(bed.attach()) as tomcat,
+    ):
+        long, notes = Held(bed, 1, "&db=1"), list[str]()
+        pool = tomcat._tomcat.layout.pools[0].bean, "numActive"
+        until(lambda: tomcat._tomcat.values([pool])[pool] == 1, "it is not under way")
+        tomcat.renew(notes)
+        assert not long.said
+        assert bed.ask(1, "&db=1") == 200
+        assert len(notes) == 1 and "with 1 requests still in service" in notes[0]
+        assert long.wait() == [200]

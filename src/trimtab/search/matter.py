@@ -46,6 +46,8 @@ LEVEL = 0.01
 """Probability of naming any knob without an effect, in one report."""
 _SPARE = 4
 """Degrees of freedom that have to be left for the noise."""
+_APART = 1e-3
+"""Least singular value of columns of length 1 that are not the same."""
 _MOST = 700.0
 """Largest logarithm of a number that can be shown."""
 _SIZES = np.logspace(-1.0, 3.5, 10)
@@ -160,7 +162,7 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
     """
     whole = np.hstack([own, beside])
     more, freedom = own.shape[1], len(y) - whole.shape[1]
-    if np.linalg.matrix_rank(whole) < whole.shape[1]:
+    if np.linalg.matrix_rank(whole / np.linalg.norm(whole, axis=0), tol=_APART) < whole.shape[1]:
         return _Found(0.0, math.inf, 1.0)
     likely, found = [], []
     for size in _SIZES:
@@ -168,11 +170,14 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
         white: Array = np.asarray(np.linalg.solve(factor, whole), dtype=float)
         seen: Array = np.asarray(np.linalg.solve(factor, y), dtype=float)
         coefficients, left = _fitted(white, seen)
-        inverse = np.linalg.inv(white.T @ white)
+        _, triangle = np.linalg.qr(white)
+        inverse = np.linalg.inv(triangle)
         variance = max(left / freedom, 1e-18)
         f = max(0.0, _fitted(white[:, more:], seen)[1] - left) / more / variance
-        found.append((coefficients[0], variance * inverse[0, 0], float(stats.f.sf(f, more, freedom))))
-        determinant = 2 * np.log(np.diag(factor)).sum() - np.linalg.slogdet(inverse)[1]
+        found.append(
+            (coefficients[0], variance * float(np.sum(inverse[0] ** 2)), float(stats.f.sf(f, more, freedom)))
+        )
+        determinant = 2 * (np.log(np.diag(factor)).sum() + np.log(np.abs(np.diag(triangle))).sum())
         likely.append(-(determinant + freedom * math.log(variance)) / 2)
     weights = np.exp(np.array(likely) - max(likely))
     weights /= weights.sum()

@@ -73,3 +73,14 @@ def test_of_two_knobs_that_were_moved_together_neither_is_named() -> None:
 def test_a_knob_that_was_never_moved_is_not_said_to_matter() -> None:
     held = [Told((*one.values[:7], 3), one.y) for one in trials(1, 0.3)]
     assert "too few" in {one.knob: one for one in which_matter(KNOBS, held)}["k7"].said
+
+
+def test_knobs_that_went_nearly_together_are_not_told_from_each_other_and_end_no_report() -> None:
+    fine = tuple(replace(knob, domain=Domain(0, 20 * 10**6)) for knob in KNOBS[:2])
+    rng = np.random.default_rng(2)
+    near = [
+        Told((one.values[0] * 10**6, one.values[0] * 10**6 + int(rng.integers(0, 3)), *one.values[2:]), one.y)
+        for one in trials(1, 0.3)
+    ]
+    found = {one.knob: one for one in which_matter((*fine, *KNOBS[2:]), near)}
+    assert {found["k0"].said, found["k1"].said} == {"not told from what k1 did", "not told from what k0 did"}

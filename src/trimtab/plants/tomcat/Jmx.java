@@ -195,8 +195,11 @@ final class Jmx {
             Thread.sleep(POLL_MS);
             beans.invoke(pool, "evict", new Object[0], new String[0]);
         } finally {
-            set(beans, pool, IDLE, idle);
-            set(beans, pool, LOOKED_AT, number);
+            try {
+                set(beans, pool, IDLE, idle);
+            } finally {
+                set(beans, pool, LOOKED_AT, number);
+            }
         }
     }
 

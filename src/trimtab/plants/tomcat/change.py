@@ -21,8 +21,6 @@ from trimtab.plants.tomcat.journal import Journal
 from trimtab.plants.tomcat.knobs import Dial
 
 EFFECT_S = 1.0
-_HELD_S = 2.0
-"""How long requests in service are waited for while others are held back, so that a pool becomes smaller."""
 _POLL_S = 0.02
 
 
@@ -118,7 +116,7 @@ class Change:
         if self._falls((dial.bean, "Size"), most) <= most:
             return []
         notes: list[str] = []
-        with restart.held(self.tomcat, self.clock, notes, [pool], _HELD_S):
+        with restart.held(self.tomcat, self.clock, notes, [pool], restart.HELD_S):
             pass
         number = self._falls((dial.bean, "Size"), most)
         left = f"{number - most} JDBC connections beyond {most} are closed as they come back"

@@ -18,6 +18,8 @@ from trimtab.plants.tomcat.layout import Pool
 from trimtab.processes import sockets
 
 DRAIN_S = 10.0
+HELD_S = 2.0
+"""How long requests in service are waited for while others are held back for a pool's connections."""
 ESTABLISHED = "01"
 """TCP_ESTABLISHED in /proc/net/tcp."""
 _POLL_S = 0.02
@@ -91,7 +93,9 @@ def held(
 
 
 def renewed(tomcat: Attached, clock: Clock, notes: list[str]) -> None:
-    """Has all pools make their connections anew; requests are held back for those of DBCP.
+    """Has all pools make their connections anew; requests are held back for those of DBCP, for a moment.
+
+    Those that serve a request for longer than that stay as they are, and the note says how many requests there are.
 
     Args:
         tomcat: the running Tomcat.
@@ -107,7 +111,7 @@ def renewed(tomcat: Attached, clock: Clock, notes: list[str]) -> None:
         if not pool.dbcp:
             purged(tomcat, pool, notes)
     if closing := [pool for pool in pools if pool.dbcp]:
-        with held(tomcat, clock, notes, closing):
+        with held(tomcat, clock, notes, closing, HELD_S):
             pass
 
 
