@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
+import os
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def built(directory: Path) -> Path:
     return directory
 
 
-@contextmanager
+@contextlib.contextmanager
 def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
     """A small private Tomcat with an application that takes its time."""
     with tempfile.TemporaryDirectory(prefix="trimtab-app-") as name:
@@ -141,3 +142,12 @@ def private(jdbc: Jdbc | None = NOWHERE, **fields: object) -> Iterator[Bed]:
         spec = TomcatSpec(webapp=app, heap_bytes=128 << 20, jdbc=jdbc, **fields)  # type: ignore[arg-type]
         with TomcatTestbed(spec, start_patience_s=60.0) as testbed:
             yield Bed(testbed)
+
+
+def opened(pid: int) -> list[str]:
+    """What a process has open; what it closes meanwhile is left out."""
+    names = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(entry))
+    return names

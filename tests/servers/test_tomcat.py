@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, private
+from tests.servers._private_tomcat import NOWHERE, POOL, SHIPPED, Asked, Bed, Held, opened, private
 from tests.servers._under_gate import PATIENCE_S, until
 from trimtab.clock import SystemClock
 from trimtab.core.memory import MIB
@@ -344,24 +344,22 @@ def test_the_undo_script_undoes_without_trimtab(bed: Bed) -> None:
 
 def test_nothing_of_ours_is_open_or_left_in_the_server_once_we_have_gone(bed: Bed) -> None:
     def ports() -> set[int]:
-        held = {f"socket:[{os.readlink(path)[8:-1]}]" for path in sockets(bed.testbed.pid)}
+        held = set(opened(bed.testbed.pid))
         return {address[1] for name, address in listening(bed.testbed.pid).items() if name in held}
 
-    def left() -> list[Path]:
-        return list(Path(f"/proc/{bed.testbed.pid}/root/tmp").glob("trimtab-jmx-*"))
+    def left() -> set[str]:
+        """Those of other servers too, which come and go."""
+        return {path.name for path in Path(f"/proc/{bed.testbed.pid}/root/tmp").glob("trimtab-jmx-*")}
 
-    before, there = ports(), len(left())
+    before, there = ports(), left()
     first, second = bed.attach(), bed.attach()
+    held = opened(second._tomcat.jmx._client.pid)
+    (ours,) = {Path(name).parent.name for name in held if "/trimtab-jmx-" in name}
     first.close()
     assert second.configuration() == ALL, "the other one goes on"
+    assert ours in left()
     second.close()
-    assert (ports(), len(left())) == (before, there)
-
-
-def sockets(pid: int) -> list[str]:
-    """The sockets of a process."""
-    found = [f"/proc/{pid}/fd/{entry}" for entry in os.listdir(f"/proc/{pid}/fd")]
-    return [path for path in found if os.path.lexists(path) and os.readlink(path).startswith("socket:")]
+    assert (ports(), ours in left()) == (before, ours in there)
 
 
 def test_a_restart_of_the_connector_brings_its_accept_count_into_force(
