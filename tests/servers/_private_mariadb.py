@@ -33,12 +33,16 @@ DEBIAN = {
     "sort_buffer_size": 2 << 20,
     "tmp_table_size": 16 << 20,
     "max_heap_table_size": 16 << 20,
+    "query_cache_size": 1 << 20,
+    "query_cache_type": 0,
     "binlog_cache_size": 32 << 10,
     "net_buffer_length": 16 << 10,
     "delayed_insert_limit": 100,
     "delayed_queue_size": 1000,
 }
 """What Debian ships."""
+_SWITCH = {"OFF": 0, "ON": 1}
+"""How MariaDB says a choice."""
 
 SYSTEMCTL = """#!/bin/sh
 runs() {{ [ -e /proc/$1 ] && ! grep -q '^State:.Z' /proc/$1/status; }}
@@ -104,7 +108,7 @@ class Bed:
     def values(self) -> dict[str, int]:
         """What is in force, as the operator sees it."""
         (row,) = self.sql(f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in DEBIAN)}")
-        return dict(zip(DEBIAN, row, strict=True))
+        return {name: _SWITCH.get(value, value) for name, value in zip(DEBIAN, row, strict=True)}
 
     def set(self, values: Mapping[str, int]) -> None:
         """The operator's own settings."""

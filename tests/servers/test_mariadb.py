@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,12 @@ from trimtab.plants.mariadb.plant import Mariadb
 from trimtab.processes import start_of
 
 pytestmark = pytest.mark.server
-SMALLER = {"max_connections": 101, "innodb_buffer_pool_size": 64 << 20, "join_buffer_size": 128 << 10}
+SMALLER = {
+    "max_connections": 101,
+    "innodb_buffer_pool_size": 64 << 20,
+    "join_buffer_size": 128 << 10,
+    "query_cache_type": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +111,26 @@ def test_open_connections_keep_what_they_began_with_and_new_ones_get_the_change_
             assert (size(old), size(new)) == (256 << 10, 512 << 10)
     assert applied.notes == ("open connections keep their join_buffer_size",)
     assert {knob.how for knob in plant.knobs() if knob.name == "join_buffer_size"} == {How.CONNECTIONS}
+
+
+def test_answers_are_kept_for_connections_that_begin_once_that_is_on(bed: Bed, plant: Mariadb) -> None:
+    def hits(connection: Any) -> int:
+        before = int(bed.sql("SHOW GLOBAL STATUS LIKE 'Qcache_hits'")[0][1])
+        with connection.cursor() as cursor:
+            for _ in range(3):
+                cursor.execute("SELECT COUNT(*) FROM answers")
+        return int(bed.sql("SHOW GLOBAL STATUS LIKE 'Qcache_hits'")[0][1]) - before
+
+    bed.sql("CREATE TABLE shop.answers (a INT)")
+    with bed.shop() as old:
+        plant.apply({"query_cache_size": 4 << 20, "query_cache_type": 1})
+        with bed.shop() as new:
+            assert (hits(old), hits(new)) == (0, 2)
+            plant.restore()
+            assert hits(new) == 0
+    bed.sql("DROP TABLE shop.answers")
+    (knob,) = (one for one in plant.knobs() if one.name == "query_cache_type")
+    assert knob.domain.choices == ("OFF", "ON"), "DEMAND keeps nothing that does not ask for it"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +270,7 @@ def test_what_a_run_that_was_killed_at_any_point_left_is_recognised_and_undone(b
     mariadb = bed.attach()
     left = mariadb.leftover()
     assert changed == {name for name in SMALLER if name in left}
-    assert len(changed) == {"before anything is set": 0, "after the first": 1, "when all is set": 3}[point]
+    assert len(changed) == {"before anything is set": 0, "after the first": 1, "when all is set": len(SMALLER)}[point]
     mariadb.undo_leftover()
     assert bed.values() == DEBIAN
     assert mariadb.leftover() == ""

@@ -39,6 +39,10 @@ its own where there was none.
 A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
 is taken out of the costs (`trimtab.search.pace`).
 
+What an operator would try first by what is seen, such as fewer requests at once before a tier whose CPU is full, is
+tried first, harm expected or not, and again from each new incumbent (`trimtab.search.causes`). Where a guard allows
+less at once, further steps follow as long as none of them costs a tenth more.
+
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
 a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
@@ -62,7 +66,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core import Knob, Move, Objective, Trial
+from trimtab.core import Knob, Move, Objective, Trial, Window
+from trimtab.search.causes import likely
 from trimtab.search.era import Era, normal
 from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
@@ -133,7 +138,9 @@ class TrustRegion:
         assert now is not None
         why = refused(trial, named(state.knobs, state.asked)) if state.asked is not None else ""
         if state.asked is not None and (why or state.asked not in (now, state.incumbent)):
-            state = replace(state, rejected=(*state.rejected, state.asked))  # not reached, or in part
+            nearer = not why and state.pursued is not None and all(one.values != now for one in state.told)
+            if not nearer:  # not reached, or in part
+                state = replace(state, rejected=(*state.rejected, state.asked), pursued=None)
         said = f"the last trial was refused ({why}); " if why else ""
         if state.beside != (beside := beside_of(state.left, trial.window.configuration)):
             state = state.anew(state.era, beside)
@@ -143,7 +150,7 @@ class TrustRegion:
         after = self._learned(replace(state, silent=0), told)
         if after.past != state.past:
             said += f"clients ask for another mix since trial {after.era + 1}; "
-        state, wanted, reason = self._next(after)
+        state, wanted, reason = self._next(after, trial.window)
         assert state.incumbent is not None
         incumbent = named(state.knobs, state.incumbent)
         said = f"trust_region: {said}{reason}"
@@ -180,8 +187,8 @@ class TrustRegion:
         earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
         return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier)
 
-    def _next(self, state: TrustRegionState) -> tuple[TrustRegionState, Values, str]:
-        """The next configuration to be measured, and why."""
+    def _next(self, state: TrustRegionState, window: Window) -> tuple[TrustRegionState, Values, str]:
+        """The next configuration to be measured after this window, and why."""
         incumbent, era = state.incumbent, state.believed
         assert incumbent is not None
         if (
@@ -193,6 +200,10 @@ class TrustRegion:
             return state, incumbent, "the incumbent is measured again: the load may have changed"
         if state.finished:
             return state, incumbent, state.finished
+        if (aim := state.pursued) is not None:
+            if aim.values != state.told[-1].values and era.excess(incumbent) <= HARM:
+                return state, aim.values, f"one more step towards what is worth a trial, as {aim.why}"
+            state = replace(state, pursued=None)
         for values in state.earlier:
             return replace(state, earlier=state.earlier[1:]), values, "it was the best on an earlier load"
         known = [one for one in era.trials if one.y is not None]
@@ -208,6 +219,12 @@ class TrustRegion:
         if challenger is not None:
             wanted = incumbent if since > 2 else challenger
             return state, wanted, "what looks better is measured again, in turn with the incumbent"
+        if state.likely is None and state.told[-1].values == incumbent:
+            state = replace(state, likely=likely(state.knobs, incumbent, window))
+        tried = {*era.counts, *state.rejected}
+        if fresh := [one for one in state.likely or () if one.values not in tried]:
+            state = replace(state, likely=tuple(fresh[1:]), pursued=fresh[0])
+            return state, fresh[0].values, f"worth a trial, as {fresh[0].why}"
         return self._explored(state, model)
 
     def _challenged(self, state: TrustRegionState, model: LocalModel) -> tuple[TrustRegionState, Values | None]:
@@ -225,7 +242,8 @@ class TrustRegion:
         _, best = min(promising)
         if era.counts[best] >= 2 and min(chances[best], era.better(best, incumbent)) >= self.confidence:  # Eq. (T2)
             radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
-            return replace(state, incumbent=best, radius=radius, failures=0, sums=(0.0, 0.0)), None
+            state = replace(state, incumbent=best, likely=None, radius=radius, failures=0)
+            return replace(state, sums=(0.0, 0.0)), None
         if era.counts[best] >= MOST_REPEATS:
             return replace(state, rejected=(*state.rejected, best)), None
         return state, best

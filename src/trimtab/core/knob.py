@@ -33,6 +33,7 @@ class Role(StrEnum):
     SWAPPINESS = "swappiness"
     POOL_LIMIT = "limit of pooled connections"
     CACHE = "size of a cache"
+    ANSWERS = "whether answers are kept"
     OTHER = "other"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.core import Knob, Objective, Window
+from trimtab.core import Knob, Objective, Reading, Window
 from trimtab.lab import _shop_knobs as shop
 from trimtab.lab._shop_model import MIXES, RATE, constants, run, true_cost
 from trimtab.search.space import Values, named
@@ -48,7 +48,9 @@ class SimulatedShop:
         seed = self.seed * 1000 + index
         readings = run(constants(), configuration, self._mix(index), seed, length_s)
         samples = round(readings[RATE] * length_s)
-        return Window(index, index * length_s, length_s, configuration, readings, samples)
+        tiers = (name.rpartition("@") for name in readings)
+        measured = tuple(Reading(name, readings[f"{name}@{tier}"], tier) for name, _, tier in tiers if name)
+        return Window(index, index * length_s, length_s, configuration, readings, samples, measured=measured)
 
     def truth(self, index: int, values: Values) -> float:
         """The logarithm of the seconds for a page, of seeds that no trial has."""

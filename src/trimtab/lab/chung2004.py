@@ -51,6 +51,12 @@ SINGLE: Mapping[str, Mapping[str, int]] = {
     "20 threads": {"application.max_threads": 20},
     "10 connections in the pool": {"application.pool_max_active": 10},
     "5 connections in the pool": {"application.pool_max_active": 5, "application.pool_min_idle": 0},
+    "answers kept": {"database.query_cache_type": 1},
+    "5 threads, none spare, and answers kept": {
+        "application.max_threads": 5,
+        "application.min_spare_threads": 0,
+        "database.query_cache_type": 1,
+    },
     "write buffers of 54 KiB": {"application.write_buffer_bytes": 54 << 10},
     "buffer pool of 432 MiB": {"database.innodb_buffer_pool_size": 432 * _MIB},
     "buffer pool of 48 MiB": {"database.innodb_buffer_pool_size": 48 * _MIB},

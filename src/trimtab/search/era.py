@@ -56,6 +56,11 @@ class Era:
         """The standard deviation of one cost, from repeats."""
         return noise_of(list(self.costs.values()))
 
+    def excess(self, values: Values) -> float:
+        """How much more than a configuration the last trial cost; infinite where either was not measured."""
+        own, last = self.costs.get(values), self.trials[-1].y
+        return math.inf if not own or last is None else last - _mean(own)
+
     def since(self, values: Values) -> int:
         """How many trials were made since the last one of a configuration."""
         return next((k for k, one in enumerate(reversed(self.trials)) if one.values == values), len(self.trials))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.core import Knob
+from trimtab.search.causes import Likely
 from trimtab.search.era import Era
 from trimtab.search.evidence import Beside, Told, believed
 from trimtab.search.local_model import Scales
@@ -41,8 +42,10 @@ class TrustRegionState:
         radius: half the side of the region.
         scales: the model's parameters.
         failures: trials of something new since the last promotion or change of the region.
+        pursued: that of these which was asked for last, while steps that guards bound lead to it.
         rejected: configurations that were repeated and found no better, or refused.
         earlier: incumbents of earlier loads that are still to be tried.
+        likely: what the readings at the incumbent speak for, still to be tried; None where it is not known.
         asked: the last configuration proposed.
         expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
         surprised: whether the last trial was far from what was expected of it.
@@ -64,8 +67,10 @@ class TrustRegionState:
     recommended: Values | None = None
     radius: float = FIRST_RADIUS
     failures: int = 0
+    pursued: Likely | None = None
     rejected: tuple[Values, ...] = ()
     earlier: tuple[Values, ...] = ()
+    likely: tuple[Likely, ...] | None = None
     asked: Values | None = None
     expected: tuple[float, float] | None = None
     surprised: bool = False
@@ -125,17 +130,19 @@ class TrustRegionState:
         lengths = self.scales.lengths
         scales = replace(self.scales, lengths=(*lengths[:index], *lengths[index + 1 :]))
         state = replace(self, knobs=knobs, scales=scales, left=(*self.left, knob))
-        state = replace(state, asked=None, expected=None, recommended=None)
+        state = replace(state, asked=None, expected=None, recommended=None, pursued=None)
         if self.incumbent is None:
             return state
         stood, incumbent = self.incumbent[index], dropped(self.incumbent, index)
         earlier = dict.fromkeys(dropped(values, index) for values in self.earlier)
+        likely = self.likely and tuple(one.without(index) for one in self.likely)
         return replace(
             state,
             told=tuple(one.without(index) for one in self.told),
             incumbent=incumbent,
             rejected=tuple(dropped(values, index) for values in self.rejected if values[index] == stood),
             earlier=tuple(values for values in earlier if values != incumbent),
+            likely=likely and tuple(one for one in likely if one.values != incumbent),
             past=tuple((begin, end, dropped(values, index)) for begin, end, values in self.past),
             beside=(*self.beside, stood),
         )

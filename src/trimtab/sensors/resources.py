@@ -51,6 +51,7 @@ class Resources(Sensor):
     precedence = Precedence.SAMPLED
     metrics = (
         Metric("cpu_ratio", "ratio", "CPU time used, of what the server may use"),
+        Metric("cpu_cores", "cores", "CPUs' worth of time that the server may use"),
         Metric("memory_ratio", "ratio", "memory demand (resident and swapped), of the limit; above 1 it swaps"),
         Metric("memory_bytes", "bytes", "memory demand: resident without reclaimable file pages, plus swapped"),
         Metric("memory_limit_bytes", "bytes", "memory the server may use"),
@@ -104,6 +105,8 @@ class Resources(Sensor):
         if elapsed_s <= 0:
             raise NotMeasured("no time has passed since the window began")
         readings = {n: (totals[n] - self._marks[n]) / elapsed_s for n in totals if n in self._marks}
+        if sources.cpu is not None:
+            readings["cpu_cores"] = sources.cpu.cores
         if demand is not None:
             readings["memory_bytes"] = float(demand.bytes)
             readings["memory_limit_bytes"] = float(sources.limit_bytes)

@@ -10,7 +10,20 @@ import pytest
 
 from trimtab import codec
 from trimtab.controllers.trust_region import TrustRegion
-from trimtab.core import Fate, Move, MoveState, Objective, Readings, Trial, Window
+from trimtab.core import (
+    Domain,
+    Fate,
+    How,
+    Knob,
+    Move,
+    MoveState,
+    Objective,
+    Reading,
+    Readings,
+    Role,
+    Trial,
+    Window,
+)
 from trimtab.errors import UsageError
 from trimtab.lab._contest_run import Contest
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
@@ -345,3 +358,81 @@ def test_what_it_recommends_was_tried_twice_and_is_nearer_to_the_best_than_its_i
         others += last.recommended not in (None, last.incumbent)
     assert others > 0
     assert gained["recommended"] > gained["incumbent"] > 0
+
+
+class Shop:
+    """Two tiers: fewer threads are better, and answers that are kept only where there are few.
+
+    Args:
+        kept: what keeping answers costs where there are few threads, as a logarithm.
+    """
+
+    knobs = (
+        Knob(
+            *("app.threads", "threads", "1", Domain(5, 8190, 5), 200, How.LIVE, "", ""), Role.WORKER_LIMIT, tier="app"
+        ),
+        Knob(*("app.other", "other", "1", Domain(0, 100), 50, How.LIVE, "", ""), tier="app"),
+        Knob(*("base.answers", "answers", "1", Domain.switch(), 0, How.LIVE, "", ""), Role.ANSWERS, tier="base"),
+    )
+    start: Values = (200, 50, 0)
+
+    def __init__(self, kept: float) -> None:
+        self.kept = kept
+
+    def window(self, index: int, values: Values) -> Window:
+        threads, _, answers = values
+        busy = min(threads, 60)
+        cost = 0.02 * math.log(busy / 5) + answers * (self.kept if busy <= 15 else 0.02)
+        chance = math.sin(12.9898 * (index + 1)) * 0.01
+        measured = (
+            Reading("busy_workers", float(busy), "app/status"),
+            Reading("pool_busy_connections", float(busy), "app/status"),
+            Reading("cpu_ratio", 1.0, "base/resources"),
+            Reading("cpu_cores", 0.5, "base/resources"),
+        )
+        readings = {METRIC: math.exp(cost + chance)}
+        return Window(index, 10.0 * index, 10.0, named(self.knobs, values), readings, 1000, measured=measured)
+
+
+def test_what_an_operator_would_try_first_is_tried_first() -> None:
+    state, _, forced = walk(Shop(-0.2), 33, TrustRegion(OBJECTIVE, watch=True))  # type: ignore[arg-type]
+    assert forced[:4] == [Shop.start] * 3 + [(5, 50, 1)]
+    assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 1)
+
+
+def test_what_an_operator_would_try_first_is_left_where_it_does_harm() -> None:
+    state, _, forced = walk(Shop(+0.2), 33, TrustRegion(OBJECTIVE, watch=True))  # type: ignore[arg-type]
+    assert forced[3] == (5, 50, 1) and forced.count(forced[3]) == 1
+    assert forced.index((5, 50, 0)) < 6, "each by itself"
+    assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 0)
+
+
+@pytest.mark.parametrize(("worse", "led"), [(0.05, [50, 10, 5]), (0.2, [50])])
+def test_where_a_guard_bounds_the_step_more_follow_while_none_does_harm(worse: float, led: list[int]) -> None:
+    class Slow(Shop):
+        def window(self, index: int, values: Values) -> Window:
+            found = super().window(index, values)
+            extra = worse if values[0] == 50 else 0.0
+            return replace(found, readings={METRIC: found.readings[METRIC] * math.exp(extra)})
+
+    shop, controller = Slow(-0.2), TrustRegion(OBJECTIVE)
+    state, values, threads, steps = controller.start(shop.knobs, 1), shop.start, list[int](), 0
+    for index in range(3 + len(led)):
+        threads.append(values[0])
+        state, move = controller.step(state, Trial(shop.window(index, values)))
+        steps += "one more step towards" in move.reason
+        wanted = {**named(shop.knobs, values), **move.changes}
+        wanted["app.threads"] = max(wanted["app.threads"], shop.knobs[0].domain.clip(values[0] // 4))
+        after = in_force(shop.knobs, wanted)
+        assert after is not None
+        values = after
+    assert threads[3:] == led
+    assert steps == len(led) - 1
+
+
+def test_causes_that_are_still_to_be_tried_go_on_without_a_knob_that_the_operator_took() -> None:
+    controller = TrustRegion(OBJECTIVE)
+    state, _, _ = walk(Shop(-0.2), 4, controller)  # type: ignore[arg-type]
+    assert [one.values for one in state.likely or ()] == [(5, 50, 0), (200, 50, 1)]
+    state = controller.withdraw(state, "app.threads")
+    assert [one.values for one in state.likely or ()] == [(50, 1)]

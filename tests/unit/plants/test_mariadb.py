@@ -39,10 +39,10 @@ def variables(**values: int) -> dict[str, Variable]:
         "innodb_buffer_pool_chunk_size": 0,
         "innodb_log_buffer_size": 16 * MIB,
         "max_allowed_packet": 16 * MIB,
-        "query_cache_type": 0,
         "log_bin": 0,
     }.items():
         there[name] = Variable(name, value, 0, 1 << 40, 1, True)
+    there["query_cache_type"] = Variable("query_cache_type", 0, 0, 2, 1, False, ("OFF", "ON", "DEMAND"))
     for name, value in values.items():
         there[name] = replace(there[name], value=value)
     return there
@@ -84,9 +84,13 @@ def test_domains_end_where_the_machine_or_another_variable_ends_them() -> None:
 
 
 def test_what_does_nothing_as_it_was_started_is_no_knob() -> None:
-    assert not {"query_cache_size", "thread_pool_size"} & domains().keys()
-    assert "query_cache_size" in domains(query_cache_type=1)
+    assert "thread_pool_size" not in domains()
     assert "thread_pool_size" in domains(thread_handling=2)
+
+
+def test_answers_are_kept_or_not_unless_statements_are_to_ask_for_it() -> None:
+    assert domains()["query_cache_type"] == (0, 1, 1)
+    assert domains(query_cache_type=2)["query_cache_type"] == (0, 2, 1), "what is in force is in its domain"
 
 
 def test_nothing_that_loses_commits_or_needs_a_restart_is_a_knob_by_itself() -> None:
@@ -195,7 +199,7 @@ def test_without_its_driver_one_line_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_the_undo_script_says_nothing_is_to_be_done_where_that_is_so() -> None:
     server = MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0)
-    assert undo.script(server, Credentials("root"), {}).endswith("exit 0\n")
+    assert undo.script(server, Credentials("root"), {}, lambda _, value: str(value)).endswith("exit 0\n")
 
 
 def test_domains_are_multiples_of_what_mariadb_rounds_to() -> None:

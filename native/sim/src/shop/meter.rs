@@ -14,6 +14,10 @@ pub struct Levels {
     pub busy: [f64; 3],
     /// Operations that the disk carries out at full speed.
     pub disk: f64,
+    /// Threads of the application that have a page or an image.
+    pub threads: f64,
+    /// Connections to the database that a page has.
+    pub pooled: f64,
     /// Pages and images that wait for a thread of the application.
     pub waiting: f64,
     /// Pages that wait for a connection, or for their queries' turn.
@@ -72,6 +76,8 @@ impl Meter {
             *sum += busy * elapsed_s;
         }
         sums.disk += levels.disk * elapsed_s;
+        sums.threads += levels.threads * elapsed_s;
+        sums.pooled += levels.pooled * elapsed_s;
         sums.waiting += levels.waiting * elapsed_s;
         sums.pooling += levels.pooling * elapsed_s;
         sums.under_way += levels.under_way * elapsed_s;
@@ -115,11 +121,15 @@ impl Meter {
         for (index, tier) in ["proxy", "application", "database"].iter().enumerate() {
             let ratio = average(self.integral.busy[index]) / cores[index];
             put(&format!("cpu_ratio@{tier}"), ratio);
+            put(&format!("cpu_cores@{tier}"), cores[index]);
         }
         put(
             "disk_ratio@database",
             average(self.integral.disk) / disk_width,
         );
+        put("busy_workers@application", average(self.integral.threads));
+        let pooled = average(self.integral.pooled);
+        put("pool_busy_connections@application", pooled);
         put("queue_length@application", average(self.integral.waiting));
         put("queue_length@database", average(self.integral.pooling));
         if let Some(p95_s) = self.quantile_s(0.95) {

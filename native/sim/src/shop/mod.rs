@@ -230,6 +230,8 @@ impl Shop {
         let levels = Levels {
             busy: [&self.proxy, &self.application, &self.database].map(Tier::busy),
             disk: self.disk.busy(),
+            threads: f64::from(self.threads.held()),
+            pooled: f64::from(self.pool.held()),
             waiting: f64::from(self.threads.waiting()),
             pooling: f64::from(self.pool.waiting() + self.running.waiting()),
             under_way: f64::from(self.under_way),

@@ -126,6 +126,10 @@ class Attached:
         choices = self.there[name].choices
         return choices[value] if choices else str(value)
 
+    def literal(self, name: str, value: int) -> str:
+        """A value as a statement has it."""
+        return f"'{self.word(name, value)}'" if self.there[name].choices else str(value)
+
     def follow(self, server: MariadbServer) -> None:
         """Goes on with the server that a restart has put in its place."""
         self.server = server

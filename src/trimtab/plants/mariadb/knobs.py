@@ -28,6 +28,7 @@ _RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
+ANSWERS = "query_cache_type"
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
 """Variables of the paper's table that there are no more, and why."""
 
@@ -40,7 +41,7 @@ class Row:
         unit: unit of its value.
         default: Debian's default.
         step: distance of neighbouring values; of the paper's grid where it gives one.
-        most: largest value of the domain; 0 for the largest that MariaDB takes.
+        most: largest value of the domain, of choices the last; 0 for the largest that MariaDB takes.
         limited_by: what sets that largest value.
         how: how a change comes into force.
         description: its effect, in one sentence.
@@ -190,8 +191,19 @@ TABLE: Mapping[str, Row] = {
         256 * _MIB,
         "beyond a few MiB its one lock costs more than its hits bring",
         How.LIVE,
-        "Memory for the answers to statements that come again.",
-        where=("query_cache_type", (1, 2)),
+        "Memory for answers that are kept; it does nothing where query_cache_type is OFF.",
+        Role.CACHE,
+    ),
+    ANSWERS: Row(
+        "choice",
+        0,
+        1,
+        1,
+        _AS_MANY,
+        How.CONNECTIONS,
+        "Whether answers are kept, until one of their tables is written to: much where the same is read again and "
+        "again, and worse than nothing where much is written.",
+        Role.ANSWERS,
     ),
     "binlog_cache_size": Row(
         "bytes",
@@ -276,7 +288,6 @@ CONTEXT = (
     "innodb_log_buffer_size",
     "max_allowed_packet",
     "thread_handling",
-    "query_cache_type",
     "log_bin",
 )
 """Variables that the domains and rules of knobs depend on."""
@@ -352,9 +363,9 @@ def _least(there: Mapping[str, Variable], name: str, row: Row) -> int:
 
 def _domain(variable: Variable, least: int, step: int, most: int, limited_by: str, logarithmic: bool) -> Domain:
     """The values of a knob, on a grid through the one in force."""
-    if variable.choices:
-        return Domain.choice(*variable.choices)
     now = variable.value
+    if variable.choices:
+        return Domain.choice(*variable.choices[: max(most, now) + 1])
     minimum = now - step * max(0, (now - least) // step)
     maximum = now + step * max(0, (most - now) // step)
     return Domain(minimum, maximum, step, limited_by, (), logarithmic)

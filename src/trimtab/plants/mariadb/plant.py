@@ -304,7 +304,8 @@ class Mariadb(Plant):
     def undo_script(self) -> str:
         """A POSIX shell script that undoes `apply`, or an earlier run, for a user without trimtab."""
         files = [] if self._restarts is None else self._restarts.script()
-        return undo.script(self._mariadb.server, self._mariadb.link.credentials, self._journal().entries, files)
+        mariadb, entries = self._mariadb, self._journal().entries
+        return undo.script(mariadb.server, mariadb.link.credentials, entries, mariadb.literal, files)
 
     def _fixed(self, values: Iterable[str]) -> set[str]:
         """Those of these knobs that need a restart."""

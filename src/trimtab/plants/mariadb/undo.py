@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.journal import Entry
@@ -26,7 +26,11 @@ fi
 
 
 def script(
-    server: MariadbServer, credentials: Credentials, entries: Mapping[str, Entry], files: Iterable[str] = ()
+    server: MariadbServer,
+    credentials: Credentials,
+    entries: Mapping[str, Entry],
+    literal: Callable[[str, int], str],
+    files: Iterable[str] = (),
 ) -> str:
     """A POSIX shell script that puts back values that are still as trimtab set them.
 
@@ -34,6 +38,7 @@ def script(
         server: the running MariaDB.
         credentials: our account; a password stays in the file that it was read from.
         entries: what was set live, by knob.
+        literal: a knob's value as a statement has it.
         files: lines that put our file back and restart, where there is one.
     """
     after = "".join(f"{line}\n" for line in files)
@@ -46,7 +51,7 @@ def script(
         started=server.started,
         command=shlex.join(map(os.fspath, command)),
         after=after,
-        statements="\n".join(_statement(name, entry) for name, entry in sorted(entries.items())),
+        statements="\n".join(_statement(name, entry, literal) for name, entry in sorted(entries.items())),
     )
 
 
@@ -54,7 +59,7 @@ def _nothing(server: MariadbServer) -> str:
     return f"#!/bin/sh\n# trimtab has set nothing in MariaDB (pid {server.pid}).\nexit 0\n"
 
 
-def _statement(name: str, entry: Entry) -> str:
+def _statement(name: str, entry: Entry, literal: Callable[[str, int], str]) -> str:
     now = f"@@GLOBAL.{name}"
-    ours = ", ".join(str(value) for value in entry.ours)
-    return f"SET GLOBAL {name} = IF({now} IN ({ours}), {entry.before}, {now});"
+    ours = ", ".join(literal(name, value) for value in entry.ours)
+    return f"SET GLOBAL {name} = IF({now} IN ({ours}), {literal(name, entry.before)}, {now});"
