@@ -4,14 +4,14 @@ Of thirty knobs any three may be the ones, and two may help only together, which
 servers finds in more trials than users have patience for. Some causes are seen at once. They propose, no more: each
 is a trial like any other, and only the objective decides.
 
-| cause | seen | proposed |
+| cause | seen, where a tier's CPU is full | proposed |
 |---|---|---|
-| too many at once | a tier's CPU is full, and before it are twice as many workers or pooled connections at work as `ENOUGH` for each of its cores, and `LEAST` | a limit of just these |
-| asked again and again | a tier's CPU is full, and it could keep its answers, and does not | that it keeps them |
+| too many at once | before it twice `ENOUGH` for each core are at work, and twice `LEAST` | a limit of just these |
+| asked again and again | it could keep its answers, and does not | that it keeps them |
 
-A tier computes no faster for more requests at once; it only changes between them more often, holds more of them in its
-caches, and has more of them meet at its locks. Where most workers of the tier in front are at its pool, theirs is the
-limit to lower, since that holds back what would only wait for the pool; else the pool's. A cache of answers is no
+A tier computes no faster for more requests at once; it only changes between them more often, holds more of them in
+its caches, and has more of them meet at its locks. Where most workers of the tier in front are at its pool, theirs is
+the limit to lower, since that holds back what would only wait for the pool; else the pool's. A cache of answers is no
 better than its answers are fresh, and with many requests at once an answer is out of date when it is ready: on the
 private shop under browsing either brings little, and both together a quarter. So what is proposed first is all of it
 together, then each by itself.
