@@ -10,11 +10,11 @@ is a trial like any other, and only the objective decides.
 | asked again and again | it could keep its answers, and does not | that it keeps them |
 
 A tier computes no faster for more requests at once; it only changes between them more often, holds more of them in
-its caches, and has more of them meet at its locks. Where most workers of the tier in front are at its pool, theirs is
-the limit to lower, since that holds back what would only wait for the pool; else the pool's. A cache of answers is no
-better than its answers are fresh, and with many requests at once an answer is out of date when it is ready: on the
-private shop under browsing either brings little, and both together a quarter. So what is proposed first is all of it
-together, then each by itself.
+its caches, and has more of them meet at its locks. What is limited are its own workers; where it has none, as a
+database, those of the tier in front, or the pool where most of these are not at it. A cache of answers is no better
+than its answers are fresh, and with many requests at once an answer is out of date when it is ready: on the private
+shop under browsing either brings little, and both together a quarter. So what is proposed first is all of it together,
+then each by itself.
 """
 
 from __future__ import annotations
@@ -81,12 +81,10 @@ def _with(now: Values, changes: Iterable[tuple[int, int]]) -> Values:
 def _fewer(knobs: Sequence[Knob], now: Values, window: Window, tier: str, front: str) -> tuple[dict[int, int], str]:
     """Fewer requests at once in a tier, by the index of the knob; nothing where there are few."""
     pooled = _seen(window, front, "pool_busy_connections") if front != tier else None
-    busy = _working(window, front)
-    where, role, at_work = tier, Role.WORKER_LIMIT, _working(window, tier)
-    if pooled is not None and (busy is None or pooled < busy / 2):
+    own, before = _working(window, tier), _working(window, front)
+    where, role, at_work = (front, Role.WORKER_LIMIT, before) if own is None else (tier, Role.WORKER_LIMIT, own)
+    if pooled is not None and (before is None or pooled < before / 2):
         where, role, at_work = front, Role.POOL_LIMIT, pooled
-    elif pooled is not None:
-        where, at_work = front, busy
     limits = [k for k, knob in enumerate(knobs) if knob.tier == where and knob.role is role]
     cores = _seen(window, tier, "cpu_cores")
     if at_work is None or cores is None or len(limits) != 1:  # of several it is not known which is at work

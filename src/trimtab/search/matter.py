@@ -65,6 +65,7 @@ class Matter:
             it was not moved, or too few trials tell.
         error: its standard error; None likewise.
         like: the knob whose effect it may as well be; empty for none.
+        moved: whether it was moved.
     """
 
     knob: str
@@ -72,12 +73,13 @@ class Matter:
     effect: float | None = None
     error: float | None = None
     like: str = ""
+    moved: bool = True
 
     @property
     def said(self) -> str:
         """The effect as text: the cost at the greatest value that was tried, to that at the least."""
         if self.effect is None or self.error is None:
-            return "not moved, or too few trials to tell"
+            return "too few trials to tell" if self.moved else "not moved"
         if self.like:
             return f"not told from what {self.like} did"
         size, least, most = (math.exp(min(_MOST, self.effect + times * self.error)) for times in (0, -2, 2))
@@ -96,7 +98,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         if one.y is not None:
             known.setdefault(one.values, []).append(one.y)
     if not known:
-        return tuple(Matter(knob.name, False) for knob in knobs)
+        return tuple(Matter(knob.name, False, moved=False) for knob in knobs)
     x = np.array([point_of(knobs, values) for values in known])
     y: Array = np.array([math.fsum(ys) / len(ys) for ys in known.values()])
     noise: Array = np.array([(1.0 + 1.0 / len(ys)) / 2.0 for ys in known.values()])
@@ -114,7 +116,7 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         range_, rival = float(np.ptp(x[:, k])), found[k].rival
         like = "" if rival is None else knobs[rival].name
         matters[k] = Matter(knobs[k].name, open_, found[k].effect * range_, found[k].error * range_, like)
-    still = [Matter(knob.name, False) for k, knob in enumerate(knobs) if k not in matters]
+    still = [Matter(knob.name, False, moved=k in moved) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
 
 

@@ -434,5 +434,6 @@ def test_causes_that_are_still_to_be_tried_go_on_without_a_knob_that_the_operato
     controller = TrustRegion(OBJECTIVE)
     state, _, _ = walk(Shop(-0.2), 4, controller)  # type: ignore[arg-type]
     assert [one.values for one in state.likely or ()] == [(5, 50, 0), (200, 50, 1)]
+    assert codec.decode(codec.encode(state), TrustRegionState) == state
     state = controller.withdraw(state, "app.threads")
     assert [one.values for one in state.likely or ()] == [(50, 1)]

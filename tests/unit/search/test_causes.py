@@ -88,6 +88,10 @@ def test_where_most_workers_wait_for_something_else_the_pool_is_the_limit() -> N
     assert proposed(window(app__busy_workers=-1), (*NOW[:-1], 1)) == [{"app.pool": 12}]
 
 
+def test_without_a_pool_the_workers_in_front_are_the_limit() -> None:
+    assert proposed(window(app__pool_busy_connections=-1), (*NOW[:-1], 1)) == [{"app.threads": 15}]
+
+
 def test_workers_of_a_full_tier_itself_are_limited_but_for_those_that_an_idle_connection_holds() -> None:
     full = {"base__cpu_ratio": 0.5, "app__cpu_ratio": 1.0}
     assert proposed(window(**full)) == [{"app.threads": 20}]
