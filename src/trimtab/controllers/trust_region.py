@@ -189,8 +189,9 @@ class TrustRegion:
 
     def _next(self, state: TrustRegionState, window: Window) -> tuple[TrustRegionState, Values, str]:
         """The next configuration to be measured after this window, and why."""
-        incumbent, era = state.incumbent, state.believed
+        incumbent, era, aim = state.incumbent, state.believed, state.pursued
         assert incumbent is not None
+        state = replace(state, pursued=None)
         if (
             era.counts.get(incumbent, 0) < (self.repeats if len(era.trials) == len(state.told) else 2)
             or not era.costs
@@ -200,10 +201,9 @@ class TrustRegion:
             return state, incumbent, "the incumbent is measured again: the load may have changed"
         if state.finished:
             return state, incumbent, state.finished
-        if (aim := state.pursued) is not None:
-            if aim.values != state.told[-1].values and era.excess(incumbent) <= HARM:
-                return state, aim.values, f"one more step towards what is worth a trial, as {aim.why}"
-            state = replace(state, pursued=None)
+        if aim is not None and aim.values != state.told[-1].values and era.excess(incumbent) <= HARM:
+            said = f"one more step towards what is worth a trial, as {aim.why}"
+            return replace(state, pursued=aim), aim.values, said
         for values in state.earlier:
             return replace(state, earlier=state.earlier[1:]), values, "it was the best on an earlier load"
         known = [one for one in era.trials if one.y is not None]

@@ -407,6 +407,15 @@ def test_what_an_operator_would_try_first_is_left_where_it_does_harm() -> None:
     assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 0)
 
 
+def test_what_was_tried_first_and_looked_like_another_mix_is_not_asked_for_again() -> None:
+    def asked(index: int, values: Values) -> Readings:
+        return {"client_page_rate_hz": 100.0, "transaction_rate_hz": 20.0 if values[2] else 60.0}
+
+    _, _, forced = walk(Shop(+0.2), 12, TrustRegion(OBJECTIVE, watch=True), asked=asked)  # type: ignore[arg-type]
+    assert forced[3:5] == [(5, 50, 1), Shop.start]
+    assert forced.count((5, 50, 1)) == 1
+
+
 @pytest.mark.parametrize(("worse", "led"), [(0.05, [50, 10, 5]), (0.2, [50])])
 def test_where_a_guard_bounds_the_step_more_follow_while_none_does_harm(worse: float, led: list[int]) -> None:
     class Slow(Shop):
