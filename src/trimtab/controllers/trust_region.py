@@ -41,7 +41,8 @@ is taken out of the costs (`trimtab.search.pace`).
 
 What an operator would try first by what is seen, such as fewer requests at once before a tier whose CPU is full, is
 tried first, harm expected or not, and again from each new incumbent (`trimtab.search.causes`). Where a guard allows
-less at once, further steps follow as long as none of them costs a tenth more.
+less at once, further steps follow as long as none of them costs a tenth more. What was tried together may have won
+for one part alone, so from the new incumbent a choice that came with it is tried without.
 
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
 most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
@@ -219,10 +220,10 @@ class TrustRegion:
         if challenger is not None:
             wanted = incumbent if since > 2 else challenger
             return state, wanted, "what looks better is measured again, in turn with the incumbent"
-        if state.likely is None and state.told[-1].values == incumbent:
+        if not state.likely and state.told[-1].values == incumbent:
             state = replace(state, likely=likely(state.knobs, incumbent, window))
         tried = {*era.counts, *state.rejected}
-        if fresh := [one for one in state.likely or () if one.values not in tried]:
+        if fresh := [one for one in state.likely if one.values not in tried]:
             state = replace(state, likely=tuple(fresh[1:]), pursued=fresh[0])
             return state, fresh[0].values, f"worth a trial, as {fresh[0].why}"
         return self._explored(state, model)
@@ -242,7 +243,8 @@ class TrustRegion:
         _, best = min(promising)
         if era.counts[best] >= 2 and min(chances[best], era.better(best, incumbent)) >= self.confidence:  # Eq. (T2)
             radius = min(MOST_RADIUS, state.radius * WIDER)  # Eq. (T3)
-            state = replace(state, incumbent=best, likely=None, radius=radius, failures=0)
+            rest = tuple(one for one in state.likely if one.but_for_choices(state.knobs, best))
+            state = replace(state, incumbent=best, likely=rest, radius=radius, failures=0)
             return replace(state, sums=(0.0, 0.0)), None
         if era.counts[best] >= MOST_REPEATS:
             return replace(state, rejected=(*state.rejected, best)), None

@@ -49,6 +49,11 @@ class Likely:
         """It, once the knob at an index is left to the operator."""
         return replace(self, values=dropped(self.values, index))
 
+    def but_for_choices(self, knobs: Sequence[Knob], values: Values) -> bool:
+        """Whether it differs from a configuration in choices alone."""
+        differing = [knob for knob, own, other in zip(knobs, self.values, values, strict=True) if own != other]
+        return bool(differing) and all(knob.domain.choices for knob in differing)
+
 
 def likely(knobs: Sequence[Knob], now: Values, window: Window) -> tuple[Likely, ...]:
     """What the readings of a window speak for: all causes together, then each by itself.

@@ -45,7 +45,7 @@ class TrustRegionState:
         pursued: that of these which was asked for last, while steps that guards bound lead to it.
         rejected: configurations that were repeated and found no better, or refused.
         earlier: incumbents of earlier loads that are still to be tried.
-        likely: what the readings at the incumbent speak for, still to be tried; None where it is not known.
+        likely: what the readings at an incumbent spoke for, still to be tried.
         asked: the last configuration proposed.
         expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
         surprised: whether the last trial was far from what was expected of it.
@@ -70,7 +70,7 @@ class TrustRegionState:
     pursued: Likely | None = None
     rejected: tuple[Values, ...] = ()
     earlier: tuple[Values, ...] = ()
-    likely: tuple[Likely, ...] | None = None
+    likely: tuple[Likely, ...] = ()
     asked: Values | None = None
     expected: tuple[float, float] | None = None
     surprised: bool = False
@@ -135,14 +135,14 @@ class TrustRegionState:
             return state
         stood, incumbent = self.incumbent[index], dropped(self.incumbent, index)
         earlier = dict.fromkeys(dropped(values, index) for values in self.earlier)
-        likely = self.likely and tuple(one.without(index) for one in self.likely)
+        likely = [one.without(index) for one in self.likely]
         return replace(
             state,
             told=tuple(one.without(index) for one in self.told),
             incumbent=incumbent,
             rejected=tuple(dropped(values, index) for values in self.rejected if values[index] == stood),
             earlier=tuple(values for values in earlier if values != incumbent),
-            likely=likely and tuple(one for one in likely if one.values != incumbent),
+            likely=tuple(one for one in likely if one.values != incumbent),
             past=tuple((begin, end, dropped(values, index)) for begin, end, values in self.past),
             beside=(*self.beside, stood),
         )

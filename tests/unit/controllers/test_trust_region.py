@@ -365,6 +365,7 @@ class Shop:
 
     Args:
         kept: what keeping answers costs where there are few threads, as a logarithm.
+        fewer: what each factor of e in the threads costs.
     """
 
     knobs = (
@@ -376,13 +377,13 @@ class Shop:
     )
     start: Values = (200, 50, 0)
 
-    def __init__(self, kept: float) -> None:
-        self.kept = kept
+    def __init__(self, kept: float, fewer: float = 0.02) -> None:
+        self.kept, self.fewer = kept, fewer
 
     def window(self, index: int, values: Values) -> Window:
         threads, _, answers = values
         busy = min(threads, 60)
-        cost = 0.02 * math.log(busy / 5) + answers * (self.kept if busy <= 15 else 0.02)
+        cost = self.fewer * math.log(busy / 5) + answers * (self.kept if busy <= 15 else 0.02)
         chance = math.sin(12.9898 * (index + 1)) * 0.01
         measured = (
             Reading("busy_workers", float(busy), "app/status"),
@@ -404,6 +405,13 @@ def test_what_an_operator_would_try_first_is_left_where_it_does_harm() -> None:
     state, _, forced = walk(Shop(+0.2), 33, TrustRegion(OBJECTIVE, watch=True))  # type: ignore[arg-type]
     assert forced[3] == (5, 50, 1) and forced.count(forced[3]) == 1
     assert forced.index((5, 50, 0)) < 6, "each by itself"
+    assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 0)
+
+
+def test_a_choice_that_won_together_with_what_is_better_without_it_is_tried_without() -> None:
+    state, _, forced = walk(Shop(+0.05, 0.1), 20, TrustRegion(OBJECTIVE, watch=True))  # type: ignore[arg-type]
+    assert forced[3] == (5, 50, 1) and (200, 50, 1) not in forced
+    assert forced.index((5, 50, 0)) < 9
     assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 0)
 
 
@@ -442,7 +450,7 @@ def test_where_a_guard_bounds_the_step_more_follow_while_none_does_harm(worse: f
 def test_causes_that_are_still_to_be_tried_go_on_without_a_knob_that_the_operator_took() -> None:
     controller = TrustRegion(OBJECTIVE)
     state, _, _ = walk(Shop(-0.2), 4, controller)  # type: ignore[arg-type]
-    assert [one.values for one in state.likely or ()] == [(5, 50, 0), (200, 50, 1)]
+    assert [one.values for one in state.likely] == [(5, 50, 0), (200, 50, 1)]
     assert codec.decode(codec.encode(state), TrustRegionState) == state
     state = controller.withdraw(state, "app.threads")
-    assert [one.values for one in state.likely or ()] == [(50, 1)]
+    assert [one.values for one in state.likely] == [(50, 1)]
