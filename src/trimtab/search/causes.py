@@ -13,8 +13,8 @@ A tier computes no faster for more requests at once; it only changes between the
 its caches, and has more of them meet at its locks. What is limited are its own workers; where it has none, as a
 database, those of the tier in front, or the pool where most of these are not at it. A cache of answers is no better
 than its answers are fresh, and with many requests at once an answer is out of date when it is ready: on the private
-shop under browsing either brings little, and both together a quarter. So what is proposed first is all of it together,
-then each by itself.
+shop under browsing either brings little, and both together a quarter. So what is proposed first is all of it
+together, then each by itself.
 """
 
 from __future__ import annotations
