@@ -349,7 +349,7 @@ def test_nothing_of_ours_is_open_or_left_in_the_server_once_we_have_gone(bed: Be
 
     def left() -> set[str]:
         """Those of other servers too, which come and go."""
-        return {path.name for path in Path(f"/proc/{bed.testbed.pid}/root/tmp").glob("trimtab-jmx-*")}
+        return {path.name for path in Path("/proc", str(bed.testbed.pid), "root", "tmp").glob("trimtab-jmx-*")}
 
     before, there = ports(), left()
     first, second = bed.attach(), bed.attach()

@@ -28,7 +28,6 @@ _RESTART = "a restart: every connection ends, and the buffer pool begins empty"
 _NONE_KNOWN = "Nothing is known to act here: a control that a search should find to be without effect."
 DURABILITY = "innodb_flush_log_at_trx_commit"
 BUFFER_POOL = "innodb_buffer_pool_size"
-ANSWERS = "query_cache_type"
 GONE = {"thread_concurrency": "MariaDB 10.5 removed it, and on Linux it never did anything"}
 """Variables of the paper's table that there are no more, and why."""
 
@@ -194,7 +193,7 @@ TABLE: Mapping[str, Row] = {
         "Memory for answers that are kept; it does nothing where query_cache_type is OFF.",
         Role.CACHE,
     ),
-    ANSWERS: Row(
+    "query_cache_type": Row(
         "choice",
         0,
         1,
