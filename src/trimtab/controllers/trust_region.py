@@ -45,8 +45,9 @@ less at once, further steps follow as long as none of them costs a tenth more. W
 for one part alone, so from the new incumbent a choice that came with it is tried without.
 
 A limit that nothing reaches has no slope: small steps on it tell nothing, and where it binds it matters more than
-most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But what
-a cache holds now does not tell below which size it holds too little, so it becomes at most two times smaller at once.
+most settings. So what limits or holds (by its role) is given a wider region and a shorter length beforehand. But of a
+cliff no model knows that was fitted on this side of it: a cache is never less than half of what it was, and where a
+trial went badly wrong no other goes as far (`trimtab.search.bounds`).
 A few knobs are moved together (`trimtab.search.region`), since of many that move by little none can be told apart.
 
 To be the incumbent takes proof (T2), since the search goes on from it, and with few trials and much noise the best
@@ -60,7 +61,6 @@ trials at another value than the one that he has set (`trimtab.search.trust_regi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -68,8 +68,9 @@ from typing import ClassVar
 import numpy as np
 
 from trimtab.core import Knob, Move, Objective, Trial, Window
+from trimtab.search.bounds import bounds
 from trimtab.search.causes import likely
-from trimtab.search.era import Era, normal
+from trimtab.search.era import HARM, Era, normal
 from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
@@ -80,7 +81,7 @@ from trimtab.search.trust_region_state import TrustRegionState
 
 MOST_RADIUS = 0.4
 WIDER, NARROWER = 1.5, 0.6
-HARM, HARM_QUANTILE = math.log(1.1), 1.28
+HARM_QUANTILE = 1.28
 SLACK, ALARM = 0.5, 5.0
 LATELY = 6
 """Trials after which the incumbent is measured again."""
@@ -267,7 +268,8 @@ class TrustRegion:
         if state.failures >= max(4, len(state.knobs) // 2):
             state = replace(state, radius=state.radius * NARROWER, failures=0)  # Eq. (T3)
         tried = {*state.believed.counts, *state.rejected}
-        region = Region(state.knobs, incumbent, state.radius, state.scales)
+        within = bounds(state.knobs, incumbent, state.told[0].values, state.believed)
+        region = Region(state.knobs, incumbent, state.radius, state.scales, within)
         rng = np.random.default_rng((state.seed, len(state.told)))
         found = [values for values in region.candidates(rng) if values not in tried]
         if not found or state.radius < self.least_radius:

@@ -33,6 +33,8 @@ class Role(StrEnum):
     SWAPPINESS = "swappiness"
     POOL_LIMIT = "limit of pooled connections"
     CACHE = "size of a cache"
+    LEAST_KEPT = "least that a cache keeps"
+    MOST_KEPT = "most that a cache keeps"
     ANSWERS = "whether answers are kept"
     OTHER = "other"
 

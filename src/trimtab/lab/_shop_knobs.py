@@ -27,11 +27,14 @@ KNOBS: tuple[Knob, ...] = (
     _knob(PROXY, "cache_mem", "MiB", Domain(1, 512), 256, "Images that are held together.", Role.CACHE),
     _knob(PROXY, "cache_swap_low", "%", Domain(0, 100), 90),
     _knob(PROXY, "cache_swap_high", "%", Domain(0, 100), 95),
-    _knob(PROXY, "maximum_object_size", "KiB", Domain(256, _MIB, 256, logarithmic=True), 4096),
-    _knob(PROXY, "minimum_object_size", "KiB", Domain(0, _MIB, 2), 0, "Smaller images are not held."),
+    _knob(PROXY, "maximum_object_size", "KiB", Domain(256, _MIB, 256, logarithmic=True), 4096, role=Role.MOST_KEPT),
+    _knob(
+        *(PROXY, "minimum_object_size", "KiB", Domain(0, _MIB, 2), 0),
+        *("Smaller images are not held.", Role.LEAST_KEPT),
+    ),
     _knob(
         *(PROXY, "maximum_object_size_in_memory", "KiB", Domain(2, _MIB, 2, logarithmic=True), 512),
-        "Larger images are not held.",
+        *("Larger images are not held.", Role.MOST_KEPT),
     ),
     _knob(PROXY, "store_objects_per_bucket", "objects", Domain(5, 1000, 5), 20),
     _knob(

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.core import Knob, Role, Window
-from trimtab.search.space import Values, dropped
+from trimtab.search.space import Values, dropped, member_above, member_below
 
 FULL = 0.95
 """Share of its CPU from which a tier is full: windows of ten seconds and control groups leave no more to see."""
@@ -94,11 +94,11 @@ def _fewer(knobs: Sequence[Knob], now: Values, window: Window, tier: str, front:
     cores = _seen(window, tier, "cpu_cores")
     if at_work is None or cores is None or len(limits) != 1:  # of several it is not known which is at work
         return {}, ""
-    fewer = _up(knobs[limits[0]], max(LEAST, ENOUGH * cores))
+    fewer = member_above(knobs[limits[0]].domain, max(LEAST, ENOUGH * cores))
     if now[limits[0]] <= fewer or at_work < 2 * fewer:
         return {}, ""
     spare = [k for k, one in enumerate(knobs) if one.tier == where and one.role is Role.SPARE_WORKERS]
-    changes = {k: _down(knobs[k], fewer) for k in spare if now[k] > fewer and role is Role.WORKER_LIMIT}
+    changes = {k: member_below(knobs[k].domain, fewer) for k in spare if now[k] > fewer and role is Role.WORKER_LIMIT}
     return {limits[0]: fewer, **changes}, f"{at_work:.0f} are at work at once"
 
 
@@ -120,15 +120,3 @@ def _seen(window: Window, tier: str, metric: str) -> float | None:
         return window.readings.get(metric)
     own = (one.value for one in window.measured if one.metric == metric and one.source.partition("/")[0] == tier)
     return next(own, None)
-
-
-def _up(knob: Knob, value: float) -> int:
-    """The least member of a domain that is not below a value, or the greatest of all."""
-    nearest = knob.domain.clip(value)
-    return nearest if nearest >= value else knob.domain.clip(nearest + knob.domain.step)
-
-
-def _down(knob: Knob, value: float) -> int:
-    """The greatest member of a domain that is not above a value, or the least of all."""
-    nearest = knob.domain.clip(value)
-    return nearest if nearest <= value else knob.domain.clip(nearest - knob.domain.step)

@@ -15,6 +15,11 @@ from trimtab.search.local_model import noise_of
 from trimtab.search.pace import levelled, mean_of, slope_of
 from trimtab.search.space import Values
 
+HARM = math.log(1.1)
+"""From which a trial harms: a tenth more."""
+DISASTER, DISASTER_NOISE = math.log(1.5), 2.0
+"""From which it is more than that: half as much again, and so many standard deviations of a trial."""
+
 
 class Era:
     """The trials since the load last changed.
@@ -60,6 +65,24 @@ class Era:
         """How much more than a configuration the last trial cost; infinite where either was not measured."""
         own, last = self.costs.get(values), self.trials[-1].y
         return math.inf if not own or last is None else last - _mean(own)
+
+    def disasters(self, values: Values) -> list[Values]:
+        """What was tried and failed, or cost plainly more than a configuration by half."""
+        most = _mean(self.costs[values]) + DISASTER + DISASTER_NOISE * self.noise
+        return [one.values for one in self.trials if one.y is None or one.y > most]
+
+    def exonerated(self, index: int, value: int, values: Values) -> bool:
+        """Whether a knob was as far from a configuration as a value, or farther, in a trial that did no harm.
+
+        Args:
+            index: the knob's.
+            value: it.
+            values: the configuration.
+        """
+        most, far = _mean(self.costs[values]) + HARM, value - values[index]
+        return any(
+            one.y is not None and one.y <= most and (one.values[index] - value) * far >= 0 for one in self.trials
+        )
 
     def since(self, values: Values) -> int:
         """How many trials were made since the last one of a configuration."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.core import Knob, Role
 from trimtab.search.local_model import Array, Scales
-from trimtab.search.space import Values, coordinate, point_of, values_at
+from trimtab.search.space import Values, point_of, values_at
 
 COUNT = 240
 _NEXT_TO = 0.1
@@ -19,9 +19,6 @@ _CHOICE = 0.25
 """Probability with which a choice that is moved takes another of its names."""
 _REACH = dict.fromkeys((Role.WORKER_LIMIT, Role.POOL_LIMIT, Role.CACHE), 2.0)
 """How much wider the region is for what limits or holds: a small step tells nothing where it does not bind."""
-_SHRINKS = 2
-"""How many times smaller than the incumbent's a cache may become at once: what it holds now does not tell below which
-size it no longer holds enough."""
 _BEST, _ROUNDS = 3, 3
 """Candidates that are improved knob by knob, and how often."""
 
@@ -37,24 +34,26 @@ class Region:
         centre: the incumbent.
         radius: half of the usual side.
         scales: the model's.
+        within: the least and the greatest value that each knob may be given; the centre's is within.
     """
 
-    def __init__(self, knobs: Sequence[Knob], centre: Values, radius: float, scales: Scales) -> None:
-        self._knobs, self._centre = knobs, centre
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        centre: Values,
+        radius: float,
+        scales: Scales,
+        within: Sequence[tuple[int, int]],
+    ) -> None:
+        self._knobs, self._centre, self._within = knobs, centre, within
         self._at = np.array(point_of(knobs, centre))
         grown = np.log(np.array(scales.lengths) / np.array(Scales.usual(knobs).lengths))
         sides = radius * np.clip(np.exp(grown - np.mean(grown)), 0.5, 2.0)
         sides *= [_REACH.get(knob.role, 1.0) for knob in knobs]
         up, down = (np.where(room > _NEXT_TO, np.minimum(sides, room / 2), room) for room in (1 - self._at, self._at))
-        self._up, self._down = np.minimum(up, sides), np.minimum(np.minimum(down, sides), self._shrinkable())
-
-    def _shrinkable(self) -> Array:
-        """How far down each knob may go at once for what it holds; infinite for those that hold nothing."""
-        found = np.full(len(self._knobs), np.inf)
-        for k, knob in enumerate(self._knobs):
-            if knob.role is Role.CACHE:
-                found[k] = self._at[k] - coordinate(knob.domain, self._centre[k] // _SHRINKS)
-        return found
+        least, most = (np.array(point_of(knobs, ends)) for ends in zip(*within, strict=True))
+        self._up = np.minimum(np.minimum(up, sides), most - self._at)
+        self._down = np.minimum(np.minimum(down, sides), self._at - least)
 
     def candidates(self, rng: np.random.Generator) -> list[Values]:
         """Configurations within the region, each once, the centre left out.
@@ -82,6 +81,7 @@ class Region:
                 elif which[k] and values[k] == self._centre[k]:
                     step = knob.domain.step if row[k] > at[k] else -knob.domain.step
                     values[k] = knob.domain.clip(self._centre[k] + step)
+                values[k] = self._bound(k, values[k])
             if tuple(values) != self._centre:
                 found[tuple(values)] = None
         return list(found)
@@ -95,7 +95,10 @@ class Region:
             found: candidates, one or more.
             score: of configurations, the less the better.
         """
-        ends = [values_at(self._knobs, (self._at + side).tolist()) for side in (self._up, -self._down)]
+        ends = [
+            tuple(map(self._bound, range(len(self._knobs)), values_at(self._knobs, (self._at + side).tolist())))
+            for side in (self._up, -self._down)
+        ]
         places = [
             {self._centre[k], *(() if knob.domain.choices else (end[k] for end in ends))}
             for k, knob in enumerate(self._knobs)
@@ -114,6 +117,11 @@ class Region:
                     break
                 best = better
         return list(known)
+
+    def _bound(self, index: int, value: int) -> int:
+        """A value of a knob, or the nearest that it may be given."""
+        least, most = self._within[index]
+        return min(most, max(least, value))
 
     def _moved(self, values: Values) -> int:
         """How many knobs differ from the centre's."""

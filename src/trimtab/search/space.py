@@ -47,6 +47,18 @@ def value_at(domain: Domain, x: float) -> int:
     return domain.clip(domain.minimum + (unit * math.expm1(x * math.log1p(span / unit)) if unit else x * span))
 
 
+def member_above(domain: Domain, value: float) -> int:
+    """The least member of a domain that is not below a value, or the greatest of all."""
+    nearest = domain.clip(value)
+    return nearest if nearest >= value else domain.clip(nearest + domain.step)
+
+
+def member_below(domain: Domain, value: float) -> int:
+    """The greatest member of a domain that is not above a value, or the least of all."""
+    nearest = domain.clip(value)
+    return nearest if nearest <= value else domain.clip(nearest - domain.step)
+
+
 def point_of(knobs: Sequence[Knob], values: Sequence[int]) -> Point:
     """The coordinates of a configuration."""
     return tuple(coordinate(knob.domain, value) for knob, value in zip(knobs, values, strict=True))

@@ -23,8 +23,11 @@ CENTRE = (500,) * 12
 RADIUS = 0.1
 
 
-def region(knobs: Sequence[Knob] = KNOBS, centre: Values = CENTRE) -> Region:
-    return Region(knobs, centre, RADIUS, Scales.usual(knobs))
+def region(
+    knobs: Sequence[Knob] = KNOBS, centre: Values = CENTRE, within: Sequence[tuple[int, int]] | None = None
+) -> Region:
+    everywhere = [(one.domain.minimum, one.domain.maximum) for one in knobs]
+    return Region(knobs, centre, RADIUS, Scales.usual(knobs), within or everywhere)
 
 
 def test_candidates_are_members_of_the_domains_near_the_centre_and_not_the_centre() -> None:
@@ -65,11 +68,11 @@ def test_what_is_near_the_best_candidates_is_found_with_no_more_knobs_moved_toge
     assert max(moved) == max(sum(value != 500 for value in values) for values in drawn)
 
 
-def test_a_cache_becomes_at_most_two_times_smaller_at_once_whatever_its_range() -> None:
-    cache = replace(KNOBS[0], role=Role.CACHE, domain=Domain(1, 1 << 20, logarithmic=True))
-    knobs, centre = (cache, *KNOBS[1:]), (1 << 12, *CENTRE[1:])
-    within = region(knobs, centre)
-    found = within.candidates(np.random.default_rng(1))
-    found = within.improved(found, lambda asked: np.array([float(values[0]) for values in asked]))
-    assert min(values[0] for values in found) == 1 << 11
-    assert max(values[0] for values in found) > 1 << 15
+def test_nothing_leaves_the_bounds_not_even_by_a_step() -> None:
+    within = [(500, 500), (480, 500), (500, 520), *[(0, 1000)] * 9]
+    bounded = region(within=within)
+    found = bounded.candidates(np.random.default_rng(1))
+    found = bounded.improved(found, lambda asked: np.array([abs(500.0 - values[1]) - values[0] for values in asked]))
+    for k, ends in enumerate(within[:3]):
+        assert {values[k] for values in found} == set(ends)
+    assert len({values[3] for values in found}) > 3
