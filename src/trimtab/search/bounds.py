@@ -26,7 +26,7 @@ def bounds(knobs: Sequence[Knob], centre: Values, start: Values, era: Era) -> tu
 
     Args:
         knobs: those that are moved.
-        centre: the incumbent; it was measured.
+        centre: the incumbent.
         start: the configuration that the search began with.
         era: the trials that are believed.
     """

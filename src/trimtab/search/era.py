@@ -67,7 +67,9 @@ class Era:
         return math.inf if not own or last is None else last - _mean(own)
 
     def disasters(self, values: Values) -> list[Values]:
-        """What was tried and failed, or cost plainly more than a configuration by half."""
+        """What failed, or cost plainly more than a configuration by half; none where that one failed itself."""
+        if values not in self.costs:
+            return []
         most = _mean(self.costs[values]) + DISASTER + DISASTER_NOISE * self.noise
         return [one.values for one in self.trials if one.y is None or one.y > most]
 
@@ -77,7 +79,7 @@ class Era:
         Args:
             index: the knob's.
             value: it.
-            values: the configuration.
+            values: the configuration; it was measured.
         """
         most, far = _mean(self.costs[values]) + HARM, value - values[index]
         return any(

@@ -83,3 +83,8 @@ def test_what_was_as_far_in_a_trial_without_harm_is_not_what_did_it() -> None:
 
 def test_a_neighbour_that_went_wrong_leaves_the_knob_where_it_is() -> None:
     assert bounds(KNOBS, START, START, era(((128, 0, 512, 520, 1), 5.0)))[3] == (0, 500)
+
+
+def test_beside_an_incumbent_that_failed_itself_nothing_is_told_to_be_worse() -> None:
+    failed = Era([Told(START, None), Told(START, None), Told((128, 0, 512, 900, 2), 0.0)])
+    assert bounds(KNOBS, START, START, failed) == EVERYWHERE
