@@ -187,7 +187,7 @@ class TrustRegion:
         ever = Era(believed(state.told, state.beside))
         stood = [values for values, count in ever.counts.items() if count >= self.repeats]
         earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
-        return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier)
+        return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier, likely=state.chosen)
 
     def _next(self, state: TrustRegionState, window: Window) -> tuple[TrustRegionState, Values, str]:
         """The next configuration to be measured after this window, and why."""

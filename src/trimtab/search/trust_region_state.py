@@ -1,11 +1,12 @@
 """What a trust region knows between two trials, and what is left of it when the load or the knobs change.
 
 After a changed load the trials before it are not believed, nor what followed from them: the search begins again at
-the incumbent, with small steps; where its mix is like that of an earlier load, at the incumbent of that. A knob that
-is left to the operator takes its coordinate out of everything. Trials in which it had the value that is in force now
-count as before (`trimtab.search.evidence`), so where the operator puts back what the incumbent had, nothing is lost,
-the noise is known, and the search goes on as it stood. Where he sets another value, it is a changed load, but for the
-trials that had that value.
+the incumbent, with small steps and first without each choice that was made under the load before, since what pays
+under reading may cost under writing; where its mix is like that of an earlier load, at the incumbent of that. A knob
+that is left to the operator takes its coordinate out of everything. Trials in which it had the value that is in force
+now count as before (`trimtab.search.evidence`), so where the operator puts back what the incumbent had, nothing is
+lost, the noise is known, and the search goes on as it stood. Where he sets another value, it is a changed load, but
+for the trials that had that value.
 
 What was rejected stays so only where the knob was as in the incumbent: it was compared with that in the other knobs
 alone. What was asked for and not yet measured is asked for anew.
@@ -97,6 +98,17 @@ class TrustRegionState:
         return replace(fresh, earlier=self.earlier, left=self.left, beside=beside)
 
     @property
+    def chosen(self) -> tuple[Likely, ...]:
+        """The incumbent without each choice that it does not share with the start: its worth may be the load's."""
+        incumbent, start = self.incumbent, self.told[0].values
+        assert incumbent is not None
+        return tuple(
+            Likely((*incumbent[:k], start[k], *incumbent[k + 1 :]), f"{knob.name} was chosen under another load")
+            for k, knob in enumerate(self.knobs)
+            if knob.domain.choices and incumbent[k] != start[k]
+        )
+
+    @property
     def elsewhere(self) -> bool:
         """Whether the last trial was made under another mix than those before it at this load.
 
@@ -117,7 +129,7 @@ class TrustRegionState:
         for begin, end, incumbent in reversed(self.past):
             if another([one.mix for one in self.told[begin:end]], self.told[last].mix) is False:
                 return replace(state, incumbent=incumbent)
-        return state
+        return replace(state, likely=state.chosen)
 
     def without(self, knob: str) -> TrustRegionState:
         """The state once a knob is left to the operator.

@@ -415,6 +415,22 @@ def test_a_choice_that_won_together_with_what_is_better_without_it_is_tried_with
     assert state.incumbent is not None and (state.incumbent[0], state.incumbent[2]) == (5, 0)
 
 
+def test_a_choice_that_was_made_under_another_mix_is_tried_without() -> None:
+    class Turned(Shop):
+        def window(self, index: int, values: Values) -> Window:
+            self.kept = -0.2 if index < 20 else 0.2
+            return super().window(index, values)
+
+    def asked(index: int, _: Values) -> Readings:
+        return BROWSING if index < 20 else ORDERING
+
+    state, moves, forced = walk(Turned(0.0), 33, TrustRegion(OBJECTIVE, watch=True), asked=asked)  # type: ignore[arg-type]
+    chosen = in_force(Shop.knobs, moves[19].incumbent or {})
+    assert chosen is not None and chosen[2] == 1
+    assert (*chosen[:2], 0) in forced[20:25]
+    assert state.incumbent is not None and state.incumbent[2] == 0
+
+
 def test_what_was_tried_first_and_looked_like_another_mix_is_not_asked_for_again() -> None:
     def asked(index: int, values: Values) -> Readings:
         return {"client_page_rate_hz": 100.0, "transaction_rate_hz": 20.0 if values[2] else 60.0}
