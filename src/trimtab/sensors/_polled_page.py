@@ -6,6 +6,9 @@ meanwhile the page is asked for again, four times per wait at most, so that repl
 Counters on such pages are cumulative: the difference of two replies, over the time between them, is exact. The
 interval of the readings is that between the first and the last reply in the window; when those are less than half
 the window apart, it reaches back to the last reply before it.
+
+A reply that came between two windows, as while a change was made, is passed over: nobody looked, so its time is not
+known. Taken for one of the new window's start it would count what was served before that as served in the window.
 """
 
 from __future__ import annotations
@@ -75,6 +78,7 @@ class Polled(Sensor, ABC, Generic[P]):
         self._asked_s = -self.period_s
         self._began_s = clock.now_s()
         self._before: Reply[P] | None = None
+        self._last: Reply[P] | None = None
         self._within: list[Reply[P]] = []
 
     @abstractmethod
@@ -92,7 +96,7 @@ class Polled(Sensor, ABC, Generic[P]):
             NotMeasured: the page is off, forbidden or not there.
         """
         self._collect()
-        last = self._within[-1] if self._within else self._before
+        last = self._last  # none that came since: between two windows nobody looks
         self._began_s = self._clock.now_s()
         if last is not None and self._began_s - last.at_s < _FRESH_S:
             self._before, self._within = None, [last]
@@ -145,6 +149,7 @@ class Polled(Sensor, ABC, Generic[P]):
         if not self._within:
             raise self._silent(now_s)
         first, last = self._within[0], self._within[-1]
+        self._last = last
         if last.at_s - first.at_s < (now_s - self._began_s) / 2:
             if self._before is None:
                 raise self._silent(now_s)

@@ -1,0 +1,92 @@
+"""A page of counters that comes late, and windows between which somebody changes something."""
+
+from __future__ import annotations
+
+import pytest
+from tests._memory_plant import StillClock
+
+from trimtab.core import Readings
+from trimtab.errors import NotMeasured
+from trimtab.sensors import _polled_page
+from trimtab.sensors._polled_page import Polled, Reply
+
+RATE_HZ, WINDOW_S, SAMPLING_S = 100.0, 10.0, 0.2
+
+
+class Page(Polled[float]):
+    """The count of a server that serves at one rate all the time."""
+
+    name = "counted"
+
+    def understood(self, reply: bytes) -> float:
+        return float(reply)
+
+    def between(self, first: Reply[float], last: Reply[float]) -> Readings:
+        return {"request_rate_hz": (last.page - first.page) / (last.at_s - first.at_s)}
+
+
+class Server:
+    """It answers a page after a time, with the count of that moment, whoever looks."""
+
+    def __init__(self, clock: StillClock, latency_s: float) -> None:
+        self.clock, self.latency_s = clock, latency_s
+
+    def fetch(self, addresses: object, request: bytes) -> Fetch:
+        return Fetch(self, self.clock.now_s() + self.latency_s)
+
+
+class Fetch:
+    def __init__(self, server: Server, due_s: float) -> None:
+        self.clock, self.due_s = server.clock, due_s
+
+    def advance(self, patience_s: float = 0.0) -> bytes | None:
+        return None if self.clock.now_s() < self.due_s else str(RATE_HZ * self.due_s).encode()
+
+    def close(self) -> None:
+        pass
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, latency_s: float) -> tuple[Page, Server]:
+    server = Server(StillClock(), latency_s)
+    monkeypatch.setattr(_polled_page, "Fetch", server.fetch)
+    return Page([], b"", server.clock, 0.02), server
+
+
+def seen(page: Page, clock: StillClock) -> float:
+    """The rate that a window has."""
+    page.begin()
+    for _ in range(round(WINDOW_S / SAMPLING_S)):
+        page.sample()
+        clock.seconds += SAMPLING_S
+    return page.read()["request_rate_hz"]
+
+
+@pytest.mark.parametrize("latency_s", [0.0, 0.05, 0.3, 3.0])
+@pytest.mark.parametrize("change_s", [0.0, 0.2, 1.5, 6.0])
+def test_what_is_served_during_a_change_is_not_counted_as_served_in_the_window_after_it(
+    monkeypatch: pytest.MonkeyPatch, latency_s: float, change_s: float
+) -> None:
+    page, server = asked(monkeypatch, latency_s)
+    for _ in range(4):
+        # A reply is up to as old as the samples are apart, and the two are half a window apart at least.
+        assert seen(page, server.clock) == pytest.approx(RATE_HZ, rel=SAMPLING_S / (WINDOW_S / 2))
+        server.clock.seconds += change_s
+
+
+def test_what_others_collect_of_it_before_a_window_begins_is_passed_over_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the sensor of a pool's queue does, which counts how many of those who wait are ours."""
+    page, server = asked(monkeypatch, 0.05)
+    seen(page, server.clock)
+    server.clock.seconds += 6.0
+    page._collect()
+    assert seen(page, server.clock) == pytest.approx(RATE_HZ, rel=SAMPLING_S / WINDOW_S)
+
+
+def test_a_page_that_takes_longer_than_a_window_is_read_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    page, server = asked(monkeypatch, 0.0)
+    seen(page, server.clock)
+    server.latency_s = 1.2 * WINDOW_S
+    with pytest.raises(NotMeasured):
+        seen(page, server.clock)
+    server.clock.seconds += 1.5
+    assert seen(page, server.clock) == pytest.approx(RATE_HZ, rel=SAMPLING_S / (WINDOW_S / 2))
