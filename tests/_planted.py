@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.core import Verdict
+from trimtab.referee import estimate
 from trimtab.referee.estimate import Noise, Seen, effect, queue_noise
-from trimtab.referee.rule import GAIN, HARM, HARM_ERRORS, SAME
 
 WINDOW_S = 5.0
 BEFORE, AFTER = 12, 12
@@ -73,12 +73,8 @@ def verdict_of(series: Planted) -> tuple[Verdict, int]:
     for count in range(1, len(after) + 1):
         changed = [False] * BEFORE + [True] * count
         found = effect([*before, *after[:count]], changed, series.noise)
-        if found.size - HARM_ERRORS * found.error > HARM:
-            return Verdict.WORSE, count
-        if found.size + 2 * found.error < 0 and found.size < -GAIN:
-            return Verdict.BETTER, count
-        if abs(found.size) + 2 * found.error < SAME:
-            return Verdict.SAME, count
+        if verdict := estimate.verdict_of(found, count):
+            return verdict, count
     return Verdict.OPEN, len(after)
 
 

@@ -13,8 +13,6 @@ from trimtab.core import Knob, Readings, Window
 from trimtab.referee.estimate import MOST_UTILISATION
 from trimtab.referee.measure import ALL_BUSY, ending
 
-CPU_FULL = 0.95
-"""CPU utilisation from which more workers cannot use more: a sample misses the rest of a window."""
 SEEK_S = 0.01
 """A read from a rotating disk, seek and half a turn; swap on anything else is faster."""
 LEAST_WAITING = 1.0
@@ -73,7 +71,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) ->
     """
     busy, held = r.get("busy_workers", 0.0), r.get("idle_held_workers", 0.0)
     waiting = r.get("accept_queue_length", 0.0)
-    short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < CPU_FULL
+    short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
     share = queue_share(r) if short else 0.0
     lost = min(0.99, max(share, lost_to_memory(r)))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
@@ -178,7 +176,7 @@ def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> C
     cpu, waiting = r.get("cpu_ratio"), r.get("accept_queue_length", 0.0)
     busy = r.get("busy_workers", float(m) if waiting > LEAST_WAITING else 0.0)
     all_busy = min(ALL_BUSY * m, m - 1.0)  # a status page does not count the worker that serves it
-    if cpu is None or cpu >= CPU_FULL or busy < all_busy or waiting < LEAST_WAITING:
+    if cpu is None or cpu >= ALL_BUSY or busy < all_busy or waiting < LEAST_WAITING:
         return None
     grown = min(m / max(cpu, 0.05), LEAP * m)  # step 2 of the heuristic, and no blind leap
     share, step = queue_share(r), min(grown, ratio * m)

@@ -33,7 +33,16 @@ in place of 14.
 | delta  | effect       | 1    | logarithm of the cost's ratio at equal load                                     |
 
 Priors: delta ~ N(0, 0.7^2), as a factor of two either way is usual for a change of a setting; b ~ N(1, 0.5^2), which
-holds the flatter curve of several cores too; a is flat. What each constant was checked against is in
+holds the flatter curve of several cores too; a is flat.
+
+    worse:   effect - 0.95 error > ln 1.25
+    better:  effect + 0.95 error < -ln 1.25; after 12 windows also effect + 2 error < 0 and effect < -ln 1.1
+    same:    |effect| + 2 error < ln 1.25
+
+Of many looks at no effect most that go wrong see a small one, told closely; those at twice the cost a large one, told
+roughly. So a margin and few errors beyond it find harm as soon with half of the false verdicts. The margin is what is
+called the same. What leans to better for longer than that may be smaller, told closely: less than a tenth is worth no
+change. What each constant was checked against is in
 tests/unit/referee/test_estimate.py: effects planted in autocorrelated series.
 """
 
@@ -44,8 +53,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from trimtab.core import Verdict
+
 VARIATION = 2.0
 MOST_UTILISATION = 0.95
+MARGIN, ERRORS = math.log(1.25), 0.95
+SMALL_GAIN, SURE_ERRORS = math.log(1.1), 2.0
+UNDECIDED = 12
+"""Windows after which an effect has been told from a large one, or will take long."""
 _PRIOR_MEAN = (0.0, 0.0, 1.0)
 _PRIOR_PRECISION = (0.0, 1 / 0.7**2, 1 / 0.5**2)
 _PRIOR_WINDOWS = 3.0
@@ -99,6 +114,21 @@ class Effect:
     size: float
     error: float
     sigma: float
+
+
+def verdict_of(found: Effect, windows: int) -> Verdict | None:
+    """The verdict on a change by its effect; None while it is none.
+
+    Args:
+        found: the effect.
+        windows: windows with the change in force.
+    """
+    if found.size - ERRORS * found.error > MARGIN:
+        return Verdict.WORSE
+    small = windows > UNDECIDED and found.size < -SMALL_GAIN and found.size + SURE_ERRORS * found.error < 0
+    if small or found.size + ERRORS * found.error < -MARGIN:
+        return Verdict.BETTER
+    return Verdict.SAME if abs(found.size) + SURE_ERRORS * found.error < MARGIN else None
 
 
 def queue_noise(utilisation: float, demand_s: float, window_s: float) -> Noise:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 
-from trimtab.referee.estimate import VARIATION, Effect, effect
+from trimtab.referee.estimate import MARGIN, VARIATION, Effect, effect
 from trimtab.referee.measure import Measured, Workload, mixed
 
 MOST_WINDOWS = 36
@@ -32,12 +33,14 @@ class Experiment:
         reference: windows before it.
         workload: the workload in them.
         windows: windows after it, but for the first, which pays for the change.
+        late: the last ones of them in which work waited that had waited since before the change.
         first: that first window; None before it has passed.
         first_s: its excess, in seconds of normal operation.
         stop_s: cost of the standstill before it, in the same unit.
         lost_s: sum of the others' excesses.
         gained: windows in which an overloaded server completed more than before.
         even: windows in which it completed as much.
+        completes: whether it has completed more (1) or less (-1) than before as of the last of `late`.
         untold: windows after it in which workers beyond a smaller limit had yet to end.
         unmeasured: windows after it in which nothing bounded the cost.
         silent: windows after it in which nobody came, or the cost was only bounded, by no more than expected.
@@ -47,6 +50,7 @@ class Experiment:
             each is beyond the limits.
         taken: directions of this change and of those before it under the same backlog.
         turned: directions of these that a later change has reversed.
+        reconnects: whether a keep-alive time is among them: the same requests come in another number of connections.
         lulls: whether nobody came in some windows before it either: then such a window says nothing of the change.
         in_seconds: whether the cost is a time, so that arrivals times it are inside, by Little's law.
     """
@@ -55,12 +59,14 @@ class Experiment:
     reference: tuple[Measured, ...]
     workload: Workload
     windows: tuple[Measured, ...] = ()
+    late: tuple[Measured, ...] = ()
     first: Measured | None = None
     first_s: float = 0.0
     stop_s: float = 0.0
     lost_s: float = 0.0
     gained: int = 0
     even: int = 0
+    completes: int = 0
     untold: int = 0
     unmeasured: int = 0
     silent: int = 0
@@ -71,6 +77,7 @@ class Experiment:
     lulls: bool = False
     taken: frozenset[Direction] = frozenset()
     turned: frozenset[Direction] = frozenset()
+    reconnects: bool = False
 
     @property
     def saturated(self) -> bool:
@@ -88,6 +95,18 @@ class Experiment:
         found = None if self.overloaded or len(self.windows) < FURTHER else self.effect()
         return found is not None and abs(found.size) < found.error
 
+    @property
+    def crowded(self) -> bool:
+        """Whether the time of a connection seems shorter only because a request's connections have become more.
+
+        The time of a connection is what is inside over the connections that come. A shorter keep-alive time makes
+        more of these, of fewer requests each, so no less is waited while no fewer are inside.
+        """
+        if not self.reconnects or not any(w.inferred for w in (*self.reference, *self.windows)):
+            return False
+        before, after = ([w.inside for w in some if w.inside] for some in (self.reference, self.windows))
+        return bool(before and after) and fmean(after) > math.exp(MARGIN) * fmean(before)
+
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""
         if self.on_limits:
@@ -104,9 +123,13 @@ class Experiment:
         """
         if self.first is None:
             return replace(self, first=now, first_s=lost_s)
-        more = self.capacity(now) > 0
+        completes = self.capacity(now)
+        more = completes > 0
         if backlog:
-            return replace(self, gained=self.gained + more, even=self.even + (not more))
+            late = (*self.late, now)[-LATELY:]
+            return replace(
+                self, late=late, completes=completes, gained=self.gained + more, even=self.even + (not more)
+            )
         if now.log_cost is None and not (now.faint or (self.lulls and now.deserted)):
             return replace(self, unmeasured=self.unmeasured + 1)
         if now.log_cost is None or (now.bound and lost_s <= 0):
@@ -172,18 +195,32 @@ class Experiment:
         Args:
             now: the last window with the change; it counts with those before it.
         """
-        if not now.counted or not self.reference or not self.reference[-1].counted:
+        if not self.reference:
             return 0
+        if not now.counted or not self.reference[-1].counted:
+            return -1 if self._lets_in_less(now) or self._piles_up(now) else 0
         before, after = self.reference[-LATELY:], (*self.windows[-LATELY:], now)
-        (one, one_s), (other, other_s) = (_completed(windows) for windows in (before, after))
-        if one_s <= 0:
-            return 0
-        spread = VARIATION * max(1.0, self.workload.per_connection)
-        change_hz = other / other_s - one / one_s
-        error_hz = math.sqrt(spread * (one / one_s**2 + other / other_s**2))
-        if abs(change_hz) <= max(2 * error_hz, LEAST_CAPACITY * one / one_s):
-            return 0
-        return 1 if change_hz > 0 else -1
+        return _told_apart(_completed(before), _completed(after), max(1.0, self.workload.per_connection))
+
+    def _lets_in_less(self, now: Measured) -> bool:
+        """Whether fewer connections come in than before: as many end, which tells where requests are not counted."""
+        before, after = _let_in(self.reference[-LATELY:]), _let_in((*self.late[1 - LATELY :], now))
+        return not self.reconnects and _told_apart(before, after, 1.0) < 0
+
+    def _piles_up(self, now: Measured) -> bool:
+        """Whether more come inside in a second than before, by more than the chance of connections.
+
+        Those whom an idle connection holds are not inside, so that a shorter keep-alive time is none of it.
+        """
+        known = [w for w in self.reference if w.inside is not None and w.connection_rate_hz is not None]
+        if len(known) < 2 or self.first is None or now is self.first:
+            return False
+        (one_hz, one_s), (other_hz, other_s) = _growth(known[0], known[-1]), _growth(self.first, now)
+        if one_s <= 0 or other_s <= 0:
+            return False
+        came_hz = max(w.connection_rate_hz or 0.0 for w in known)
+        error_hz = math.sqrt(VARIATION * came_hz * (1 / one_s + 1 / other_s))
+        return other_hz - one_hz > max(2 * error_hz, LEAST_CAPACITY * came_hz)
 
     @property
     def blind(self) -> bool:
@@ -203,6 +240,38 @@ def expected(reference: tuple[Measured, ...]) -> float:
     """Mean log cost of a reference; 0 where there is none."""
     known = [w.log_cost for w in reference if w.log_cost is not None]
     return math.fsum(known) / len(known) if known else 0.0
+
+
+def _told_apart(before: tuple[float, float], after: tuple[float, float], each: float) -> int:
+    """Whether events come more (1) or less (-1) often than before; 0 for as often, by a tenth and two errors.
+
+    Args:
+        before: how many there were, and in how many seconds.
+        after: the same since.
+        each: how many of them come together.
+    """
+    (one, one_s), (other, other_s) = before, after
+    if one_s <= 0 or other_s <= 0:
+        return 0
+    change_hz = other / other_s - one / one_s
+    error_hz = math.sqrt(VARIATION * each * (one / one_s**2 + other / other_s**2))
+    if abs(change_hz) <= max(2 * error_hz, LEAST_CAPACITY * one / one_s):
+        return 0
+    return 1 if change_hz > 0 else -1
+
+
+def _growth(one: Measured, other: Measured) -> tuple[float, float]:
+    """By how many a second those inside became more from one window to another; and the time between them."""
+    between_s = (other.index - one.index) * other.duration_s
+    if one.inside is None or other.inside is None or between_s <= 0:
+        return 0.0, 0.0
+    return (other.inside - one.inside) / between_s, between_s
+
+
+def _let_in(windows: tuple[Measured, ...]) -> tuple[float, float]:
+    """Connections that came in, in the windows in which that is known, and the length of these, in seconds."""
+    known = [(w.connection_rate_hz, w.duration_s) for w in windows if w.connection_rate_hz is not None]
+    return math.fsum(rate_hz * length_s for rate_hz, length_s in known), math.fsum(length_s for _, length_s in known)
 
 
 def _completed(windows: tuple[Measured, ...]) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from trimtab.core import Objective, Readings, Window
 from trimtab.referee.estimate import MOST_UTILISATION, Noise, Seen, noise_of, queue_noise
 
 ALL_BUSY = 0.85
-"""Share of the workers from which all count as busy: the average over a window in which some began and ended."""
+"""Share of the workers, or of the CPU, from which all is busy: the average over a window in which some were not."""
 LEAST_REQUESTS = 5
 """A mean of fewer requests is of little use: its own error is a factor of two."""
 RESIDENCES = ("request_time_s", "response_time_s")

@@ -18,21 +18,17 @@ they wait in E normal seconds came on top.
          there are; before it was made, rho is what the capacity that it adds leaves of it, and a pool that has to
          grow again stands still for longer (`regrowth_s`); once it was made and seen, what connections waited
          longer for it / (arrivals x expected cost)
-    worse:   effect - 1.15 error > ln 1.2, or it has spent the last of the budget (not by a backlog),
+    worse:   by its effect (`estimate`), or it has spent the last of the budget (not by a backlog),
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
-    better:  effect + 2 error < 0 and effect < -ln 1.1
+    better:  by its effect
+             (not by the time of a connection after another keep-alive time, while a quarter more are inside)
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
-    same:    |effect| + 2 error < ln 1.25
+    same:    by its effect
     neither: after 12 windows with an effect above 0, after 36 with one less than an error below it
 
 | constant          | why                                                                                       |
 |-------------------|-------------------------------------------------------------------------------------------|
-| ln 1.2, 1.15      | of many looks at no effect most that go wrong see a small one, told closely; those at     |
-|                   | twice the cost a large one, told roughly. So a margin, and few errors beyond it, finds    |
-|                   | harm as soon with half of the false verdicts (tests/unit/referee/test_estimate.py)        |
-| 2 errors, ln 1.1  | less than a tenth is worth no change; a false one keeps what neither helps nor harms      |
-| ln 1.25           | a quarter is what 36 windows can tell from none                                           |
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
 |                   | no trial may lose more than 30 s, but a known standstill may take all that is left        |
@@ -50,9 +46,11 @@ and not the setting makes the cost. Then only what adds capacity may be changed:
 only where the backlog does not drain by itself. A change after which no more is completed stays, because to go back
 would be one more reload, and another may be made on top of it: both are judged together, and go back together. What
 was raised in vain is not raised further.
-What is completed says nothing of a limit before the workers beyond it have ended and those that it allows are there,
-nor of any change where it was not known just before. Where that takes more than six windows, because some hang,
-another change may follow all the same.
+
+What is completed says nothing of a limit before the workers beyond it have ended and those that it allows are there.
+Where that takes more than six windows, because some hang, another change may follow all the same. Where requests are
+not counted, because the status page waits too, they can only be told to be fewer: fewer connections come in, which is
+as many as end (not after another keep-alive time), or more pile up in a second than before the change.
 
 A lower limit of workers of which nothing is seen in three windows (its effect is less than one standard error either
 way) may go further down, where what proposed it still shows: the whole is judged against the same reference, and goes
@@ -72,7 +70,7 @@ from typing import ClassVar
 
 from trimtab.core import Configuration, How, Judgement, Knob, Move, Objective, Role, Verdict, Window
 from trimtab.referee import limits, reasons
-from trimtab.referee.estimate import windows_needed
+from trimtab.referee.estimate import UNDECIDED, verdict_of, windows_needed
 from trimtab.referee.experiment import LATELY, Direction, Experiment, expected
 from trimtab.referee.measure import Measured, Workload, alike, ending, growing, measured
 from trimtab.referee.state import BUDGET_S, RefereeState
@@ -84,9 +82,7 @@ MOVED = 1.5
 STOP_S = 0.25
 LEAST_HORIZON_S, HORIZON_S = 60.0, 600.0
 PAYS = 3.0
-HARM, HARM_ERRORS = math.log(1.2), 1.15
-GAIN, SAME = math.log(1.1), math.log(1.25)
-UNDECIDED, LONGEST = 12, 36
+LONGEST = 36
 AFTER = 3
 
 
@@ -196,6 +192,7 @@ class Referee:
                 reference=recent,
                 lulls=False,
                 refuted=frozenset(),
+                pardoned=frozenset(),
                 worse=0,
                 cooldown_s=0.0,
                 quiet_until_s=0.0,
@@ -215,8 +212,11 @@ class Referee:
         refuted = state.refuted
         found = experiment.effect_by_return(after)
         stayed = found is not None and found.size - found.error <= 0
-        if stayed and state.judgement is not None and state.judgement.verdict is Verdict.WORSE:
-            refuted -= _directions(state.incumbent or {}, experiment.configuration)
+        ways = _directions(state.incumbent or {}, experiment.configuration)
+        worse = state.judgement is not None and state.judgement.verdict is Verdict.WORSE
+        if stayed and worse and not ways & state.pardoned:
+            refuted -= ways
+            state = replace(state, pardoned=state.pardoned | ways)
         if state.overloaded and not experiment.overloaded:  # now capacity counts, of which this trial said nothing
             refuted = frozenset()
         # Where the cost has stayed high after the return, the windows before the change are of another load.
@@ -277,7 +277,7 @@ class Referee:
         if experiment.gained >= 2:
             return Verdict.BETTER, reasons.more_completed()
         if backlog:
-            less = told and experiment.first is not now and experiment.capacity(now) < 0
+            less = told and experiment.completes < 0
             return (Verdict.WORSE if less else None), reasons.backlog(less, experiment.idle)
         if experiment.unmeasured >= 2 and not experiment.blind:
             grows = now.inside is None or state.behind > 0
@@ -293,13 +293,11 @@ class Referee:
             over = experiment.silent >= UNDECIDED
             return (Verdict.UNMEASURED if over else None), reasons.new_here(len(experiment.reference))
         said = reasons.estimated(found, len(experiment.windows), experiment.on_limits)
-        if found.size - HARM_ERRORS * found.error > HARM:
-            return Verdict.WORSE, said
-        if found.size + 2 * found.error < 0 and found.size < -GAIN and not limits.doubted(before, after):
-            return Verdict.BETTER, said
-        if abs(found.size) + 2 * found.error < SAME:
-            return Verdict.SAME, said
         count = len(experiment.windows)
+        verdict = verdict_of(found, count)
+        doubted = experiment.crowded or limits.doubted(before, after)
+        if verdict is not None and not (verdict is Verdict.BETTER and doubted):
+            return verdict, said
         over = (count >= UNDECIDED and found.size > 0) or (count >= LONGEST and found.size + found.error > 0)
         return (Verdict.OPEN if over else None), said
 
@@ -465,7 +463,9 @@ def _walked(begun: Experiment, state: RefereeState) -> Experiment:
     ways = _directions(_in_force(state), begun.configuration)
     taken, turned = (last.taken, last.turned) if last else (frozenset(), frozenset())
     back = frozenset((name, -way) for name, way in ways)
-    return replace(begun, taken=taken | ways, turned=turned | (taken & back))
+    kept = {knob.name for knob in state.knobs if knob.role is Role.KEEP_ALIVE}
+    reconnects = any(name in kept for name, _ in taken | ways)
+    return replace(begun, taken=taken | ways, turned=turned | (taken & back), reconnects=reconnects)
 
 
 def _directions(one: Configuration, other: Configuration) -> frozenset[Direction]:

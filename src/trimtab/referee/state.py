@@ -28,6 +28,7 @@ class RefereeState:
         quiet_until_s: end of that time, on the run's clock.
         worse: successive harmful changes.
         refuted: knob and direction that were tried in vain on this workload.
+        pardoned: those of them that were cleared once on this workload, as the cost stayed when they went back.
         refuted_at: the workload at the last of these trials.
         since_s: start of the present workload, on the run's clock.
         behind: windows in which the server fell behind, until it has caught up.
@@ -50,6 +51,7 @@ class RefereeState:
     quiet_until_s: float = 0.0
     worse: int = 0
     refuted: frozenset[Direction] = frozenset()
+    pardoned: frozenset[Direction] = frozenset()
     refuted_at: Workload | None = None
     since_s: float = 0.0
     behind: int = 0

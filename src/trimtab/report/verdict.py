@@ -17,10 +17,9 @@ from typing import Any
 
 from trimtab.core import Objective, Verdict, Window
 from trimtab.referee import Course
-from trimtab.referee.estimate import Effect
+from trimtab.referee.estimate import MARGIN, SMALL_GAIN, Effect
 from trimtab.referee.experiment import compared
 from trimtab.referee.measure import measured
-from trimtab.referee.rule import GAIN, SAME
 from trimtab.report.text import plain, setting, shown, words
 from trimtab.report.track import Estimate, Track, course_of, estimate, ratio
 from trimtab.trials import MEASURE, SearchState
@@ -174,7 +173,7 @@ def _trials(track: Track, course: Course) -> Judged:
         text = f"Better, though by how much is not known: {last.judgement.why}"
         return Judged(Verdict.BETTER, text, _TRIALS, None, before, after)
     whole = Effect(sum(s for s, _ in known), math.hypot(*(error for _, error in known)), 0.0)
-    found = _say(_factor(whole, len(after)), GAIN, objective, "at the end of the run", "at its start")
+    found = _say(_factor(whole, len(after)), SMALL_GAIN, objective, "at the end of the run", "at its start")
     return replace(found, basis=_TRIALS, before=before, after=after)
 
 
@@ -187,7 +186,7 @@ def _live(track: Track) -> Judged:
     if effect is None:
         return replace(_unmeasured(objective, "before and after"), before=before, after=after)
     gain = _factor(effect, min(len(before), len(after)))
-    found = _say(gain, GAIN, objective, "at the end of the run", "at its start")
+    found = _say(gain, SMALL_GAIN, objective, "at the end of the run", "at its start")
     return replace(found, basis=_LIVE, before=before, after=after)
 
 
@@ -200,7 +199,7 @@ def _repeats(tracks: Sequence[Track], objective: Objective) -> Judged:
     logs = estimate([*known, *(0.0 for one in found if one.gain is None and one.verdict is Verdict.SAME)])
     low, high = (None if v is None else math.exp(v) for v in (logs.low, logs.high))
     gain = Estimate(math.exp(logs.mean), low, high, logs.count)
-    judged = _say(gain, GAIN, objective, "at the end of the runs", "at their start")
+    judged = _say(gain, SMALL_GAIN, objective, "at the end of the runs", "at their start")
     return replace(judged, basis=f"{found[-1].basis}; the interval is 95 %, over repeats")
 
 
@@ -261,7 +260,7 @@ def _say(gain: Estimate, least: float, objective: Objective, here: str, there: s
         text = f"Worse: {name} {here} is {plain(loss.mean)} times worse than {there} {_span(loss)}"
         return Judged(Verdict.WORSE, text, gain=gain)
     low, high = (math.inf if end is None else end for end in (gain.low, gain.high))
-    within = math.exp(-SAME) < low and high < math.exp(SAME)
+    within = math.exp(-MARGIN) < low and high < math.exp(MARGIN)
     text = f"No improvement shown: {name} {here} is {plain(gain.mean)} times as good as {there} {_span(gain)}"
     return Judged(Verdict.SAME if within else Verdict.OPEN, text, gain=gain)
 

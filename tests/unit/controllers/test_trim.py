@@ -164,7 +164,7 @@ def test_where_all_are_busy_and_connections_wait_it_goes_to_where_the_cpu_satura
 
 @pytest.mark.parametrize(
     "missing",
-    [{"accept_queue_length": 0.2}, {"busy_workers": 5.0}, {"cpu_ratio": 0.97}],
+    [{"accept_queue_length": 0.2}, {"busy_workers": 5.0}, {"cpu_ratio": 0.88}],
     ids=["nobody waits", "half are idle", "no CPU left"],
 )
 def test_more_workers_are_not_asked_for_where_they_could_save_nothing(missing: dict[str, float]) -> None:
@@ -233,6 +233,8 @@ def test_workers_that_idle_connections_hold_are_freed_before_the_limit_is_touche
     assert move.changes == {"keep": 1250}
     assert "idle connections hold 27 of 30 busy workers" in move.reason
     assert (move.gain, move.capacity > 1) == (0.99, True)
+    full = with_time(18.0, accept_queue_length=30.0, busy_workers=30.0, idle_held_workers=27.0, cpu_ratio=0.88)
+    assert not full.changes, "freed workers would have no CPU left to use"
 
 
 def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_than_are_held() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.referee.test_rule import IDLE, WORKERS, Bench, overloaded, ready
-from trimtab.core import Move, Objective
+from tests.unit.referee.test_rule import IDLE, START, WORKERS, Bench, overloaded, ready
+from trimtab.core import Move, Objective, Window
 from trimtab.referee.experiment import EVEN, LATELY, Experiment
 from trimtab.referee.measure import Workload, measured
 
@@ -155,11 +155,74 @@ def test_what_is_completed_says_nothing_where_it_was_not_known_just_before() -> 
 
 def test_an_overload_that_begins_opens_what_harmful_changes_before_it_had_closed() -> None:
     bench = ready()
-    for down in (40, 30):
-        bench.change(w=down).see(3, 0.2).see(180)
+    for harmful in ({"w": 40}, {"k": 1250}):
+        bench.change(**harmful).see(3, 0.2).see(180)
     assert bench.state.worse == 2
     assert "two changes in a row made things worse" in bench.asked().reason
     for queue in (200.0, 500.0, 900.0):
         bench.see(1, 5.0, accept_queue_length=queue)
     move = Move({"w": 40}, "", gain=0.9, capacity=3.0)
     assert bench.asked(move) == move
+
+
+class Silent(Bench):
+    """Windows of which the kernel tells what it can: the status page waits too."""
+
+    def window(self, cost_s: float | None = None, **readings: float) -> Window:
+        made = super().window(cost_s, **readings)
+        return replace(made, readings={k: v for k, v in made.readings.items() if k != "request_rate_hz"}, samples=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "waiting", "better"),
+    [({"k": 1250}, 60.0, False), ({"k": 1250}, 20.0, True), ({"w": 200}, 60.0, True)],
+    ids=["shorter, and more wait", "shorter, and fewer wait", "no other connections"],
+)
+def test_the_same_requests_in_more_connections_are_no_shorter_time(
+    change: dict[str, int], waiting: float, better: bool
+) -> None:
+    """Four times the connections: each is inside for half of the time, while twice as many are."""
+    bench = Silent().see(8, None, **{**STORM, "busy_workers": 10.0}, accept_queue_length=30.0).change(**change)
+    bench.see(4, None, **{**STORM, "busy_workers": 10.0, "connection_rate_hz": 20.0}, accept_queue_length=waiting)
+    assert (bench.state.incumbent == {**START, **change}) is better
+
+
+def piling_up(bench: Bench, waiting: float, by: float, windows: int, **readings: float) -> Bench:
+    """Windows in which more wait in each one than in the last."""
+    for index in range(windows):
+        bench.see(1, None, accept_queue_length=waiting + by * index, **readings)
+    return bench
+
+
+CROWD = {"busy_workers": 150.0, "connection_rate_hz": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "came_hz", "back"),
+    [
+        ({"w": 120}, 100.0, 100.0, False),
+        ({"w": 120}, 100.0, 60.0, True),
+        ({"w": 120}, 250.0, 100.0, True),
+        ({"w": 120, "k": 1250}, 250.0, 100.0, True),
+        ({"w": 120, "k": 1250}, 100.0, 60.0, False),
+    ],
+    ids=["as before", "fewer come in", "more pile up", "more pile up, shorter", "fewer come in, longer perhaps"],
+)
+def test_in_a_storm_without_a_count_less_completed_shows_at_the_door(
+    change: dict[str, int], more: float, came_hz: float, back: bool
+) -> None:
+    bench = piling_up(Silent(), 500.0, 100.0, 6, **CROWD).change(**change)
+    assert bench.state.overloaded
+    piling_up(bench, 1000.0 + more, more, 5, **{**CROWD, "busy_workers": 120.0, "connection_rate_hz": came_hz})
+    assert bench.backs == ([{name: START[name] for name in change}] if back else [])
+
+
+def test_a_change_is_cleared_of_what_stayed_after_its_return_once_and_not_again() -> None:
+    bench = ready()
+    for tried in range(2):
+        assert bench.asked().changes, bench.last
+        bench.change(w=40).see(3, 0.2).see(4, 0.2)
+        assert bench.backs == [{"w": 150}] * (tried + 1)
+        cleared = ("w", -1) not in bench.state.refuted
+        assert cleared is (tried == 0)
+        bench.see(180, 0.2)
