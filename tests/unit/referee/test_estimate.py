@@ -8,7 +8,17 @@ import pytest
 
 from tests._planted import BEFORE, planted, share, verdicts
 from trimtab.core import Verdict
-from trimtab.referee.estimate import Noise, Seen, effect, noise_of, queue_noise, windows_needed
+from trimtab.referee.estimate import (
+    UNDECIDED,
+    Effect,
+    Noise,
+    Seen,
+    effect,
+    noise_of,
+    queue_noise,
+    verdict_of,
+    windows_needed,
+)
 
 SEEDS = range(1, 100)
 
@@ -21,7 +31,7 @@ def series(*costs: float, utilisation: float = 0.5) -> list[Seen]:
 def test_without_an_effect_a_change_is_rarely_called_worse_or_better() -> None:
     found = verdicts(SEEDS, 1.0)
     assert share(found, Verdict.WORSE) <= 0.06
-    assert share(found, Verdict.WORSE, Verdict.BETTER) <= 0.15
+    assert share(found, Verdict.WORSE, Verdict.BETTER) <= 0.12
 
 
 def test_twice_the_cost_is_found_soon_and_five_times_at_once() -> None:
@@ -45,6 +55,13 @@ def test_harm_is_found_also_where_clients_answer_it_by_asking_less_or_more(kind:
     found = verdicts(SEEDS, 2.0, closed=kind == "closed", retries=kind == "retries")
     assert share(found, Verdict.WORSE) >= 0.75
     assert share(found, Verdict.BETTER) == 0
+
+
+def test_a_small_gain_is_believed_where_it_is_still_there_after_a_while() -> None:
+    small = Effect(-0.15, 0.05, 0.1)
+    assert verdict_of(small, UNDECIDED) is None
+    assert verdict_of(small, UNDECIDED + 1) is Verdict.BETTER
+    assert verdict_of(Effect(-0.08, 0.01, 0.1), UNDECIDED + 1) is Verdict.SAME
 
 
 def test_a_steady_series_gives_the_effect_itself() -> None:
