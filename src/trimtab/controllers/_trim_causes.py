@@ -140,6 +140,8 @@ def needed(r: Readings, m: int) -> float:
 def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """Fewer workers, where those there are wait for memory, but no fewer than idle connections hold.
 
+    Nor, where connections wait and the CPU has time for more, fewer than would be at work without the stalls.
+
     A limit that is not reached says little of what is there: where most of the time is lost, what is there counts.
 
     Args:
@@ -154,6 +156,8 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     most = min(m, there) if share >= MOSTLY else m
     held = r.get("idle_held_workers", 0.0)
     least = held if held >= MOSTLY * r.get("busy_workers", 0.0) else 0.0
+    if r.get("accept_queue_length", 0.0) >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY:
+        least = max(least, needed(r, m))  # who is left does no more than before
     target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))
     if share <= 0 or target >= there:  # a limit above what exists ends nobody
         return None

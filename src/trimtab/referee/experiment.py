@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from trimtab.referee.estimate import MARGIN, VARIATION, Effect, effect
+from trimtab.referee.estimate import VARIATION, Effect, effect
 from trimtab.referee.measure import Measured, Workload, mixed
 
 MOST_WINDOWS = 36
@@ -105,7 +105,7 @@ class Experiment:
         if not self.reconnects or not any(w.inferred for w in (*self.reference, *self.windows)):
             return False
         before, after = ([w.inside for w in some if w.inside] for some in (self.reference, self.windows))
-        return bool(before and after) and fmean(after) > math.exp(MARGIN) * fmean(before)
+        return bool(before and after) and fmean(after) >= fmean(before)
 
     def compared(self, windows: tuple[Measured, ...]) -> tuple[Measured, ...]:
         """Windows with the cost that this experiment compares."""

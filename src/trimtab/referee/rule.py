@@ -22,7 +22,7 @@ they wait in E normal seconds came on top.
              or nothing was measured in two windows while the queue grows
              (windows in which nobody came do not count, where there were such before the change)
     better:  by its effect
-             (not by the time of a connection after another keep-alive time, while a quarter more are inside)
+             (not by the time of a connection after another keep-alive time, while no fewer are inside)
     limits:  one that was kept and is broken is worse, one that is mended better, whatever the effect (`limits`)
     same:    by its effect
     neither: after 12 windows with an effect above 0, after 36 with one less than an error below it

@@ -245,6 +245,16 @@ def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_tha
     assert with_time(25.0, memory_pressure_ratio=0.6, busy_workers=28.0, idle_workers=0.0).changes[NAME] == 25
 
 
+@pytest.mark.parametrize(("changed", "left"), [({}, 18), ({"cpu_ratio": 0.9}, 8), ({"accept_queue_length": 0.0}, 8)])
+def test_where_connections_wait_as_many_remain_as_would_be_at_work_without_the_stalls(
+    changed: dict[str, float], left: int
+) -> None:
+    """With fewer the stalls would end, and less be completed all the same, unless the CPU is what limits it."""
+    short = {"busy_workers": 30.0, "idle_workers": 0.0, "accept_queue_length": 30.0, "memory_pressure_ratio": 0.4}
+    memory = {"memory_bytes": 300 * MIB, "worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 100 * MIB}
+    assert with_time(0.0, **{**short, **memory, **changed}).changes == {NAME: left}
+
+
 def test_where_idle_connections_would_hold_most_of_the_workers_that_remain_the_time_goes_with_them() -> None:
     thrashing = {"busy_workers": 30.0, "idle_workers": 0.0, "memory_pressure_ratio": 0.9, "memory_bytes": 300 * MIB}
     memory = {"worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 180 * MIB}
