@@ -219,11 +219,13 @@ def test_in_a_storm_without_a_count_less_completed_shows_at_the_door(
 
 def test_a_change_is_cleared_of_what_stayed_after_its_return_once_on_a_workload() -> None:
     bench = ready()
+    load = {"request_rate_hz": 50.0, "connection_rate_hz": 25.0}
     for level_s, cleared in ((0.2, True), (2.0, False), (20.0, True)):
-        bench.change(w=40).see(3, level_s).see(4, level_s)
+        bench.change(w=40).see(3, level_s, **load).see(4, level_s, **load)
         assert bench.values["w"] == 150
         assert (("w", -1) not in bench.state.refuted) is cleared
-        bench.see(180, level_s)
+        bench.see(180, level_s, **load)
         if not cleared:
-            bench.see(180, level_s, request_rate_hz=100.0, connection_rate_hz=50.0)
+            load = {"request_rate_hz": 100.0, "connection_rate_hz": 50.0}
+            bench.see(180, level_s, **load)
             assert ("w", -1) not in bench.state.refuted, "another workload"
