@@ -60,7 +60,7 @@ MOST_UTILISATION = 0.95
 MARGIN, ERRORS = math.log(1.25), 0.95
 SMALL_GAIN, SURE_ERRORS = math.log(1.1), 2.0
 UNDECIDED = 12
-"""Windows after which an effect has been told from a large one, or will take long."""
+"""Windows in which a large effect shows; what has not by then is small, or none."""
 _PRIOR_MEAN = (0.0, 0.0, 1.0)
 _PRIOR_PRECISION = (0.0, 1 / 0.7**2, 1 / 0.5**2)
 _PRIOR_WINDOWS = 3.0

@@ -185,7 +185,7 @@ class Referee:
         known = len(reference) >= LEAST_REFERENCE + AFTER and not state.overloaded
         then = state.refuted_at if state.refuted else None
         if then is not None and len(recent) == AFTER and not state.overloaded and then.moved(recent, MOVED):
-            state = replace(state, refuted=frozenset(), worse=0)
+            state = replace(state, refuted=frozenset(), pardoned=frozenset(), worse=0)
         if known and Workload.of(reference[:-AFTER]).moved(recent, MOVED):
             return replace(
                 state,
