@@ -37,7 +37,8 @@ comes through to a tier. The search then starts again from the incumbent of the 
 its own where there was none.
 
 A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
-is taken out of the costs (`trimtab.search.pace`).
+is taken out of the costs (`trimtab.search.pace`); z counts how little may be known yet of what costs do with it, so
+that a machine which slows down is not taken for another load.
 
 What an operator would try first by what is seen, such as fewer requests at once before a tier whose CPU is full, is
 tried first, harm expected or not, and again from each new incumbent (`trimtab.search.causes`). Where a guard allows
@@ -167,20 +168,19 @@ class TrustRegion:
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
         era, incumbent = state.believed, state.incumbent or told.values
-        y = era.level(told)
         expected = state.expected if told.values == state.asked else None
         state = replace(state, told=(*state.told, told), incumbent=incumbent, expected=None, surprised=False)
         if state.elsewhere:
             return state.moved() if state.strange else replace(state, strange=True, surprised=True)
         state = replace(state, strange=False)
         known = len(era.costs.get(incumbent, ()))
-        if y is None or not known:
+        if told.y is None or not known:
             return state
         if expected is not None:
-            return replace(state, surprised=abs(era.strangeness(y, incumbent, *expected)) > SURPRISE)
+            return replace(state, surprised=abs(era.strangeness(told, incumbent, *expected)) > SURPRISE)
         if told.values != incumbent or known < self.repeats - 1:
             return state
-        z = era.strangeness(y, incumbent)
+        z = era.strangeness(told, incumbent)
         sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
         if max(sums) <= ALARM:
             return replace(state, sums=sums, surprised=max(sums) > max(ALARM / 2, *state.sums))

@@ -1,6 +1,7 @@
 """The trials of a search at one load: what was measured how often, how noisy it is, and what it tells apart.
 
-All costs here are those with the machine's pace taken out, Eq. (P2) of `trimtab.search.pace`.
+All costs here are those with the machine's pace taken out, Eq. (P2) of `trimtab.search.pace`. How costs follow the
+pace is the machine's and the server's more than the load's, so repeats at earlier loads tell it too.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ class Era:
 
     Args:
         trials: they, in order, as they were measured.
+        earlier: those at each earlier load.
     """
 
-    def __init__(self, trials: Sequence[Told]) -> None:
-        self._slope = slope_of((one.values, one.pace, one.y) for one in trials).value
+    def __init__(self, trials: Sequence[Told], earlier: Sequence[Sequence[Told]] = ()) -> None:
+        loads = enumerate((*earlier, trials))
+        self._slope = slope_of(((load, one.values), one.pace, one.y) for load, told in loads for one in told)
         self._mean_pace = mean_of([one.pace for one in trials])
-        self.trials = tuple(replace(one, y=self.level(one)) for one in trials) if self._slope else tuple(trials)
+        level = self._slope.value > 0
+        self.trials = tuple(replace(one, y=self.level(one)) for one in trials) if level else tuple(trials)
 
     def level(self, told: Told) -> float | None:
         """The cost of a trial at the mean pace of these; None where it failed."""
         if told.y is None:
             return None
-        return levelled(told.y, told.pace, self._slope, self._mean_pace)
+        return levelled(told.y, told.pace, self._slope.value, self._mean_pace)
 
     @cached_property
     def counts(self) -> dict[Values, int]:
@@ -97,17 +101,24 @@ class Era:
             return 0.0
         return normal((_mean(others) - _mean(own)) / (self.noise * math.sqrt(1 / len(own) + 1 / len(others))))
 
-    def strangeness(self, y: float, values: Values, more: float = 0.0, within: float = 0.0) -> float:
-        """How far a new cost is from what a configuration cost until now, in standard deviations.
+    def strangeness(self, told: Told, values: Values, more: float = 0.0, within: float = 0.0) -> float:
+        """How far a new trial's cost is from what a configuration cost until now, in standard deviations.
+
+        What the machine's pace did is taken out, and the less is known of that, the farther a cost may be: where the
+        pace is another one than before, repeats have hardly told what costs do with it, Eq. (P4).
 
         Args:
-            y: the cost.
+            told: the trial; its cost was measured.
             values: the configuration; it was measured.
             more: how much more than that was expected.
             within: standard deviation of this expectation.
         """
-        own = self.costs[values]
-        return (y - _mean(own) - more) / math.hypot(within, self.noise * math.sqrt(1 + 1 / len(own)))
+        y, own = self.level(told), self.costs[values]
+        assert y is not None
+        paces = [one.pace for one in self.trials if one.values == values and one.y is not None]
+        apart = 0.0 if told.pace is None else told.pace - mean_of([told.pace if z is None else z for z in paces])
+        noise = self.noise * math.sqrt(1 + 1 / len(own))
+        return (y - _mean(own) - more) / math.hypot(noise, within, apart * self._slope.error)
 
 
 def normal(z: float) -> float:

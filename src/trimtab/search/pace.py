@@ -40,7 +40,7 @@ def pace_of(readings: Mapping[str, float]) -> float | None:
 
 
 class Slope(NamedTuple):
-    """How costs follow the pace.
+    """How costs follow the pace; by itself what is believed before any repeat.
 
     Args:
         value: b of Eq. (P1).
@@ -48,7 +48,7 @@ class Slope(NamedTuple):
     """
 
     value: float = 0.0
-    error: float = 0.0
+    error: float = 1.0
 
 
 def slope_of(seen: Iterable[tuple[Hashable, float | None, float | None]]) -> Slope:

@@ -15,6 +15,7 @@ alone. What was asked for and not yet measured is asked for anew.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from trimtab.core import Knob
 from trimtab.search.causes import Likely
@@ -56,6 +57,7 @@ class TrustRegionState:
         silent: windows in a row in which nothing was measured.
         left: names of the knobs that are left to the operator.
         beside: their values in the trials that are believed.
+        starts: `era` at each earlier load.
     """
 
     knobs: tuple[Knob, ...]
@@ -81,11 +83,14 @@ class TrustRegionState:
     silent: int = 0
     left: tuple[str, ...] = ()
     beside: Beside = ()
+    starts: tuple[int, ...] = ()
 
     @property
     def believed(self) -> Era:
         """The trials that are believed."""
-        return Era(believed(self.told[self.era :], self.beside))
+        loads = pairwise((*self.starts, self.era))
+        earlier = [believed(self.told[begin:end], self.beside) for begin, end in loads]
+        return Era(believed(self.told[self.era :], self.beside), earlier)
 
     @property
     def set_beside(self) -> str:
@@ -95,7 +100,8 @@ class TrustRegionState:
     def anew(self, era: int, beside: Beside) -> TrustRegionState:
         """The state from which the search begins again at its incumbent, in another load or beside other values."""
         fresh = TrustRegionState(self.knobs, self.seed, self.scales, self.told, era, self.past, self.incumbent)
-        return replace(fresh, earlier=self.earlier, left=self.left, beside=beside)
+        starts = self.starts if era == self.era else (*self.starts, self.era)
+        return replace(fresh, earlier=self.earlier, left=self.left, beside=beside, starts=starts)
 
     @property
     def chosen(self) -> tuple[Likely, ...]:

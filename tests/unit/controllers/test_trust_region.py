@@ -28,6 +28,7 @@ from trimtab.errors import UsageError
 from trimtab.lab._contest_run import Contest
 from trimtab.lab._surfaces import KINDS, METRIC, Surface, surface
 from trimtab.search.evidence import Told
+from trimtab.search.pace import PACE
 from trimtab.search.space import Values, in_force, named, point_of
 from trimtab.search.trust_region_state import FIRST_RADIUS, TrustRegionState
 
@@ -146,6 +147,20 @@ def test_a_changed_load_is_noticed_and_what_was_known_of_the_old_one_no_longer_b
         state, _ = controller.step(state, Trial(replace(window, index=30 + index, readings=slow)))
     assert state.era > before
     assert state.radius == FIRST_RADIUS
+
+
+@pytest.mark.parametrize(("computes_s", "noticed"), [((50e-6, 62e-6), False), ((50e-6, 50e-6), True)])
+def test_a_machine_that_slows_down_is_no_changed_load(computes_s: tuple[float, float], noticed: bool) -> None:
+    """Before any repeat has shown what costs do with its pace."""
+    controller = TrustRegion(OBJECTIVE, watch=True)
+    state = controller.start(USUAL.knobs, 1)
+    window = USUAL.window(0, USUAL.start)
+    for index in range(9):
+        slower = index > 4
+        readings = {METRIC: (1.3 if slower else 1.0 + 0.01 * (index % 2)), PACE: computes_s[slower]}
+        state, _ = controller.step(state, Trial(replace(window, index=index, readings=readings)))
+    assert (state.era > 0) is noticed
+    assert state.starts == ((0,) if noticed else ())
 
 
 BROWSING, ORDERING = {"pages": 3300.0, "orders": 120.0}, {"pages": 13000.0, "orders": 4750.0}

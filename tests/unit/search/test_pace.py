@@ -69,6 +69,26 @@ def test_the_costs_of_an_era_are_those_at_one_pace() -> None:
     assert era.level(Told((0,), 0.25)) == 0.25
 
 
+def test_a_slower_machine_is_strange_only_once_repeats_have_told_what_costs_do_with_it() -> None:
+    steady = [Told((0,), 0.01 * one, pace=0.005 * one) for one in (-1, 0, 1)]
+    slow, loaded = Told((0,), 0.28, pace=0.2), Told((0,), 0.28, pace=0.0)
+    assert Era(steady).strangeness(loaded, (0,)) > 5 > 2 > Era(steady).strangeness(slow, (0,)) > 0
+    wide = Era([*steady, *(Told((0,), 1.4 * z, pace=z) for z in (-0.2, -0.1, 0.1, 0.2, 0.3))])
+    assert abs(wide.strangeness(slow, (0,))) < 1
+    assert wide.strangeness(Told((0,), 0.6, pace=0.2), (0,)) > 5
+    unmeasured = [Told((0,), one.y) for one in steady]
+    assert Era(unmeasured).strangeness(slow, (0,)) == Era(unmeasured).strangeness(Told((0,), 0.28), (0,)) > 5
+
+
+def test_repeats_at_an_earlier_load_tell_what_the_pace_does_and_nothing_of_the_cost() -> None:
+    before = [Told((0,), 3.0 + 1.4 * z, pace=z) for z in (-0.2, -0.1, 0.0, 0.1, 0.2)]
+    now = [Told((0,), 1.4 * z, pace=z) for z in (0.0, 0.2)]
+    alone, taught = Era(now), Era(now, [before])
+    assert alone.noise > 0.1 and taught.noise < 0.04
+    assert taught.costs[(0,)] == pytest.approx([0.14, 0.14], abs=0.02), "at their own mean pace"
+    assert len(taught.trials) == 2 and taught.counts == {(0,): 2}
+
+
 def test_a_knob_matters_by_the_costs_at_one_pace() -> None:
     drawn = random.Random(6)
     trials, raw = [], []
