@@ -202,7 +202,7 @@ class Loop:
             state = MoveState.ADVISED if advises else MoveState.DECLINED if declined else MoveState.OPEN
         stamp = self._recorder.move(window.index, made.proposed, made.move, state)
         if state is MoveState.OPEN:
-            state, detail = self._apply(stamp, changes, made.move.known)
+            state, detail = self._apply(stamp, changes, made.move.known and not made.move.nearest)
         after = self._configuration if state is MoveState.APPLIED else None
         self._standing = replace(self._standing, fate=made.fate(window, state, detail, after))
         self._on_event(MoveDone(window, made.proposed, made.move, state, detail, after, stamp))
@@ -210,11 +210,11 @@ class Loop:
             self._finished = _finished(made, state)
         return state is MoveState.APPLIED
 
-    def _apply(self, stamp: Stamp, changes: Mapping[str, int], known: bool) -> tuple[MoveState, str]:
-        """Applies the open move and stores its outcome; one to what is known means this configuration or none."""
+    def _apply(self, stamp: Stamp, changes: Mapping[str, int], whole: bool) -> tuple[MoveState, str]:
+        """Applies the open move and stores its outcome; one that is meant as a whole means this or nothing."""
         self._touched = True
         applied: Applied | None = None
-        reached, said = (changes, ()) if known else self._within_rules(changes)
+        reached, said = (changes, ()) if whole else self._within_rules(changes)
         try:
             applied = self._plant.apply(reached)
             state, detail = MoveState.APPLIED, "; ".join((*said, *applied.notes))

@@ -18,7 +18,9 @@ and they are no trials, and the method begins anew; after `_COLD` windows in tur
 
 What is measured again is what the method recommends (`Move.recommended`), else its incumbent; where nothing is, the
 incumbent is believed. A move to the start, or to what was measured and was no worse, passes no guard: to measure a
-configuration again means this one and no other near it. The incumbent is what the method names; of one that names
+configuration again means this one and no other near it. Only where a rule among the knobs refuses the winner by now
+(memory that more connections hold, say) it goes as far as the rules let it, and what they leave of it is the winner
+from there on. The incumbent is what the method names; of one that names
 none, the configuration with the best mean.
 
 A knob that is left to the operator leaves the search to the others. Trials made, and what was lost and gained in
@@ -108,6 +110,8 @@ class SearchState(Generic[S]):
         turns: the windows of the re-measurement.
         rounds: rounds of turns that it has so far.
         misses: windows in a row in which the wanted configuration was not in force.
+        nearing: whether the winner was refused, and was asked for as far as rules let it.
+        bent: whether the winner is what the rules left of it.
         claim: outcome of these turns; None before the end.
         ended: why the search ended; empty before.
     """
@@ -129,6 +133,8 @@ class SearchState(Generic[S]):
     turns: tuple[Seen, ...] = ()
     rounds: int = 1
     misses: int = 0
+    nearing: bool = False
+    bent: bool = False
     claim: Claim | None = None
     ended: str = ""
 
@@ -209,6 +215,7 @@ class Searching:
             turns=(),
             rounds=1,
             misses=0,
+            nearing=False,
             claim=claim,
         )
 
@@ -282,12 +289,17 @@ class Searching:
         if state.claim is not None or not self.search.remeasure or self.experiments:
             return state, self._end(state, state.claim.why if state.claim else state.ended, {})
         order = candidates_turns(self.search.remeasure, state.rounds)
-        if seen.configuration == (state.winner if order[len(state.turns)] else state.start):
-            state = replace(state, turns=(*state.turns, seen), misses=0)
-        else:
-            state = replace(state, misses=state.misses + 1)
-        claim = None
         failed = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
+        if state.nearing and not failed and seen.configuration != state.start:
+            of_start = not any(one.configuration == state.winner for one in state.turns)
+            state = replace(state, winner=seen.configuration, bent=True, turns=state.turns if of_start else ())
+        wanted = state.winner if order[len(state.turns)] else state.start
+        if seen.configuration == wanted:
+            state = replace(state, turns=(*state.turns, seen), misses=0, nearing=False)
+        else:
+            refused = bool(failed) and wanted == state.winner and not state.bent
+            state = replace(state, misses=state.misses + 1, nearing=refused)
+        claim = None
         if state.misses > _MISSES - bool(failed):  # a third failure in a row would end the run as a failed one
             claim = Claim(
                 Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {failed}"
@@ -303,8 +315,9 @@ class Searching:
         if claim is None:
             return state, self._turn(state, trial.window, "measured in turn with the start configuration", {})
         none = "" if claim.verdict is Verdict.BETTER else "no improvement: "
-        state = replace(state, claim=replace(claim, why=f"{none}{claim.why}"))
-        return state, self._end(state, f"{none}{claim.why}", {})
+        left = "; it is what rules leave by now of the one that was found" if state.bent else ""
+        state = replace(state, claim=replace(claim, why=f"{none}{claim.why}{left}"))
+        return state, self._end(state, f"{none}{claim.why}{left}", {})
 
     def _turn(self, state: SearchState[Any], window: Window, why: str, figures: Mapping[str, float]) -> Move:
         """The configuration to measure next; one that was in force before passes no guard."""
@@ -312,8 +325,12 @@ class Searching:
         wanted = state.winner if order[done] else state.start
         changes = {name: value for name, value in wanted.items() if window.configuration.get(name) != value}
         which = "the winner" if order[done] else "the start"
-        reason = f"{which} is next, {done + 1} of {len(order)}: {why}"
-        return Move(changes, reason, figures, MEASURE, incumbent=state.winner, known=_known(state, wanted))
+        left = ", what rules leave of it by now," if state.bent and order[done] else ""
+        reason = f"{which}{left} is next, {done + 1} of {len(order)}: {why}"
+        known = _known(state, wanted)
+        return Move(
+            changes, reason, figures, MEASURE, incumbent=state.winner, known=known, nearest=known and state.nearing
+        )
 
     def _end(self, state: SearchState[Any], why: str, figures: Mapping[str, float]) -> Move:
         """The last decision, with the configuration to be in force."""
@@ -372,7 +389,8 @@ class Searching:
 
 def _known(state: SearchState[Any], wanted: Configuration) -> bool:
     """Whether a configuration was in force in this run."""
-    return wanted == state.start or any(one.configuration == wanted for one in state.trials)
+    left = state.bent and wanted == state.winner
+    return left or wanted == state.start or any(one.configuration == wanted for one in state.trials)
 
 
 def against_start(state: SearchState[Any], objective: Objective) -> list[float]:

@@ -239,12 +239,25 @@ def test_a_search_by_trials_goes_as_far_as_a_rule_lets_it_and_any_other_method_i
     assert workers(other)[:3] == [10, 20, 20]
 
 
-def test_to_measure_again_means_this_configuration_and_none_as_far_as_a_rule_lets() -> None:
+def test_a_winner_that_a_rule_refuses_by_now_is_measured_as_far_as_the_rule_lets_it() -> None:
     plant, how = Bounded(), Search(3, 2, None, 10.0)
     run = Run(plant, controller=Searching(OBJECTIVE, ListedSearch((20, 24)), how), duration_s=1e9)
     plant.fake_clock.at.append((35.0, lambda: setattr(plant, "room", 22)))
+    outcome = run.go()
+    state = state_of(run)
+    assert run.states.count(MoveState.REFUSED) == 1 and state.winner == {"workers": 22}
+    assert [one.configuration["workers"] for one in state.turns] == [22, 10, 10, 22]
+    assert "it is what rules leave by now of the one that was found" in outcome.detail
+
+
+def test_where_a_rule_tightens_in_the_middle_the_turns_begin_again_with_what_it_leaves_once() -> None:
+    plant, how = Bounded(), Search(3, 3, None, 10.0)
+    run = Run(plant, controller=Searching(OBJECTIVE, ListedSearch((20, 24)), how), duration_s=1e9)
+    plant.fake_clock.at += [(65.0, lambda: setattr(plant, "room", 22)), (135.0, lambda: setattr(plant, "room", 21))]
     assert run.go().restored
-    assert MoveState.REFUSED in run.states and 22 not in workers(run)
+    state = state_of(run)
+    assert state.winner == {"workers": 22} and 21 not in workers(run)
+    assert state.claim is not None and state.claim.verdict is Verdict.UNMEASURED
 
 
 def test_what_was_no_worse_than_the_start_is_measured_again_and_nothing_near_it() -> None:

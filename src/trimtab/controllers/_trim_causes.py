@@ -154,8 +154,7 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
     there = r.get("busy_workers", float(m)) + r.get("idle_workers", 0.0)
     share = 0.0 if ending(r, m) else lost_to_memory(r)
     most = min(m, there) if share >= MOSTLY else m
-    held = r.get("idle_held_workers", 0.0)
-    least = held if held >= MOSTLY * r.get("busy_workers", 0.0) else 0.0
+    least = r.get("idle_held_workers", 0.0)
     if r.get("accept_queue_length", 0.0) >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY:
         least = max(least, needed(r, m))  # who is left does no more than before
     target = knob.domain.clip(max(least, m / ratio if fit is None or fit >= m else max(fit, most / LEAP)))

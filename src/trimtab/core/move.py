@@ -25,6 +25,8 @@ class Move:
             incumbent.
         known: True where the changes lead to a configuration that was in force in this run, so that no guard has a
             say: a bounded step would end at one that nobody has measured.
+        nearest: True where they may go as far as rules among the knobs let them all the same, since what was in force
+            may break one by now.
         spare: True where the changes take only what nobody uses now: then a step may be of any length, and is worth
             its own cost alone, whether its gain can be told from noise or not.
     """
@@ -39,6 +41,7 @@ class Move:
     incumbent: Mapping[str, int] | None = None
     recommended: Mapping[str, int] | None = None
     known: bool = False
+    nearest: bool = False
     spare: bool = False
 
     @staticmethod

@@ -33,7 +33,8 @@ they wait in E normal seconds came on top.
 | BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
 |                   | no trial may lose more than 30 s, but a known standstill may take all that is left        |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
-| AFTER, A-B-A      | three windows after a return: a rise that stays was the load's, and blames no setting     |
+| AFTER, A-B-A      | three windows after a return: a rise that stays was the load's: it blames no setting, and |
+|                   | takes nothing from the budget; once for each way on a workload                            |
 | MOVED             | what was refuted is open again when arrivals or the demand of a request move by 1.5, and  |
 |                   | nothing is tried while arrivals move by as much within the reference: that is no one load |
 | LEAST_HORIZON_S   | a workload is taken to last as long as it has, at least a minute: its first windows say   |
@@ -216,7 +217,7 @@ class Referee:
         worse = state.judgement is not None and state.judgement.verdict is Verdict.WORSE
         if stayed and worse and not ways & state.pardoned:
             refuted -= ways
-            state = replace(state, pardoned=state.pardoned | ways)
+            state = _cleared(state, experiment, ways)
         if state.overloaded and not experiment.overloaded:  # now capacity counts, of which this trial said nothing
             refuted = frozenset()
         # Where the cost has stayed high after the return, the windows before the change are of another load.
@@ -379,7 +380,8 @@ class Referee:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
         budget_s = max(state.budget_s, BUDGET_S + EARNED * (window.start_s + window.duration_s) - state.spent_s)
         if cost_s + 1.5 * window.duration_s > budget_s and not as_it_was:
-            return f"the budget of {budget_s:.0f} s does not cover a change that may cost {cost_s:.2g} s"
+            both = f"a change ({cost_s:.2g} s) and judging it ({1.5 * window.duration_s:.2g} s)"
+            return f"the budget of {budget_s:.0f} s does not cover {both}"
         return ""
 
     def _cost_s(
@@ -431,6 +433,18 @@ def _charged(state: RefereeState, stop_s: float, window_s: float) -> RefereeStat
     """
     budget_s = min(state.budget_s, max(state.budget_s - stop_s, window_s))
     return replace(state, budget_s=budget_s, spent_s=state.spent_s + stop_s)
+
+
+def _cleared(state: RefereeState, experiment: Experiment, ways: frozenset[Direction]) -> RefereeState:
+    """The state once a change is not blamed for what was lost after it: that was the load's, and no reason to wait.
+
+    So the trial has cost its standstill. And where it was not the load, but the trial tipped a server over that had
+    held out until then, to keep still now would leave that server as it is.
+    """
+    lost_s = experiment.first_s + experiment.lost_s
+    budget_s, spent_s = min(BUDGET_S, state.budget_s + lost_s), state.spent_s - lost_s
+    state = replace(state, pardoned=state.pardoned | ways, budget_s=budget_s, spent_s=spent_s)
+    return replace(state, worse=max(0, state.worse - 1), cooldown_s=0.0, quiet_until_s=0.0)
 
 
 def _change_s(before_s: float | None, experiment: Experiment) -> float | None:

@@ -255,6 +255,15 @@ def test_where_connections_wait_as_many_remain_as_would_be_at_work_without_the_s
     assert with_time(0.0, **{**short, **memory, **changed}).changes == {NAME: left}
 
 
+@pytest.mark.parametrize(("held", "left"), [(12.0, 12), (18.0, 18), (20.0, 20), (5.0, 10)])
+def test_no_fewer_workers_remain_than_idle_connections_hold_however_many_are_busy(held: float, left: int) -> None:
+    """Of 40 busy ones: how many are busy because they wait for memory says nothing of who is held."""
+    thrashing = {"busy_workers": 40.0, "idle_workers": 0.0, "memory_pressure_ratio": 0.9, "memory_bytes": 400 * MIB}
+    memory = {"worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 100 * MIB}
+    window = window_of(40, {**thrashing, **memory, "idle_held_workers": held})
+    assert proposed(window).changes == {NAME: left}
+
+
 def test_where_idle_connections_would_hold_most_of_the_workers_that_remain_the_time_goes_with_them() -> None:
     thrashing = {"busy_workers": 30.0, "idle_workers": 0.0, "memory_pressure_ratio": 0.9, "memory_bytes": 300 * MIB}
     memory = {"worker_memory_bytes": 10 * MIB, "memory_limit_bytes": 180 * MIB}

@@ -211,14 +211,21 @@ def test_a_knob_that_is_left_to_the_operator_gives_no_new_budget_and_forgives_no
 def test_a_rise_that_stays_after_the_return_was_the_loads_and_blames_nothing() -> None:
     bench = ready().change(w=40).see(3, 0.2)
     assert bench.backs == [{"w": 150}]
-    assert ("w", -1) in bench.state.refuted
+    blamed = bench.state
+    assert ("w", -1) in blamed.refuted and blamed.worse == 1 and blamed.quiet_until_s > 0 and blamed.spent_s > 5
     bench.see(6, 0.2)
-    assert ("w", -1) not in bench.state.refuted
+    cleared = bench.state
+    assert ("w", -1) not in cleared.refuted
+    assert (cleared.worse, cleared.quiet_until_s) == (0, 0.0)
+    assert cleared.spent_s < 2, "its standstill"
+    assert cleared.budget_s > blamed.budget_s + 5
+    assert "made things worse" not in bench.asked().reason
 
 
 def test_a_fall_after_the_return_blames_the_setting() -> None:
     bench = ready().change(w=40).see(1, 0.2).see(6)
     assert ("w", -1) in bench.state.refuted
+    assert bench.state.worse == 1 and bench.state.quiet_until_s > 0 and bench.state.spent_s > 0
 
 
 def test_windows_in_which_nobody_comes_say_nothing_of_a_change() -> None:
@@ -360,7 +367,7 @@ def test_a_change_that_has_cost_nothing_is_not_taken_back_for_what_an_earlier_on
 def test_the_way_back_to_what_the_run_began_with_needs_no_budget_and_no_pause() -> None:
     bench = ready().change(w=40).see(12, 0.002).see(REFERENCE, 0.002)
     assert bench.state.incumbent == {"w": 40, "k": 5000}
-    bench.change(k=1000).see(6, 0.5).see(LEAST_REFERENCE + 2)
+    bench.change(k=1000).see(1, 0.5).see(LEAST_REFERENCE + 7)
     assert bench.state.budget_s < 0
     assert not bench.asked(Move({"w": 80}, "", gain=0.9)).changes
     assert bench.asked(Move({"w": 150}, "", gain=0.9)).changes == {"w": 150}
