@@ -139,7 +139,8 @@ class Referee:
             )
             before = _in_force(state)
             begun = replace(_walked(begun, state), stop_s=self._stop_s(state, begun, before, held, now))
-            state = replace(state, experiment=begun, judgement=None)
+            left_s = min(BUDGET_S, _earned_s(state, window.start_s))
+            state = replace(state, experiment=begun, judgement=None, budget_s=max(state.budget_s, left_s))
         return self._judged(state, now, window, was_behind or state.overloaded)
 
     def review(self, state: RefereeState, window: Window, move: Move) -> Move:
@@ -378,7 +379,7 @@ class Referee:
         cost_s = self._cost_s(state, work, stop_s, window.readings.get("regrowth_s", 0.0), move.capacity)
         if gain * _age_s(state, window) < PAYS * cost_s:
             return f"a gain of at most {gain:.0%} does not yet earn back what a change costs ({cost_s:.2g} s)"
-        budget_s = max(state.budget_s, BUDGET_S + EARNED * (window.start_s + window.duration_s) - state.spent_s)
+        budget_s = max(state.budget_s, _earned_s(state, window.start_s + window.duration_s))
         if cost_s + 1.5 * window.duration_s > budget_s and not as_it_was:
             both = f"a change ({cost_s:.2g} s) and judging it ({1.5 * window.duration_s:.2g} s)"
             return f"the budget of {budget_s:.0f} s does not cover {both}"
@@ -423,6 +424,11 @@ def _age_s(state: RefereeState, window: Window) -> float:
 def _cap_s(now: Measured) -> float:
     """Most that the budget may hold: the cost of two bad windows of this length, at least the usual."""
     return max(BUDGET_S, 3 * now.duration_s)
+
+
+def _earned_s(state: RefereeState, at_s: float) -> float:
+    """What the whole run may still lose: a long one that has tried little has more than its last windows earned."""
+    return BUDGET_S + EARNED * at_s - state.spent_s
 
 
 def _charged(state: RefereeState, stop_s: float, window_s: float) -> RefereeState:

@@ -153,6 +153,16 @@ def test_a_standstill_that_is_known_may_take_all_that_a_long_run_has_earned() ->
     assert Bench().see(40, **seen).asked() == DOWN
 
 
+def test_a_trial_that_all_of_a_long_run_has_earned_for_may_spend_that() -> None:
+    bench = ready().change(w=40).see(1, 0.2).see(13)
+    assert bench.backs == [{"w": 150}] and bench.state.budget_s < -10
+    shorter = Move({"k": 1250}, "", gain=0.9)
+    assert bench.see(60).asked(shorter) == shorter, "30 s, and 5 % of 1,270 s"
+    assert bench.state.budget_s < 5
+    bench.change(k=1250).see(3, 0.025)
+    assert len(bench.backs) == 1
+
+
 def test_a_setting_three_times_worse_goes_back_as_it_was_within_three_windows_by_one_change() -> None:
     bench = ready().change(w=40, k=250).see(3, 0.06)
     assert bench.backs == [START]
