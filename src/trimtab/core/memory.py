@@ -29,6 +29,17 @@ STEADY_RATIO = 0.1
 """The number of workers is steady when it differs by at most this share."""
 
 
+def foreseen(most: int) -> int:
+    """How many connections to plan memory for where there were so many at once so far: the next power of two.
+
+    With what was seen itself a configuration that fitted would be refused as soon as one more has come.
+
+    Args:
+        most: the most there were.
+    """
+    return 1 << (most - 1).bit_length() if most > 0 else 0
+
+
 @dataclass(frozen=True)
 class MemoryLine:
     """State of the fitted line.

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.core import How
+from trimtab.core.memory import foreseen
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.mariadb import knobs, memory, undo
 from trimtab.plants.mariadb.credentials import Credentials, read
@@ -103,12 +104,19 @@ def test_knobs_that_nothing_is_known_of_say_so() -> None:
         assert "othing is known to act" in knobs.TABLE[name].description
 
 
-def test_memory_counts_the_connections_that_there_were_and_no_more_than_there_may_be() -> None:
+def test_memory_counts_the_connections_to_plan_for_by_those_there_were_and_no_more_than_there_may_be() -> None:
     values = {name: 10 for name in (*memory.SHARED, *memory.EACH)} | {"max_connections": 100}
     shared, each = 10 * len(memory.SHARED), 10 * len(memory.EACH)
-    assert memory.needed_bytes(values, 7) == shared + 7 * each
-    assert memory.needed_bytes(values, 500) == shared + 100 * each
-    assert memory.needed_bytes(values, 0) == shared + each
+
+    def size(most: int) -> int:
+        return memory.need(values, most, "group x", 2**30).size_bytes
+
+    assert [size(most) for most in (0, 7, 500)] == [shared + each, shared + 8 * each, shared + 100 * each]
+    assert "8 connections (7 were the most so far)" in memory.need(values, 7, "group x", 2**30).what
+
+
+def test_what_fitted_still_fits_when_a_few_more_connections_have_come() -> None:
+    assert [foreseen(most) for most in (0, 1, 2, 3, 99, 102, 128, 129)] == [0, 1, 2, 4, 128, 128, 128, 256]
 
 
 def test_descriptors_are_counted_as_mariadb_does() -> None:

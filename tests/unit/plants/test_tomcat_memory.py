@@ -11,12 +11,12 @@ DIALS = made(layout(HTTP, AJP))[0]
 SHIPPED = {dial.knob.name: dial.knob.default for dial in DIALS}
 
 
-def test_it_is_two_buffers_for_each_of_the_most_connections_of_each_connector() -> None:
+def test_it_is_two_buffers_for_each_connection_to_plan_for_of_each_connector() -> None:
     (need,) = in_heap(
         DIALS, {**SHIPPED, "read_buffer_bytes": MIB}, {HTTP.endpoint: 100, AJP.endpoint: 10}, 256 * MIB, 7
     )
-    assert need.size_bytes == 100 * (MIB + 8192) + 10 * (8192 + 8192)
-    assert need.what == "the buffers of 110 connections, the most there were"
+    assert need.size_bytes == 128 * (MIB + 8192) + 16 * (8192 + 8192)
+    assert need.what == "the buffers of 144 connections (110 were the most so far)"
     assert (need.where, need.limit_bytes) == ("half of the heap of Tomcat (pid 7)", 128 * MIB)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trimtab.core import Clock, Knob
+from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, NotMeasured, PlantError, UsageError
 from trimtab.plants.mariadb import knobs, memory, variables
 from trimtab.plants.mariadb.credentials import Credentials
@@ -97,10 +98,10 @@ class Attached:
         rows = self._answered(lambda: self.link.ask("SHOW GLOBAL STATUS LIKE 'Max_used_connections'"))
         self.peak = int(rows[0][1])
 
-    def needed_bytes(self, configuration: Mapping[str, int]) -> int:
-        """Memory that a configuration takes, with as many connections as there were."""
-        fixed = {name: one.value for name, one in self.there.items()}
-        return memory.needed_bytes({**fixed, **configuration}, self.peak)
+    def need(self, configuration: Mapping[str, int]) -> Need:
+        """Memory that a configuration takes."""
+        values = {**{name: one.value for name, one in self.there.items()}, **configuration}
+        return memory.need(values, self.peak, self.memory_of, self.memory_limit_bytes)
 
     def set(self, values: Mapping[str, int]) -> None:
         """Sets values, one after the other, and makes sure that they are in force.

@@ -155,10 +155,8 @@ class Mariadb(Plant):
         return overfull(self.needs(configuration), self.needs(self._start))
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
-        """Its caches, and the buffers of as many connections as there were at once so far."""
-        mariadb = self._mariadb
-        what = f"caches and the buffers of {mariadb.peak} connections, the most there were"
-        return (Need(what, mariadb.needed_bytes(configuration), mariadb.memory_of, mariadb.memory_limit_bytes),)
+        """Its caches, and the buffers of its connections."""
+        return (self._mariadb.need(configuration),)
 
     def check_permissions(self) -> None:
         """Makes sure, before anything is changed, that a change could be made, and undone.

@@ -3,17 +3,18 @@
     in the heap      = sum over connectors of connections x (read buffer + write buffer)
     beside it        = spare threads x stack
 
-Connections are the most there were at once so far: maxConnections would say of every Tomcat that it cannot fit. The
-buffers may take half of the heap; the other half is the application's, of which nothing is known beforehand. Threads
-are those that are kept whether there is work for them or not (minSpareThreads), each with Java's usual stack of
-1 MiB, which few fill. Of maxThreads nothing follows: they come when they are needed.
+Connections are those to plan for by the most there were at once so far (`trimtab.core.memory.foreseen`):
+maxConnections would say of every Tomcat that it cannot fit. The buffers may take half of the heap; the other half is
+the application's, of which nothing is known beforehand. Threads are those that are kept whether there is work for
+them or not (minSpareThreads), each with Java's usual stack of 1 MiB, which few fill. Of maxThreads nothing follows:
+they come when they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trimtab.core.memory import MIB, Need
+from trimtab.core.memory import MIB, Need, foreseen
 from trimtab.plants.tomcat.knobs import MIN_THREADS, Dial
 
 CONNECTIONS = "connectionCount"
@@ -35,8 +36,10 @@ def in_heap(
     """
     if heap_bytes is None:
         return ()
-    size_bytes = sum(peaks.get(dial.part, 0) * values[dial.knob.name] for dial in dials if dial.knob.unit == "bytes")
-    what = f"the buffers of {sum(peaks.values())} connections, the most there were"
+    sizes = ((dial.part, values[dial.knob.name]) for dial in dials if dial.knob.unit == "bytes")
+    size_bytes = sum(foreseen(peaks.get(part, 0)) * size for part, size in sizes)
+    count, most = sum(map(foreseen, peaks.values())), sum(peaks.values())
+    what = f"the buffers of {count} connections ({most} were the most so far)"
     return (Need(what, size_bytes, f"half of the heap of Tomcat (pid {pid})", heap_bytes // 2),)
 
 
