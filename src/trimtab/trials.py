@@ -290,7 +290,7 @@ class Searching:
             return state, self._end(state, state.claim.why if state.claim else state.ended, {})
         order = candidates_turns(self.search.remeasure, state.rounds)
         failed = trial.fate.detail if trial.fate and trial.fate.state is not MoveState.APPLIED else ""
-        if state.nearing and not failed and seen.configuration != state.start:
+        if state.nearing and not failed and seen.configuration not in (state.start, state.winner):
             of_start = not any(one.configuration == state.winner for one in state.turns)
             state = replace(state, winner=seen.configuration, bent=True, turns=state.turns if of_start else ())
         wanted = state.winner if order[len(state.turns)] else state.start

@@ -116,6 +116,7 @@ class Era:
         y, own = self.level(told), self.costs[values]
         assert y is not None
         paces = [one.pace for one in self.trials if one.values == values and one.y is not None]
+        # A trial without one is taken for one at the same pace.
         apart = 0.0 if told.pace is None else told.pace - mean_of([told.pace if z is None else z for z in paces])
         noise = self.noise * math.sqrt(1 + 1 / len(own))
         return (y - _mean(own) - more) / math.hypot(noise, within, apart * self._slope.error)
