@@ -183,7 +183,7 @@ def test_buffers_that_would_fill_the_heap_are_refused(bed: Bed, tomcat: Tomcat) 
     attached.heap_bytes = 64 * MIB
     with pytest.raises(ApplyRefused, match="half of the heap of Tomcat"):
         tomcat.apply(dict.fromkeys(both, MIB))
-    tomcat.apply(dict.fromkeys(both, MIB // 2))
+    tomcat.apply(dict.fromkeys(both, MIB // 4))
 
 
 def connected(bed: Bed) -> socket.socket:
