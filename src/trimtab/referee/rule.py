@@ -428,7 +428,7 @@ def _cap_s(now: Measured) -> float:
 
 def _earned_s(state: RefereeState, at_s: float) -> float:
     """What the whole run may still lose: a long one that has tried little has more than its last windows earned."""
-    return BUDGET_S + EARNED * at_s - state.spent_s
+    return BUDGET_S + EARNED * at_s - (state.spent_s - state.excused_s)
 
 
 def _charged(state: RefereeState, stop_s: float, window_s: float) -> RefereeState:
@@ -448,8 +448,8 @@ def _cleared(state: RefereeState, experiment: Experiment, ways: frozenset[Direct
     held out until then, to keep still now would leave that server as it is.
     """
     lost_s = experiment.first_s + experiment.lost_s
-    budget_s, spent_s = min(BUDGET_S, state.budget_s + lost_s), state.spent_s - lost_s
-    state = replace(state, pardoned=state.pardoned | ways, budget_s=budget_s, spent_s=spent_s)
+    budget_s, excused_s = min(BUDGET_S, state.budget_s + lost_s), state.excused_s + lost_s
+    state = replace(state, pardoned=state.pardoned | ways, budget_s=budget_s, excused_s=excused_s)
     return replace(state, worse=max(0, state.worse - 1), cooldown_s=0.0, quiet_until_s=0.0)
 
 

@@ -36,6 +36,7 @@ class RefereeState:
         last: the previous window.
         drains: whether fewer were inside in that window than in the one before it.
         spent_s: loss by changes so far, in all, in seconds of normal operation.
+        excused_s: that of it which the budget does not bear, as no setting was to blame.
         lulls: whether there were windows on this workload, at the incumbent, in which nobody came.
         first: the configuration that the run began with.
     """
@@ -59,6 +60,7 @@ class RefereeState:
     last: Measured | None = None
     drains: bool = False
     spent_s: float = 0.0
+    excused_s: float = 0.0
     lulls: bool = False
     first: Configuration = field(default_factory=dict)
 

@@ -227,7 +227,8 @@ def test_a_rise_that_stays_after_the_return_was_the_loads_and_blames_nothing() -
     cleared = bench.state
     assert ("w", -1) not in cleared.refuted
     assert (cleared.worse, cleared.quiet_until_s) == (0, 0.0)
-    assert cleared.spent_s < 2, "its standstill"
+    assert cleared.spent_s >= blamed.spent_s, "clients have lost it all the same"
+    assert cleared.spent_s - cleared.excused_s < 2, "its standstill"
     assert cleared.budget_s > blamed.budget_s + 5
     assert "made things worse" not in bench.asked().reason
 
@@ -420,24 +421,6 @@ def test_nothing_is_tried_while_the_load_is_changing(rates: tuple[int, ...], hel
     assert ("still changing" in bench.asked(replace(DOWN, gain=0.5)).reason) == held
 
 
-def test_a_standstill_that_a_change_expects_counts_before_it() -> None:
-    short, long = ready().see(1, standstill_s=0.05), ready().see(1, standstill_s=12.0)
-    assert short.asked().changes
-    assert "does not yet earn back" in long.asked().reason or "budget" in long.asked().reason
-
-
-def test_a_standstill_is_spent_and_no_reason_for_another() -> None:
-    bench = ready()
-    before_s = bench.state.spent_s
-    bench.change(w=40)
-    bench.see(1, 0.025, standstill_s=5.0)
-    assert bench.state.spent_s - before_s > 5.0
-    assert 0 < bench.state.budget_s < 30.0
-    assert not bench.backs
-    bench.see(2, 0.1)
-    assert bench.backs == [{"w": 150}]
-
-
 def test_windows_whose_few_requests_are_too_short_to_be_seen_take_no_change_back() -> None:
     bench = ready()
     bench.change(w=40)
@@ -452,55 +435,3 @@ def test_a_cost_that_cannot_be_seen_while_some_wait_counts_against_the_change(in
     bench.change(w=40)
     bench.see(4, 0.0, request_rate_hz=2.0, connection_rate_hz=1.0, accept_queue_length=inside)
     assert bench.backs
-
-
-def test_in_a_standstill_a_connection_waits_with_one_request_whatever_it_brings_later() -> None:
-    spent_s = []
-    for rate_hz in (50.0, 10.0):  # one request a connection, and five
-        bench = Bench().see(180, connection_rate_hz=rate_hz)
-        before_s = bench.state.spent_s
-        bench.change(w=40)
-        bench.see(1, standstill_s=1.0, connection_rate_hz=rate_hz)
-        spent_s.append(bench.state.spent_s - before_s)
-    alone, together = (1 + 1 / (2 * n * 0.02) for n in (1, 5))
-    assert spent_s[0] / spent_s[1] == pytest.approx(alone / together, rel=0.05)
-
-
-def test_what_connections_waited_in_a_standstill_is_charged_where_it_was_seen() -> None:
-    bench = ready()
-    rate_hz = bench.state.reference[-1].request_rate_hz
-    before_s = bench.state.spent_s
-    bench.change(w=40)
-    bench.see(1, 0.02, standstill_s=5.0, standstill_wait_s=3.0)
-    assert bench.state.spent_s - before_s == pytest.approx(3.0 / (rate_hz * 0.02), rel=0.1)
-
-
-def test_what_takes_effect_at_once_is_charged_for_no_standstill() -> None:
-    bench = ready()
-    bench.state = replace(bench.state, knobs=(replace(WORKERS, how=How.LIVE), IDLE))
-    before_s = bench.state.spent_s
-    bench.change(w=40)
-    bench.see(1, 0.015, standstill_s=5.0)
-    assert bench.state.spent_s == before_s
-    bench.change(w=150, k=250)
-    bench.see(1, 0.015, standstill_s=5.0)
-    assert bench.state.spent_s > before_s
-
-
-def test_under_overload_the_backlog_makes_the_cost_and_no_standstill_is_charged() -> None:
-    bench = ready()
-    for waiting in (200.0, 400.0, 600.0):
-        bench.see(1, 4.0, accept_queue_length=waiting)
-    assert bench.state.overloaded
-    before = bench.state.spent_s, bench.state.budget_s
-    bench.change(w=300)
-    bench.see(1, 4.0, accept_queue_length=800.0, standstill_s=1.5)
-    assert (bench.state.spent_s, bench.state.budget_s) == before
-
-
-def test_the_way_back_is_charged_for_its_standstill_too() -> None:
-    bench = ready().change(w=40).see(2, 0.06, standstill_s=0.3)
-    assert bench.backs == [{"w": 150}]
-    before_s = bench.state.spent_s
-    bench.see(1, 0.02, standstill_s=0.3)
-    assert bench.state.spent_s - before_s > 0.3
