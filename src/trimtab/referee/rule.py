@@ -30,7 +30,7 @@ they wait in E normal seconds came on top.
 | constant          | why                                                                                       |
 |-------------------|-------------------------------------------------------------------------------------------|
 | 3 to 6 windows    | before a change: as many as tell the promised gain from noise; more than 6 change little  |
-| BUDGET_S, EARNED  | 30 s at the start and 5 % of the time after: at most 1.05 times leaving alone in the end; |
+| BUDGET_S, EARNED  | 30 s at the start, 5 % of the time after: what is blamed costs at most 1.05 in the end;   |
 |                   | no trial may lose more than 30 s, but a known standstill may take all that is left        |
 | COOLDOWN_S        | 60 s after a harmful change, doubled by each further one up to an hour                    |
 | AFTER, A-B-A      | three windows after a return: a rise that stays was the load's: it blames no setting, and |
