@@ -60,7 +60,8 @@ class Cause:
 def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) -> Cause | None:
     """A shorter keep-alive time, where idle connections hold most of the busy workers and something is lost by it.
 
-    Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it.
+    Where that is memory, workers who are let go save none as long as they stay: then fewer of them belong to it, and
+    where no fewer can be, it is no cause.
 
     Args:
         r: the window's readings.
@@ -73,7 +74,7 @@ def held_idle(r: Readings, m: int, now: int, knob: Knob, fewer: Cause | None) ->
     waiting = r.get("accept_queue_length", 0.0)
     short = busy >= ALL_BUSY * m and waiting >= LEAST_WAITING and r.get("cpu_ratio", 1.0) < ALL_BUSY
     share = queue_share(r) if short else 0.0
-    lost = min(0.99, max(share, lost_to_memory(r)))
+    lost = min(0.99, share if fewer is None else max(share, lost_to_memory(r)))
     if lost <= 0 or busy <= 0 or held < MOSTLY * busy:
         return None
     why = f"idle connections hold {held:.0f} of {busy:.0f} busy workers, which loses {lost:.0%} of the response time"

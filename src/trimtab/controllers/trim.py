@@ -20,11 +20,12 @@ cause costs something that can be read:
 Where workers wait for memory and most are idle, the idle ones go first, down to what fits or twice what was ever
 needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back.
 Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched
-further. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none; but never
-fewer than are held, because how long clients think cannot be read. Where fewer workers come first, and those who are
-held now would be most of what remains, the time goes with them. Where all are busy and more of them fit, more come
-first: that takes nothing from anybody. Where idle connections hold those who are there, the time goes with that too,
-because they would hold those who come.
+further. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and the
+same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
+Never fewer than are held, because how long clients think cannot be read. Where fewer workers come first, and those
+who are held now would be most of what remains, the time goes with them. Where all are busy and more of them fit, more
+come first: that takes nothing from anybody. Where idle connections hold those who are there, the time goes with that
+too, because they would hold those who come.
 
 ST does not fall when m grows, so more workers can save at most AQT. Fewer can save at most the stalls and what others
 wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). What

@@ -245,6 +245,24 @@ def test_where_they_wait_for_memory_fewer_workers_belong_to_it_but_not_fewer_tha
     assert with_time(25.0, memory_pressure_ratio=0.6, busy_workers=28.0, idle_workers=0.0).changes[NAME] == 25
 
 
+@pytest.mark.parametrize(
+    ("limit", "why", "refuted"),
+    [(100, "a quarter of the limit is more than there are", ()), (30, "fewer were tried in vain", ((NAME, -1),))],
+)
+def test_where_no_fewer_workers_can_be_a_shorter_time_saves_no_memory_and_is_not_tried(
+    limit: int, why: str, refuted: tuple[tuple[str, int], ...]
+) -> None:
+    there = {"busy_workers": 20.0, "idle_held_workers": 18.0, "idle_workers": 0.0, "cpu_ratio": 0.2}
+    memory = {"memory_pressure_ratio": 0.4, "memory_bytes": 200 * MIB, "memory_limit_bytes": 100 * MIB}
+    window = window_of(limit, {**there, **memory, "worker_memory_bytes": 10 * MIB})
+    window = replace(window, configuration={NAME: limit, "keep": 5000})
+    state = TRIM.start((worker_knob(), TIME), 0)
+    assert not TRIM.step(state, Trial(window, refuted=frozenset(refuted)))[1].changes, why
+    waits = replace(window, readings={**window.readings, "busy_workers": limit, "accept_queue_length": 9.0})
+    held = replace(waits, readings={**waits.readings, "idle_held_workers": 0.9 * limit})
+    assert TRIM.step(state, Trial(held, refuted=frozenset(refuted)))[1].changes == {"keep": 1250}, "connections wait"
+
+
 @pytest.mark.parametrize(("changed", "left"), [({}, 18), ({"cpu_ratio": 0.9}, 8), ({"accept_queue_length": 0.0}, 8)])
 def test_where_connections_wait_as_many_remain_as_would_be_at_work_without_the_stalls(
     changed: dict[str, float], left: int
