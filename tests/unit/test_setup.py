@@ -58,7 +58,8 @@ def machine(tmp_path: Path) -> Machine:
     script = (ROOT / "tools" / "setup.sh").read_text(encoding="utf-8")
     assert script.count(POLICY) == 1
     made.write("tools/setup.sh", script.replace(POLICY, str(tmp_path / "policy-rc.d")))
-    made.write("packages.txt", "# what is needed", "there", "absent-yet", "for-tests test", "for-rust rust")
+    by_hand = ("for-benchmarks bench", "for-one-of-them bench-wordpress")
+    made.write("packages.txt", "# what is needed", "there", "absent-yet", "for-tests test", "for-rust rust", *by_hand)
     made.write("installed", "there")
     made.write("log")
     made.program("apt-get", APT)
