@@ -12,7 +12,8 @@ rush between 90 and 190 s, and each seed's clients are the same with both:
     database  the same, 1.3 times as many in the rush, and MariaDB has an eighth of a core: what is short is behind it
 
 What is given is what clients had: pages, requests given up, and how long all of them waited together, those who gave
-up until their time-out. DIR gets summary.md, and the store of the runs; some 11 minutes a case and seed, as root.
+up until their time-out. DIR gets summary.md, and the store of the runs, runs.sqlite; the same command with the same
+DIR goes on where it was stopped. Some 11 minutes a case and seed, as root.
 """
 
 from __future__ import annotations
@@ -179,34 +180,36 @@ class OnWordPress:
                 yield World(loaded, {"server": plant.server, "confinement": bed.confinement, "case": self.case})
 
 
-def arms(case: str, seed: int) -> Sequence[Arm]:
-    """The runs of a case and seed."""
-    bed, objective = OnWordPress(case), Objective(DEFAULTS.minimize)
-    made = (
-        Arm(harm.PART, ALONE, seed, bed, "static", LENGTH_S, WINDOW_S, objective, guarded=False),
-        Arm(harm.PART, TRIM, seed, bed, DEFAULTS.controller, LENGTH_S, WINDOW_S, objective, roles=DEFAULTS.roles),
-    )
-    return made[:: 1 if seed % 2 else -1]
+def arms(part: str, seed: int) -> Sequence[Arm]:
+    """The runs of a seed; who goes first takes turns from seed to seed."""
+    objective = Objective(DEFAULTS.minimize)
+    made: list[Arm] = []
+    for case in CASES:
+        bed = OnWordPress(case)
+        alone = Arm(part, f"{case}, {ALONE}", seed, bed, "static", LENGTH_S, WINDOW_S, objective, guarded=False)
+        trim = replace(
+            alone, label=f"{case}, {TRIM}", controller=DEFAULTS.controller, roles=DEFAULTS.roles, guarded=True
+        )
+        made += (alone, trim) if seed % 2 else (trim, alone)
+    return made
 
 
-def summary(stores: Sequence[tuple[str, Path]], conditions: str) -> str:
+def summary(store: Store, conditions: str) -> str:
     """Every run, with what was changed in it."""
     lines = ["# WordPress left alone and with trim", "", "    python benchmarks/wordpress/run.py --out DIR", ""]
     lines += (__doc__ or "").split("\n\n", 2)[2].strip().splitlines()
     lines += ["", f"Conditions: {conditions}", ""]
-    for case, path in stores:
-        with contextlib.closing(Store(path)) as store:
-            for track in tracks(store, [run.id for run in store.runs()]):
-                seed, status = track.run.plan.settings.seed, track.run.status
-                lines += [f"- {case}, seed {seed}, {status}: {in_all(track.label, track.windows)}"]
-                for one in track.changes():
-                    to = ", ".join(f"{name} {value}" for name, value in one.move.changes.items())
-                    lines += [f"    - after window {one.index}: {to}: {one.move.reason}"]
+    for track in tracks(store, [run.id for run in store.runs()]):
+        seed, status = track.run.plan.settings.seed, track.run.status
+        lines += [f"- seed {seed}, {status}: {in_all(track.label, track.windows)}"]
+        for one in track.changes():
+            to = ", ".join(f"{name} {value}" for name, value in one.move.changes.items())
+            lines += [f"    - after window {one.index}: {to}: {one.move.reason}"]
     return "\n".join([*lines, ""])
 
 
 def main() -> None:
-    """Reads the command line, makes every run, writes as it goes."""
+    """Reads the command line, makes every run, writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1", help="seeds of the visitors, such as 1-3 (default 1)")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
@@ -214,15 +217,11 @@ def main() -> None:
     seeds = numbers("--seeds", options.seeds)
     if not SHIPPED.is_dir():
         parser.error("no WordPress here: install what packages.txt lists as bench-wordpress")
-    options.out.mkdir(parents=True)
-    stores: list[tuple[str, Path]] = []
-    for case in CASES:
-        stores.append((case, options.out / f"{case}.sqlite"))
-        made = replace(harm.LAB, arms=lambda part, seed, case=case: arms(case, seed))  # type: ignore[misc]
-        lab = replace(made, conditions=lambda context: None)
-        with contextlib.closing(Store(stores[-1][1])) as store:
-            run_lab(lab, (), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
-        (options.out / "summary.md").write_text(summary(stores, str(facts())), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    lab = replace(harm.LAB, arms=arms, conditions=lambda context: None)
+    with contextlib.closing(Store(options.out / "runs.sqlite")) as store:
+        run_lab(lab, (harm.PART,), Context(store, seeds=seeds, say=lambda text: print(text, flush=True)))
+        (options.out / "summary.md").write_text(summary(store, str(facts())), encoding="utf-8")
     print(f"results: {options.out}")
 
 
