@@ -54,6 +54,7 @@ RUSH_S = (90.0, 190.0)
 CASES = {"rush": (0.7, 1.8), "database": (0.125, 1.3)}
 """MariaDB's cores, and how many times more visits come in the rush."""
 POSTS = 40
+INSTALL_S = 120.0
 FILES = ("css/dist/block-library/style.min.css", "js/wp-emoji-release.min.js")
 ALONE, TRIM = "left alone", "trim"
 CONFIGURATION = """<?php
@@ -128,12 +129,11 @@ class WordPress(ApacheTestbed):
         form = {"weblog_title": "trimtab", "user_name": "admin", "admin_email": "admin@example.org", "pw_weak": "1"}
         form |= {"admin_password": "private", "admin_password2": "private", "blog_public": "0"}
         data, step = urllib.parse.urlencode(form).encode(), "/wp/wp-admin/install.php?step=2"
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{step}", data, timeout=120):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{step}", data, timeout=INSTALL_S):
             pass
         code = f"$_SERVER['SERVER_PORT'] = {self.port};" + FILL.format(root=self.root, posts=POSTS)
-        made = subprocess.run(
-            [own.required("php-cli", "php"), "-r", code], capture_output=True, text=True, check=False
-        )
+        command = [own.required("php-cli", "php"), "-r", code]
+        made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_S)
         paths = tuple(f"/wp/?p={number}" for number in made.stdout.split())
         if made.returncode or len(paths) != POSTS:
             raise TrimtabError(f"WordPress could not be filled: {made.stdout[-300:]} {made.stderr[-300:]}")
@@ -176,7 +176,11 @@ class OnWordPress:
                 schedule=(Step(RUSH_S[0], factor), Step(RUSH_S[1], 1.0)),
             )
             plant = Apache.attach(SystemClock(), bed.pid, bed.status_url, os.fspath(bed.snippet_directory))
-            with under_load(plant, bed.port, visits.populations(), WARM_S, arm, None, context) as loaded:
+            clients = visits.populations()
+            with (
+                contextlib.closing(plant),
+                under_load(plant, bed.port, clients, WARM_S, arm, None, context) as loaded,
+            ):
                 yield World(loaded, {"server": plant.server, "confinement": bed.confinement, "case": self.case})
 
 

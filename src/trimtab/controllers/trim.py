@@ -18,7 +18,8 @@ cause costs something that can be read:
     grow = m / CPU                               CPU line of the heuristic's step 2, at most 4 m
 
 Where workers wait for memory and most are idle, the idle ones go first, down to what fits or twice what was ever
-needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back.
+needed: nobody misses them. Where they are missed after all, because more come, the limit of before comes back, if no
+other limit was proposed since (kept in mind for longer it did more harm: docs/battery.md).
 Workers that idle connections hold are freed by a shorter keep-alive time, before the number of workers is touched
 further. Where memory is what they cost, fewer belong to it, because one who is let go and stays saves none, and the
 same requests in more connections have more workers bring their pages back: where no fewer can be, the time stays.
@@ -68,7 +69,8 @@ class State:
         keep_alive: the keep-alive time; None where it is not moved.
         memory: the fitted line of the server's memory.
         withdrawn: knobs that are left to the operator; the values that he gives them are seen all the same.
-        spared: the worker limit before idle workers were taken away; 0 where none were.
+        spared: the worker limit before idle workers were taken away; 0 where none were, or another limit was proposed
+            since.
         needed: the most workers that did something in a window so far.
     """
 
