@@ -143,6 +143,13 @@ def better(value: float, than: float, objective: Objective) -> float:
     return than / value if objective.minimize else value / than
 
 
+def factor(value: float) -> str:
+    """How many times better, as text: three digits, and where those say 1 as many, up to six, as tell it from 1."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return next((text for digits in range(3, 7) if (text := f"{value:.{digits}g}") != "1"), "1")
+
+
 def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN, rounds: int = 1) -> Claim:
     """Verdict of a re-measurement's windows, Eq. (T1) to (T4).
 
@@ -166,10 +173,10 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     corrected = _corrected(pairs, logs, slope)
     if corrected is not None:
         gain, low, high = corrected
-    times = f"{gain:.3g} times as good as the start (95 % interval {low:.3g} to {high:.3g})"
+    times = f"{factor(gain)} times as good as the start (95 % interval {factor(low)} to {factor(high)})"
     said = f"measured again in {len(logs)} turns, the winner is {times}"
     if corrected is not None:
-        said += " at the same pace of the machine, and {:.3g} ({:.3g} to {:.3g}) as it was".format(*measured)
+        said += " at the same pace of the machine, and {} ({} to {}) as it was".format(*map(factor, measured))
     mended = before and not after
     if mended:
         said = f"{said}, and keeps a limit that the start breaks"

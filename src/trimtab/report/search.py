@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.core import Objective
-from trimtab.referee.turns import Claim, Seen, better, candidates_turns
+from trimtab.referee.turns import Claim, Seen, better, candidates_turns, factor
 from trimtab.report.sheet import Table
-from trimtab.report.text import plain, seconds, setting, shown
+from trimtab.report.text import seconds, setting, shown
 from trimtab.report.track import Track
 from trimtab.search.evidence import Told
 from trimtab.search.matter import Matter, which_matter
@@ -89,14 +89,14 @@ def _times(start: Seen, winner: Seen, objective: Objective) -> str:
     """How many times better the winner was in one turn."""
     if not start.value or not winner.value:
         return "-"
-    return plain(better(winner.value, start.value, objective))
+    return factor(better(winner.value, start.value, objective))
 
 
 def _interval(claim: Claim) -> str:
     """Gain over all turns, with its interval and the verdict."""
     if claim.gain is None or claim.low is None or claim.high is None:
         return str(claim.verdict)
-    return f"{plain(claim.gain)} ({plain(claim.low)} to {plain(claim.high)}): {claim.verdict}"
+    return f"{factor(claim.gain)} ({factor(claim.low)} to {factor(claim.high)}): {claim.verdict}"
 
 
 def _users(state: SearchState[Any], search: Search, objective: Objective) -> Table:

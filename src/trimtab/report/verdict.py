@@ -20,6 +20,7 @@ from trimtab.referee import Course
 from trimtab.referee.estimate import MARGIN, SMALL_GAIN, Effect
 from trimtab.referee.experiment import compared
 from trimtab.referee.measure import measured
+from trimtab.referee.turns import factor
 from trimtab.report.text import plain, setting, shown, words
 from trimtab.report.track import Estimate, Track, course_of, estimate, ratio
 from trimtab.trials import MEASURE, SearchState
@@ -269,4 +270,4 @@ def _span(gain: Estimate) -> str:
     """The interval of a gain, or why there is none."""
     if gain.low is None or gain.high is None:
         return "(no interval: that needs two samples of each)"
-    return f"(95 % interval {plain(gain.low)} to {plain(gain.high)})"
+    return f"(95 % interval {factor(gain.low)} to {factor(gain.high)})"

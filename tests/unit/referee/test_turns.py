@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t
 
 from trimtab.core import Limit, Objective, Verdict, Window
-from trimtab.referee.turns import Claim, Seen, at_one_pace, candidates_turns, claimed, slope_in, spread
+from trimtab.referee.turns import Claim, Seen, at_one_pace, candidates_turns, claimed, factor, slope_in, spread
 from trimtab.search.pace import Slope
 
 MOST = Objective("request_rate_hz", minimize=False)
@@ -182,3 +182,15 @@ def test_values_at_one_pace_are_those_of_the_mean_and_nothing_else_changes() -> 
     assert statistics.fmean(sides[1]) - statistics.fmean(sides[0]) == pytest.approx(0.05, abs=0.02)
     assert [replace(one, value=None) for one in at_one_pace(seen, MOST)] == [replace(one, value=None) for one in seen]
     assert at_one_pace([seen[0], replace(seen[1], value=None)], MOST)[1].value is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0004, "1.0004"), (0.99996, "0.99996"), (1.0, "1"), (1.0000001, "1"), (1.2345, "1.23"), (0.5, "0.5")],
+)
+def test_a_factor_that_is_not_1_is_not_shown_as_1(value: float, text: str) -> None:
+    assert factor(value) == text
+
+
+def test_a_large_factor_has_no_exponent() -> None:
+    assert factor(1234.5) == "1,234"
