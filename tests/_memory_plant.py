@@ -115,7 +115,7 @@ class MemoryPlant(Plant):
         self.restored = 0
         self.apply_error: TrimtabError | None = None
         self.configuration_error: TrimtabError | None = None
-        self.restore_error: TrimtabError | OSError | None = None
+        self.restore_error: Exception | None = None
         self._sensors = sensors or (FakeSensor(self.readings),)
 
     def readings(self) -> Readings:

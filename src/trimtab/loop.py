@@ -96,6 +96,7 @@ class Loop:
         self._failure, self._finished = "", ""
         self._noted: set[str] = set()
         self._refused: Mapping[str, int] = {}
+        self._given_up: Standing | None = None
         self._initial: Configuration = {}
         self._configuration: Configuration = {}
         if past is None:
@@ -154,6 +155,8 @@ class Loop:
                 self._recorder.stand(Past(self._standing, self._windows, end_s, self._touched))
             if self._finished:
                 return Status.DONE, self._finished
+            if self._left_to_the_operator():
+                return Status.DONE, "no knob is left to search with"
             if changed:
                 self._tell_notes()
                 settle_s = min(1.0, settings.window_s / 2) if settings.settle_s is None else settings.settle_s
@@ -161,6 +164,11 @@ class Loop:
             if (failed := max(self._failures, self._refusals)) >= settings.failures:
                 return Status.FAILED, f"{failed} changes in a row failed, the last because {self._failure}"
         return Status.DONE, ""
+
+    def _left_to_the_operator(self) -> bool:
+        """Whether a search has nothing to move any more; other methods go on observing."""
+        searched = getattr(self._decider.controller, "search", None) is not None
+        return searched and not self._standing.knobs and self._settings.mode is not Mode.OBSERVE
 
     def _verified(self, window: Window) -> Window:
         """The window, once the configuration is known to have been the same at its end.
@@ -282,7 +290,10 @@ class Loop:
         """Leaves a knob to the operator; what becomes of the controller is said with it."""
         if edit.knob not in (knob.name for knob in self._standing.knobs):
             return
-        self._standing, why = withdrawn(self._decider, self._standing, edit.knob)
+        before = self._standing
+        self._standing, why = withdrawn(self._decider, before, edit.knob)
+        if why:
+            self._given_up = replace(before, knobs=tuple(one for one in before.knobs if one.name != edit.knob))
         more = restarts(self._decider.controller) if self._standing.knobs else ""
         self._note(
             NoteKind.STAND_DOWN, "; ".join(filter(None, (f"{edit.knob} stands down: {edit}", more))), edit.knob
@@ -299,22 +310,23 @@ class Loop:
 
     def _put_back(self) -> bool:
         """Puts back unproven values; True when the configuration from before the run is in force."""
-        judge = self._oversight.judge
-        if not self._touched or not self._standing.knobs:
+        judge, standing = self._oversight.judge, self._given_up or self._standing
+        if not self._touched or not standing.knobs:
             return False
         final = getattr(self._decider.controller, "final", None)
-        back = {} if final is None else final(self._standing.state)
+        back = {} if final is None else final(standing.state)
         if not back and judge is not None:
-            back = judge.final(self._standing.judge_state)
+            back = judge.final(standing.judge_state)
+        back = {knob.name: back[knob.name] for knob in standing.knobs if knob.name in back}
         if not back:
             return False
-        said = in_words(back, self._standing.knobs)
+        said = in_words(back, standing.knobs)
         if any(self._configuration.get(name) != value for name, value in back.items()):
             text = f"nothing shows that the last setting is better than {said}, which comes back"
             self._note(NoteKind.RESTORE, text)
         if all(
             self._initial.get(knob.name) == back.get(knob.name, self._configuration.get(knob.name))
-            for knob in self._standing.knobs
+            for knob in standing.knobs
         ):
             return self._restore()
         try:
@@ -330,7 +342,7 @@ class Loop:
         text, restored = "the configuration from before the run is in force again", True
         try:
             self._plant.restore()
-        except (TrimtabError, OSError) as error:
+        except Exception as error:  # a defect too: how the run ended is stored all the same
             text, restored = f"could not restore the configuration: {error}", False
         with contextlib.suppress(StoreError):  # the outcome, which is stored next, meets the same and says so
             self._note(NoteKind.RESTORE, text)

@@ -258,10 +258,18 @@ class Searching:
             return state, self._end(state, f"trial {state.made} of {self.search.trials}: {why}", figures)
         state = replace(state, ended=why, winner=winner)
         if winner == state.start:
-            nothing = Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
+            nothing = self._nothing(state)
             state = replace(state, claim=nothing)
             return state, self._end(state, f"{why}; {nothing.why}", figures)
         return state, self._turn(state, trial.window, f"{why}; the best one is measured again", figures)
+
+    def _nothing(self, state: SearchState[Any]) -> Claim:
+        """The claim of a search that names no winner, by what it has seen."""
+        if not any(one.value is not None for one in state.trials):
+            return Claim(Verdict.UNMEASURED, "no improvement: nothing was measured in any trial")
+        if not state.forgotten and all(one.configuration == state.start for one in state.trials):
+            return Claim(Verdict.SAME, "no improvement: nothing but the start configuration was tried")
+        return Claim(Verdict.SAME, "no improvement: nothing did better than the start configuration")
 
     def _warms_up(self, state: SearchState[Any], seen: Seen) -> bool:
         """Whether the start configuration still gets better by itself."""
@@ -301,8 +309,9 @@ class Searching:
             state = replace(state, misses=state.misses + 1, nearing=refused)
         claim = None
         if state.misses > _MISSES - bool(failed):  # a third failure in a row would end the run as a failed one
+            which = "winner" if wanted == state.winner else "start"
             claim = Claim(
-                Verdict.UNMEASURED, f"the winner could not be brought into force to be measured again: {failed}"
+                Verdict.UNMEASURED, f"the {which} could not be brought into force to be measured again: {failed}"
             )
         elif len(state.turns) == len(order):
             slope = slope_in(state.trials, self.objective)

@@ -11,8 +11,10 @@ import pytest
 
 from tests import _knob_names
 from trimtab import discovery
+from trimtab.cli._plant import chosen_controller, chosen_knobs
 from trimtab.clock import SystemClock
-from trimtab.core import Knob, Plant
+from trimtab.core import Knob, Objective, Plant
+from trimtab.core.plant import PlantDefaults
 from trimtab.errors import ApplyRefused
 from trimtab.gate import run_directory
 from trimtab.metrics import known
@@ -104,6 +106,14 @@ def test_every_knob_has_a_value_and_a_domain_that_says_what_limits_it(subject: P
         )
         assert configuration[knob.name] in knob.domain
         assert knob.unit and knob.native_name and knob.cost and knob.description
+
+
+def test_its_usual_method_moves_its_usual_knobs(subject: Plant) -> None:
+    """`tune PLANT` without another word."""
+    usual: PlantDefaults = getattr(discovery.load(ROOM, subject.name), "DEFAULTS", PlantDefaults())
+    objective = Objective(usual.maximize or usual.minimize, not usual.maximize)
+    controller = chosen_controller(usual.controller, objective, ())
+    controller.start(chosen_knobs(subject, usual.knobs, usual.roles), 1)
 
 
 def test_what_is_outside_of_a_domain_is_refused_and_nothing_is_changed(subject: Plant) -> None:

@@ -80,6 +80,14 @@ def test_a_run_whose_last_setting_is_the_good_one_is_left_as_it_is() -> None:
     assert run.notes(NoteKind.RESTORE) == []
 
 
+def test_a_defect_while_the_configuration_is_put_back_is_said_and_the_outcome_is_stored() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, duration_s=30.0, restore=True)
+    plant.restore_error = RuntimeError("a defect")
+    assert run.go() == Outcome(Status.DONE, "", 3, False)
+    assert "could not restore the configuration: a defect" in run.notes(NoteKind.RESTORE)[0].text
+
+
 @pytest.mark.parametrize("ends", ["done", "failed"])
 def test_a_full_disk_at_restore_is_said_and_the_outcome_is_stored(ends: str) -> None:
     plant = MemoryPlant()

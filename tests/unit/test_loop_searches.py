@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 from tests._memory_plant import TIMEOUT, WORKERS, Climber, MemoryPlant
 from tests.unit.test_loop import Run, Sceptic
 from trimtab.cli._summary import summary
-from trimtab.core import Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
+from trimtab.core import Controller, Judgement, Knob, Move, MoveState, Objective, Trial, Verdict, Window
 from trimtab.decision import Oversight
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
 from trimtab.events import NoteKind, Status
 from trimtab.guard.largest_step import LargestStep
 from trimtab.loop import Loop
@@ -20,6 +21,8 @@ from trimtab.referee.afterwards import AfterwardsState
 from trimtab.replay import Past, replayed
 from trimtab.report.track import tracks
 from trimtab.settings import Mode
+from trimtab.trials import Search as Trials
+from trimtab.trials import Searching
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +152,38 @@ def test_a_knob_that_stands_down_does_not_restart_a_controller_that_can_do_witho
     again = replayed(run.loop._decider, Past(run.loop._decider.start((WORKERS, TIMEOUT))), events)
     assert isinstance(again, Past)
     assert again.standing == run.loop._standing
+
+
+def by_trials(inner: Controller, trials: int = 30) -> Searching:
+    """A search by trials that believes its method."""
+    return Searching(Objective(), inner, Trials(trials, 0, None, 10.0))
+
+
+def test_a_search_whose_last_knob_the_operator_takes_ends() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (WORKERS,), controller=by_trials(Withdrawing()), duration_s=math.inf)
+    plant.fake_clock.at.append((15.0, lambda: setattr(plant, "apply_error", OperatorEdit("workers", "by hand"))))
+    outcome = run.go()
+    assert (outcome.status, outcome.detail) == (Status.DONE, "no knob is left to search with")
+    assert len(run.windows) == 2
+
+
+class Inseparable(Withdrawing):
+    """Cannot go on without a knob."""
+
+    def withdraw(self, state: tuple[int, tuple[str, ...]], knob: str) -> tuple[int, tuple[str, ...]]:
+        raise UsageError("it needs both")
+
+
+def test_a_search_that_cannot_go_on_without_a_knob_puts_back_the_others() -> None:
+    plant = MemoryPlant()
+    run = Run(plant, (TIMEOUT, WORKERS), controller=by_trials(Inseparable()), duration_s=math.inf)
+
+    plant.fake_clock.at.append((25.0, lambda: setattr(plant, "apply_error", OperatorEdit("workers", "by hand"))))
+    outcome = run.go()
+    assert (outcome.status, outcome.restored, plant.restored) == (Status.DONE, True, 1)
+    assert plant.applied == [{"timeout": 110}, {"timeout": 120}]
+    assert "only observing from here: it needs both" in [note.text for note in run.notes(NoteKind.STAND_DOWN)]
 
 
 def test_a_run_that_goes_on_puts_back_what_it_had_changed_before_it_was_killed() -> None:

@@ -94,6 +94,7 @@ def execute(
         writer = store.begin(_plan(args, plant, job), job.keep_windows)
     else:
         writer = store.resume(killed.id, job.keep_windows)
+        plant.began_with(killed.plan.initial)
         past = past_of(store, killed, job)
     course = Course(None if settings.mode is Mode.OBSERVE else oversight.judge, job.knobs)
     for window in store.windows(writer.run_id):

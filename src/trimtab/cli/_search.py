@@ -58,6 +58,8 @@ def chosen_search(args: argparse.Namespace, usual: PlantDefaults) -> Search | No
     if turns != 0 and turns < _LEAST_TURNS:
         raise UsageError(f"--remeasure {turns} is not allowed: it must be 0, or at least {_LEAST_TURNS}")
     trial_s = parse_duration_s(args.window or usual.window)
+    if not trial_s > 0:
+        raise UsageError(f"a window of {trial_s:g} s is too short: it must be longer than 0")
     budget = None if args.budget_of_harm is None else _share(args.budget_of_harm)
     if args.trials is not None and args.trials < 2:
         raise UsageError(f"--trials {args.trials} is too few: the first is of the start configuration, so at least 2")

@@ -7,8 +7,8 @@ is reported, with the number of processes that would meet it. Ctrl-C ends the ru
 controller_timeout has passed, when it opens: who came first is served first. With --on-exit restore those of before
 are put back, and hold.
 
-example: trimtab guarantee shop.toml --duration 30m --report shop.html
-         trimtab guarantee shop.toml --model 0.74,-0.37,0.95,-0.12
+example: trimtab guarantee classes.toml --duration 30m --report classes.html
+         trimtab guarantee classes.toml --model 0.74,-0.37,0.95,-0.12
 """
 
 from __future__ import annotations

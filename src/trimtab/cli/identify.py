@@ -5,7 +5,7 @@ the delays that follow (lu2001). A second run with another seed judges the model
 must be loaded so that connections wait; afterwards the budgets are as they were. With SPEC, the file of 'trimtab run
 --gate', its classes, guarantee and sampling period are taken.
 
-example: trimtab identify shop.toml --duration 30m --model-file shop.json --report shop.html
+example: trimtab identify classes.toml --duration 30m --model-file classes.json --report classes.html
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ With --keep-alive the time after which idle connections are ended is set (400ms)
 followed (auto); 'trimtab keep-alive' changes it while the server runs, 'trimtab observe keep-alive' shows what it
 does. Only idle connections of plain HTTP/1 are ended, and only while nothing is under way on them.
 
+Debian's apache2 needs what /etc/apache2/envvars sets: set -a; . /etc/apache2/envvars; set +a
+
 example: trimtab run --gate classes.toml -- apache2 -DFOREGROUND
 example: trimtab run --keep-alive auto -- apache2 -DFOREGROUND
 example: trimtab run --ports 8080 -- nginx -g 'daemon off;'

@@ -167,8 +167,8 @@ def too_many(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> 
 def too_few(r: Readings, m: int, fit: int | None, knob: Knob, ratio: float) -> Cause | None:
     """More workers, where all are busy and connections wait: to where CPU or memory saturates.
 
-    What fits is counted with memory that workers hold and hardly touch. So where none waits for memory, and there is
-    swap for the case that it is touched, one step may go beyond it.
+    What fits is counted with memory that workers hold and hardly touch. So where waits for memory take less than half
+    of what the queue does, and there is swap for the case that it is touched, one step may go beyond it.
 
     Args:
         r: the window's readings.

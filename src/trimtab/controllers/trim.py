@@ -31,9 +31,9 @@ too, because they would hold those who come.
 ST does not fall when m grows, so more workers can save at most AQT. Fewer can save at most the stalls and what others
 wait for them: where swap is compressed memory a stall is work of the CPU, and a queue's time is S / (1 - rho). What
 would be resident if all were is no evidence, because memory that nobody touches costs nothing: it says how far to go
-down, and where nothing stalls and there is swap, a step beyond it is tried. Steps down are from the limit or, where
-most of the time is lost, from the workers that are there. While an earlier change has yet to take
-effect, because old workers finish what they have begun, nothing is said of the number of workers.
+down, and where stalls take less than half of what the queue does and there is swap, a step beyond it is tried. Steps
+down are from the limit or, where most of the time is lost, from the workers that are there. While an earlier change
+has yet to take effect, because old workers finish what they have begun, nothing is said of the number of workers.
 
 | paper | here | unit | shape |
 |---|---|---|---|

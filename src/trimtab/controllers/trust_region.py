@@ -14,31 +14,37 @@ Equations, with the model of `trimtab.search.local_model`, c the incumbent and D
     promote where P(D(x) < 0) >= confidence by the model, and by the repeats of x and c alone, two or more    (T2)
     region: 1.5 times wider after a promotion, 0.6 times after max(4, knobs / 2) trials without             (T3)
     end where the region is below `least_radius`, or min E D(x) - 2 sd D(x) > -`least_gain` within it       (T4)
-    S+ = max(0, S+ + z - 1/2), S- = max(0, S- - z - 1/2), changed load where one passes 5                  (T5)
+    changed load where for one number of the latest repeats of c, two or more,
+        |m - m_0| > max(log 1.1, 3.5 sqrt(s^2 (1/n + 1/n_0) + (pace's uncertainty)^2))                      (T5)
 
 | symbol | here | unit | shape |
 |---|---|---|---|
 | x, c | coordinates of a configuration | 1 | one for each knob |
 | f | logarithm of the cost, less is better | 1 | scalar |
-| z | the incumbent's latest cost against its earlier ones, in standard deviations | 1 | scalar |
+| m, n; m_0, n_0 | mean cost and number of the latest repeats of c; of those before them | 1 | scalar |
+| s | the standard deviation of one cost | 1 | scalar |
 
 Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1)
 with k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob
 needs few trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that
-is how noise becomes an "improvement", hence (T2). CUSUM with 1/2 and 5 is the textbook's chart for a shift of one
-standard deviation: a false alarm in about 470 repeats of the incumbent. After an alarm old trials are not believed
-any more, and the search starts again from the incumbent; configurations that were the incumbent before are tried
-first, since a load often comes back. The incumbent is repeated every `LATELY` trials, while one of the sums is beyond
-half of the way to the alarm and rises, and at once after a trial that cost far more or less than the model expected,
-which is the model's error or a changed load. Another mix is told by
-what clients ask for (`trimtab.search.mix`), by two trials in a row: the first tells it from all others, whatever is
-in force, and the second, of the incumbent, from the incumbent's own, since some settings (a cache's) change what
-comes through to a tier. The search then starts again from the incumbent of the latest load with such a mix, or from
-its own where there was none.
+is how noise becomes an "improvement", hence (T2). Another load is one that changes
+what the incumbent costs by a tenth at least, and by more than chance explains, twice. What is smaller is not worth
+what it takes to believe it: the trials before those repeats do not count any more, and the search starts again from
+the incumbent; configurations that were the incumbent before are tried first, since a load often comes back. (CUSUM,
+which was here before, also alarms for a small shift that lasts, and takes for the noise what a few repeats happened
+to be.) The incumbent is repeated every `LATELY` trials, again while its latest repeats look strange and become more
+so, and at once after a trial that cost far more or less than the model expected, which is the model's error or a
+changed load. Another mix is told by what clients ask for (`trimtab.search.mix`), by two trials in a row: the first
+tells it from all others, whatever is in force, and the second, of the incumbent, from the incumbent's own, since some
+settings (a cache's) change what comes through to a tier. The search then starts again from the incumbent of the
+latest load with such a mix, or from its own where there was none.
 
 A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
-is taken out of the costs (`trimtab.search.pace`); z counts how little may be known yet of what costs do with it, so
-that a machine which slows down is not taken for another load.
+is taken out of the costs (`trimtab.search.pace`); (T5) counts how little may be known yet of what costs do with it,
+so that a machine which slows down is not taken for another load.
+
+Where the running configuration breaks a limit of the objective, trials are compared by how far they are beyond it,
+until one keeps all limits: that is the incumbent from there on, and the objective decides.
 
 What an operator would try first by what is seen, such as fewer requests at once before a tier whose CPU is full, is
 tried first, harm expected or not, and again from each new incumbent (`trimtab.search.causes`). Where a guard allows
@@ -71,8 +77,8 @@ import numpy as np
 from trimtab.core import Knob, Move, Objective, Trial, Window
 from trimtab.search.bounds import bounds
 from trimtab.search.causes import likely
-from trimtab.search.era import HARM, Era, normal
-from trimtab.search.evidence import Told, believed, beside_of, refused, unmeasured, y_of
+from trimtab.search.era import HARM, TOLD_BY, Era, normal
+from trimtab.search.evidence import Told, believed, beside_of, excess_of, refused, unmeasured, y_of
 from trimtab.search.local_model import Array, LocalModel, Scales
 from trimtab.search.mix import mix_of
 from trimtab.search.pace import pace_of
@@ -83,7 +89,6 @@ from trimtab.search.trust_region_state import TrustRegionState
 MOST_RADIUS = 0.4
 WIDER, NARROWER = 1.5, 0.6
 HARM_QUANTILE = 1.28
-SLACK, ALARM = 0.5, 5.0
 LATELY = 6
 """Trials after which the incumbent is measured again."""
 PROMISING = 0.8
@@ -145,11 +150,14 @@ class TrustRegion:
             if not nearer:  # not reached, or in part
                 state = replace(state, rejected=(*state.rejected, state.asked), pursued=None)
         said = f"the last trial was refused ({why}); " if why else ""
+        if why and state.asked == state.incumbent:
+            state = self._without_incumbent(state)
         if state.beside != (beside := beside_of(state.left, trial.window.configuration)):
             state = state.anew(state.era, beside)
             said = f"{state.set_beside} now: trials at another value do not count; "
         y = None if missing else y_of(self.objective, trial)
-        told = Told(now, y, beside, mix_of(trial), pace_of(trial.window.readings))
+        pace, excess = pace_of(trial.window.readings), excess_of(self.objective, trial)
+        told = Told(now, y, beside, mix_of(trial), pace, excess)
         after = self._learned(replace(state, silent=0), told)
         if after.past != state.past:
             said += f"clients ask for another mix since trial {after.era + 1}; "
@@ -165,6 +173,11 @@ class TrustRegion:
         phase = "hold" if state.finished else "trial"
         return state, Move(named(state.knobs, wanted), said, evidence, phase, incumbent=incumbent, recommended=best)
 
+    def _without_incumbent(self, state: TrustRegionState) -> TrustRegionState:
+        """The state once a rule refuses the incumbent, which it kept before: the next best one takes its place."""
+        rest = {v: sum(own) / len(own) for v, own in state.believed.costs.items() if v not in state.rejected}
+        return replace(state, incumbent=min(rest, key=lambda v: (rest[v], v), default=state.told[0].values))
+
     def _learned(self, state: TrustRegionState, told: Told) -> TrustRegionState:
         """The state with one more trial; after a change of the load without those before it."""
         era, incumbent = state.believed, state.incumbent or told.values
@@ -173,21 +186,32 @@ class TrustRegion:
         if state.elsewhere:
             return state.moved() if state.strange else replace(state, strange=True, surprised=True)
         state = replace(state, strange=False)
-        known = len(era.costs.get(incumbent, ()))
-        if told.y is None or not known:
+        after, known = state.believed, era.compared(told)
+        if told.y is not None and incumbent in after.denied:
+            return replace(state, incumbent=told.values, failures=0, sums=(0.0, 0.0))
+        if known.y is None or incumbent not in era.costs:
             return state
         if expected is not None:
-            return replace(state, surprised=abs(era.strangeness(told, incumbent, *expected)) > SURPRISE)
-        if told.values != incumbent or known < self.repeats - 1:
-            return state
-        z = era.strangeness(told, incumbent)
-        sums = max(0.0, state.sums[0] + z - SLACK), max(0.0, state.sums[1] - z - SLACK)  # Eq. (T5)
-        if max(sums) <= ALARM:
-            return replace(state, sums=sums, surprised=max(sums) > max(ALARM / 2, *state.sums))
+            return replace(state, surprised=abs(era.strangeness(known, incumbent, *expected)) > SURPRISE)
+        return self._drifted(state, after.shifts(incumbent)) if told.values == incumbent else state
+
+    def _drifted(self, state: TrustRegionState, shifts: Sequence[tuple[int, float]]) -> TrustRegionState:
+        """The state after one more repeat of the incumbent; after a changed load without the trials before it.
+
+        Args:
+            state: the state with that trial.
+            shifts: how far its latest repeats are from those before them, `Era.shifts`.
+        """
+        first, most = max(shifts[1:], key=lambda one: abs(one[1]), default=(0, 0.0))
+        if abs(most) <= 1:  # Eq. (T5)
+            strange = max((shift for _, shift in shifts), key=abs, default=0.0)
+            sums, least = (max(0.0, strange), max(0.0, -strange)), max(SURPRISE / TOLD_BY, *state.sums)
+            return replace(state, sums=sums, surprised=abs(strange) > least)
         ever = Era(believed(state.told, state.beside))
-        stood = [values for values, count in ever.counts.items() if count >= self.repeats]
-        earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != incumbent)
-        return replace(state.anew(len(state.told) - 1, state.beside), earlier=earlier, likely=state.chosen)
+        stood = [v for v, count in ever.counts.items() if count >= self.repeats and v not in state.rejected]
+        earlier = tuple(one for one in dict.fromkeys((*state.earlier, *stood)) if one != state.incumbent)
+        begins = [k for k in range(state.era, len(state.told)) if state.told[k].beside == state.beside][first]
+        return replace(state.anew(begins, state.beside), earlier=earlier, likely=state.chosen)
 
     def _next(self, state: TrustRegionState, window: Window) -> tuple[TrustRegionState, Values, str]:
         """The next configuration to be measured after this window, and why."""
@@ -233,7 +257,7 @@ class TrustRegion:
         """The state after a promotion, and a configuration worth another trial; None for none."""
         era, incumbent = state.believed, state.incumbent
         assert incumbent is not None
-        tried = [values for values in era.counts if values != incumbent and values not in state.rejected]
+        tried = [values for values in era.costs if values != incumbent and values not in state.rejected]
         if not tried:
             return state, None
         means, deviations = self._against(state, model, tried)
@@ -254,7 +278,7 @@ class TrustRegion:
     def _recommended(self, state: TrustRegionState, model: LocalModel) -> Values | None:
         """What the model believes to be the best that was tried twice or more; None for the incumbent."""
         tried = [
-            values for values, count in state.believed.counts.items() if count >= 2 and values != state.incumbent
+            values for values, costs in state.believed.costs.items() if len(costs) >= 2 and values != state.incumbent
         ]
         if not tried:
             return None

@@ -58,7 +58,7 @@ class Objective:
     Limits come first. A window that keeps them all costs what its reading says; one that breaks any costs more than
     every window that keeps them, and the more, the farther it is beyond the bounds (sum of the logarithms). So a
     method that knows nothing but the cost first comes within the limits and then makes the reading best. Where
-    the reading or that of a limit was not measured, the cost is not known.
+    no limit is known to be broken, and the reading or that of a limit was not measured, the cost is not known.
 
     Args:
         metric: name of the reading.
@@ -76,17 +76,17 @@ class Objective:
         return value if value is None or self.minimize else -value
 
     def excess(self, window: Window) -> float | None:
-        """How far the window is beyond the limits, 0 where it keeps them; None when one was not measured."""
+        """How far the window is beyond the limits that were measured; None where none is broken and one was not."""
         found = [limit.excess(window) for limit in self.limits]
-        known = [one for one in found if one is not None]
-        return math.fsum(known) if len(known) == len(found) else None
+        known = math.fsum(one for one in found if one is not None)
+        return None if known == 0 and None in found else known
 
     def cost(self, window: Window) -> float | None:
         """Cost to make least, limits included; None when it is not known."""
-        value, excess = self.value(window), self.excess(window)
-        if value is None or excess is None:
+        excess = self.excess(window)
+        if excess is None:
             return None
-        return BROKEN * (1 + excess) if excess > 0 else value
+        return BROKEN * (1 + excess) if excess > 0 else self.value(window)
 
     def broken(self, window: Window) -> tuple[Limit, ...]:
         """The limits that the window breaks."""

@@ -266,6 +266,14 @@ class Plant(ABC):
         """Why this configuration breaks a rule among the knobs, such as least <= most; empty when it breaks none."""
         return ""
 
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for what the operator has chosen: no rule refuses that.
+
+        Args:
+            configuration: it; what is in force now may be a trial of that run.
+        """
+        return
+
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Memory that this configuration can fill, as far as the plant knows without a measurement."""
         return ()

@@ -25,7 +25,7 @@ class ReloadedPlant(Plant):
 
         k = s0 + w (s1 + s2 x the share of memory that is swapped out)
 
-    with the server's own s0, s1 and s2, measured on a machine of two cores (docs/how-trim-decides.md).
+    with the server's own s0, s1 and s2, measured on a machine of two cores (docs/trim-measured.md).
 
     Args:
         clock: for the waits of a reload.

@@ -19,7 +19,7 @@ from dataclasses import replace
 from trimtab.core import Applied, Configuration, Knob, Plant, Prepared, Sensor, Subject, give_up, take_back
 from trimtab.core.knob import Identity
 from trimtab.core.memory import Need, overfull
-from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, TrimtabError, UsageError
+from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, UsageError
 
 
 class Stack(Plant):
@@ -73,9 +73,9 @@ class Stack(Plant):
         )
 
     def new_sensors(self) -> tuple[Sensor, ...]:
-        """Those of the parts, each called by its part where there are several, then the others."""
-        for part in self.parts if len(self.parts) > 1 else ():
-            for sensor in part.sensors():
+        """Those of the parts, each called by its part where that is a tier or one of several, then the others."""
+        for part in self.parts:
+            for sensor in part.sensors() if part.tier or len(self.parts) > 1 else ():
                 sensor.plant = sensor.plant or _called(part)
         return (*(one for part in self.parts for one in part.sensors()), *self._extra)
 
@@ -105,6 +105,12 @@ class Stack(Plant):
         """The first rule of a part that this configuration breaks, or what does not fit into memory together."""
         own = next((why for part in self.parts if (why := part.objection(self._inner(part, configuration)))), "")
         return own or self._overfull(configuration)
+
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for what the operator has chosen, in all parts."""
+        self._start = configuration
+        for part in self.parts:
+            part.began_with(self._inner(part, configuration))
 
     def _overfull(self, configuration: Configuration) -> str:
         return overfull(self.needs(configuration), self.needs(self._start))
@@ -241,7 +247,7 @@ class Stack(Plant):
         for part in reversed(self.parts):
             try:
                 put_back(part)
-            except (TrimtabError, OSError) as error:
+            except Exception as error:  # a defect too: the other parts are put back all the same
                 left.append(f"{_called(part)}: {error}")
         if left:
             raise ApplyFailed("; ".join(left))

@@ -21,6 +21,15 @@ Where the machine's pace was measured, and other windows than these tell that co
 take their place: a turn in which the machine was slower under the candidate says nothing against it. But the pace
 may be the candidate's own doing. Where the interval of mean(q) by (T2) excludes 0, both intervals count as one, from
 the lower of their ends to the upper.
+
+Limits come first. A candidate that breaks one in most of its windows, where the start does not, is worse. One that
+keeps them in most, where the start does not, is better whatever it gains, if it breaks one in k of m windows and the
+start in so many of n more, b in both together, that chance hardly explains it (Fisher's exact test, one side):
+
+    sum over j <= k of C(m, j) C(n, b - j) / C(m + n, b) <= 0.05                                        (T5)
+
+which three windows of three against none just are. A candidate with which nothing was served or measured in a turn in
+which the start served is not better, whatever the other turns say.
 """
 
 from __future__ import annotations
@@ -38,6 +47,8 @@ _ENOUGH = 2
 _UNKNOWN = Slope()
 LOOKS, _EACH = 2, 0.0294
 """Rounds of turns at most, and a of Eq. (T2)."""
+_MENDED_BY_CHANCE = 0.05
+"""The bound of Eq. (T5)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Seen:
             for some in (names, left)
         )
         known = objective.cost(window) is not None
-        value = window.readings[objective.metric] if known else None
+        value = window.readings.get(objective.metric) if known else None
         broken, pace = bool(objective.broken(window)), pace_of(window.readings)
         return Seen(held, value, broken, window.duration_s, beside, pace, window.readings.get("held_s", 0.0))
 
@@ -164,6 +175,7 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     before, after = (sum(one.broken for one in side) * 2 > len(side) for side in sides)
     if after and not before:
         return Claim(Verdict.WORSE, "the winner breaks a limit that the start configuration keeps")
+    down = sum(bool(s.value) and not c.value for s, c in zip(*sides, strict=True))
     pairs = [(s, c) for s, c in zip(*sides, strict=True) if s.value and c.value and min(s.value, c.value) > 0]
     if len(pairs) < _ENOUGH:
         known = f"{len(pairs)} of {len(order) // 2} turns in which both were measured"
@@ -177,15 +189,25 @@ def claimed(seen: Sequence[Seen], objective: Objective, slope: Slope = _UNKNOWN,
     said = f"measured again in {len(logs)} turns, the winner is {times}"
     if corrected is not None:
         said += " at the same pace of the machine, and {} ({} to {}) as it was".format(*map(factor, measured))
-    mended = before and not after
+    mended = before and not after and _fewer_broken(*sides)
     if mended:
         said = f"{said}, and keeps a limit that the start breaks"
+    if down:
+        said = f"{said}, but nothing was served or measured with it in {down} more, with the start in force it was"
     verdict = Verdict.OPEN
-    if mended or (low > 1 and not after):
+    if (mended or (low > 1 and not after)) and not down:
         verdict = Verdict.BETTER
     elif high < 1:
         verdict = Verdict.WORSE
     return Claim(verdict, said, gain, low, high, len(logs))
+
+
+def _fewer_broken(before: Sequence[Seen], after: Sequence[Seen]) -> bool:
+    """Whether fewer windows break a limit than before, and not by chance, Eq. (T5)."""
+    m, n, k = len(after), len(before), sum(one.broken for one in after)
+    both = k + sum(one.broken for one in before)
+    ways = sum(math.comb(m, j) * math.comb(n, both - j) for j in range(k + 1))
+    return ways <= _MENDED_BY_CHANCE * math.comb(m + n, both)
 
 
 _MOST = 700.0

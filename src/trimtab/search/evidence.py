@@ -2,8 +2,9 @@
 
     y = log(cost) where less is better, -log(value) where more is                                       (E1)
 
-so a difference of 0.1 is a tenth, whatever the unit. A trial that broke a limit, was refused, or in which nothing was
-measured for `patience` windows, has no y: it failed.
+so a difference of 0.1 is a tenth, whatever the unit. A trial that broke a limit, was refused, in which nothing was
+done, or nothing measured for `patience` windows, has no y: it failed. How far one was beyond the limits is kept,
+since that is what is compared until one keeps them.
 
 A knob that is left to the operator is no coordinate any more, and each trial keeps beside its coordinates which value
 that knob had. A trial at another value than the one that is in force now measured another configuration, however
@@ -37,6 +38,8 @@ class Told:
         beside: the values of the knobs that were left to the operator by now, in the order in which they were.
         mix: what clients asked for.
         pace: logarithm of the time that a fixed computation took on the machine; None where it was not measured.
+        excess: how far it was beyond the limits of the objective, as a logarithm; None where it kept them, or they
+            were not measured.
     """
 
     values: Values
@@ -44,6 +47,7 @@ class Told:
     beside: Beside = ()
     mix: Mix = ()
     pace: float | None = None
+    excess: float | None = None
 
     def without(self, index: int) -> Told:
         """The trial once the knob at an index is left to the operator."""
@@ -61,13 +65,18 @@ def believed(told: Sequence[Told], beside: Beside) -> tuple[Told, ...]:
 
 
 def y_of(objective: Objective, trial: Trial) -> float | None:
-    """The cost of a window by Eq. (E1); None where a limit was broken or it was not measured."""
+    """The cost of a window by Eq. (E1); None where a limit was broken, nothing was done or it was not measured."""
     cost = objective.cost(trial.window)
     if cost is None or cost >= BROKEN or not math.isfinite(cost):
         return None
     if objective.minimize:
         return math.log(max(cost, _LEAST))  # Eq. (E1)
-    return -math.log(max(-cost, _LEAST))  # Eq. (E1)
+    return -math.log(-cost) if cost < 0 else None  # Eq. (E1)
+
+
+def excess_of(objective: Objective, trial: Trial) -> float | None:
+    """How far a window was beyond the objective's limits; None where it was not, or they were not measured."""
+    return objective.excess(trial.window) or None
 
 
 def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str:
@@ -76,6 +85,8 @@ def unmeasured(objective: Objective, knobs: Sequence[Knob], trial: Trial) -> str
     if in_force(knobs, window.configuration) is None:
         unknown = next(knob.name for knob in knobs if knob.name not in window.configuration)
         return f"the value of {unknown} in force is not known"
+    if objective.broken(window):
+        return ""  # it has failed, whatever else was not measured
     if missing := objective.missing(window):
         return f"{missing} was not measured"
     return "no request was completed" if window.samples is not None and window.samples < 1 else ""

@@ -66,6 +66,7 @@ class Matter:
         error: its standard error; None likewise.
         like: the knob whose effect it may as well be; empty for none.
         moved: whether it was moved.
+        freedom: degrees of freedom of the error.
     """
 
     knob: str
@@ -74,15 +75,19 @@ class Matter:
     error: float | None = None
     like: str = ""
     moved: bool = True
+    freedom: int = 1
 
     @property
     def said(self) -> str:
-        """The effect as text: the cost at the greatest value that was tried, to that at the least."""
+        """The effect as text, with its 95 % interval: the cost at the greatest value tried, to that at the least."""
         if self.effect is None or self.error is None:
             return "too few trials to tell" if self.moved else "not moved"
         if self.like:
             return f"not told from what {self.like} did"
-        size, least, most = (math.exp(min(_MOST, self.effect + times * self.error)) for times in (0, -2, 2))
+        if not math.isfinite(self.error):
+            return "too few trials to tell"
+        half = float(stats.t.ppf(0.975, self.freedom)) * self.error
+        size, least, most = (math.exp(min(_MOST, self.effect + apart)) for apart in (0.0, -half, half))
         return f"{size:.3g} times the cost ({least:.3g} to {most:.3g})"
 
 
@@ -115,7 +120,8 @@ def which_matter(knobs: Sequence[Knob], told: Sequence[Told]) -> tuple[Matter, .
         open_ = open_ and corrected < LEVEL
         range_, rival = float(np.ptp(x[:, k])), found[k].rival
         like = "" if rival is None else knobs[rival].name
-        matters[k] = Matter(knobs[k].name, open_, found[k].effect * range_, found[k].error * range_, like)
+        effect, error = found[k].effect * range_, found[k].error * range_
+        matters[k] = Matter(knobs[k].name, open_, effect, error, like, freedom=found[k].freedom)
     still = [Matter(knob.name, False, moved=k in moved) for k, knob in enumerate(knobs) if k not in matters]
     return (*(matters[k] for k in ordered), *still)
 
@@ -128,11 +134,12 @@ def _terms(column: Array) -> Array:
 
 
 class _Found(NamedTuple):
-    """A knob's linear term, its standard error, the probability of its F by chance, and the rival for which it is."""
+    """A knob's linear term, its standard error and degrees of freedom, the chance of its F, and for which rival."""
 
     effect: float
     error: float
     chance: float
+    freedom: int
     rival: int | None = None
 
 
@@ -165,7 +172,7 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
     whole = np.hstack([own, beside])
     more, freedom = own.shape[1], len(y) - whole.shape[1]
     if np.linalg.matrix_rank(whole / np.linalg.norm(whole, axis=0), tol=_APART) < whole.shape[1]:
-        return _Found(0.0, math.inf, 1.0)
+        return _Found(0.0, math.inf, 1.0, max(1, freedom))
     likely, found = [], []
     for size in _SIZES:
         factor = np.linalg.cholesky(np.diag(noise) + size * others @ others.T)
@@ -186,7 +193,7 @@ def _tested(own: Array, beside: Array, others: Array, y: Array, noise: Array) ->
     effects, variances, chances = np.array(found).T
     effect = float(weights @ effects)
     error = math.sqrt(float(weights @ (variances + (effects - effect) ** 2)))
-    return _Found(effect, error, float(weights @ chances))
+    return _Found(effect, error, float(weights @ chances), freedom)
 
 
 def _fitted(columns: Array, y: Array) -> tuple[Array, float]:

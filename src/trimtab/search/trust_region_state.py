@@ -52,7 +52,7 @@ class TrustRegionState:
         expected: how much more than the incumbent it was expected to cost, and to within what, where it is new.
         surprised: whether the last trial was far from what was expected of it.
         strange: whether the mix of the last trial was another one.
-        sums: S+ and S- of Eq. (T5).
+        sums: how far the incumbent's latest repeats are above those before, and below, to what another load takes.
         finished: why the search has ended; empty while it goes on.
         silent: windows in a row in which nothing was measured.
         left: names of the knobs that are left to the operator.

@@ -184,6 +184,7 @@ def test_what_is_wrong_in_the_file_is_one_line_and_nothing_is_done(
         (("--trials", 4, "--budget-of-harm", "120%"), "--budget-of-harm 120% is not allowed"),
         (("--trials", 4, "--budget-of-harm", "5s"), "--budget-of-harm: '5s' is not a value in ratio"),
         (("--trials", 4, "--mode", "advise"), "a search by trials has to make its changes"),
+        (("--trial-length", "0s"), "a window of 0 s is too short"),
         (("--duration", "20s"), "duration 20s is too short for a search: 10 windows of 2 s are measured again"),
         (
             ("--trials", 4, "--controller", "trim", "--remeasure", 3),

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.core import Limit, Objective, Window
+from trimtab.core.objective import BROKEN
 
 LATE = Limit("client_page_time_p95_s", 2.0, text="2s")
 SHARE = Limit("idle_workers", 3.0, at_most=False)
@@ -49,6 +50,14 @@ def test_without_the_reading_of_a_limit_the_cost_is_not_known_and_its_name_is_sa
     readings = {k: v for k, v in of(9.0, 1.0, 5.0).readings.items() if k != missing}
     assert PAGES.cost(window(**readings)) is None
     assert PAGES.missing(window(**readings)) == missing
+
+
+@pytest.mark.parametrize("missing", ["client_page_rate_hz", "client_page_time_p95_s"])
+def test_what_plainly_breaks_one_limit_is_no_unknown_cost_whatever_else_was_not_measured(missing: str) -> None:
+    """As where every page fails, so that no page has a time."""
+    readings = {k: v for k, v in of(9.0, 1.0, 1.0).readings.items() if k != missing}
+    assert (PAGES.cost(window(**readings)) or 0.0) >= BROKEN
+    assert (PAGES.excess(window(**readings)) or 0.0) > 0
 
 
 def test_a_margin_is_what_is_left_in_the_metrics_unit() -> None:

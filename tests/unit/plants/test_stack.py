@@ -228,9 +228,10 @@ def test_a_part_that_cannot_be_put_back_is_named() -> None:
         stack.apply(BOTH)
 
 
-def test_all_parts_are_restored_also_when_one_cannot_be() -> None:
+@pytest.mark.parametrize("error", [ApplyFailed("is stuck"), RuntimeError("is stuck")])
+def test_all_parts_are_restored_also_when_one_cannot_be(error: Exception) -> None:
     one, two, stack = stacked()
-    two.restore_error = ApplyFailed("is stuck")
+    two.restore_error = error
     with pytest.raises(ApplyFailed, match="two: is stuck"):
         stack.restore()
     assert one.restored == 1
@@ -315,6 +316,29 @@ def test_two_parts_that_measure_the_same_both_stand_in_measured_and_the_first_de
     window = readings_of(Stack(part("web", 0.3), part("pool", 0.7)))
     assert window.readings == {"cpu_ratio": 0.3}
     assert [(one.source, one.value) for one in window.measured] == [("web/resources", 0.3), ("pool/resources", 0.7)]
+
+
+def test_the_readings_of_a_single_tier_are_called_by_it_so_that_its_guards_see_them() -> None:
+    part = Part("php", FakeSensor(lambda: {"cpu_ratio": 0.3}, "resources", gives="cpu_ratio"))
+    part.tier = "app"
+    (reading,) = readings_of(Stack(part)).measured
+    assert reading.source == "app/resources"
+
+
+def test_what_was_in_force_before_a_killed_run_is_what_the_operator_has_chosen() -> None:
+    class Filled(Part):
+        def needs(self, configuration: Mapping[str, int]) -> tuple[Need, ...]:
+            return (Need("its workers", configuration[f"{self.name}_workers"], "here", 100),)
+
+    one = Filled("one")
+    one.values["workers"] = 40  # a trial of the killed run is in force
+    stack = Stack(one)
+    assert stack.configuration()["one_workers"] == 40
+    chosen = {"one_workers": 95, "one_timeout": 100}
+    assert stack.objection(chosen)
+    stack.began_with(chosen)
+    assert not stack.objection(chosen)
+    assert stack.objection({**chosen, "one_workers": 96})
 
 
 def test_each_part_derives_from_its_own_sensors_and_both_figures_are_kept() -> None:

@@ -114,6 +114,37 @@ def test_a_winner_that_breaks_a_limit_is_worse_and_one_that_mends_it_is_better_w
     assert verdicts == [Verdict.WORSE, Verdict.BETTER, Verdict.OPEN]
 
 
+def test_of_equal_ones_that_break_a_limit_in_half_of_their_windows_few_are_said_to_mend_it() -> None:
+    drawn, order = random.Random(9), candidates_turns(5)
+    found = [
+        claimed([seen(math.exp(drawn.gauss(0, 0.05)), drawn.random() < 0.5) for _ in order], MOST)
+        for _ in range(1000)
+    ]
+    assert sum("keeps a limit" in claim.why for claim in found) <= 40
+    assert sum(claim.verdict is Verdict.BETTER for claim in found) <= 60
+
+
+def test_a_limit_is_mended_where_chance_hardly_explains_it() -> None:
+    def of(start: int, winner: int) -> Verdict:
+        left = {False: start, True: winner}
+        found = []
+        for i, of_winner in enumerate(candidates_turns(5)):
+            left[of_winner] -= 1
+            found.append(seen(10.0 + i % 2, broken=left[of_winner] >= 0))
+        return claimed(found, MOST).verdict
+
+    assert [of(5, 0), of(5, 1), of(4, 0)] == [Verdict.BETTER] * 3
+    assert [of(3, 2), of(3, 0), of(4, 1)] == [Verdict.OPEN] * 3
+
+
+@pytest.mark.parametrize("nothing", [None, 0.0])
+def test_a_winner_with_which_nothing_was_served_in_a_turn_is_not_better(nothing: float | None) -> None:
+    assert claimed(in_turn([1.0] * 5, [2.0, 2.1, 2.0, 2.1, 2.0]), MOST).verdict is Verdict.BETTER
+    found = claimed(in_turn([1.0] * 5, [2.0, 2.1, nothing, 2.1, 2.0]), MOST)
+    assert found.verdict is Verdict.OPEN and "in 1 more" in found.why
+    assert claimed(in_turn([1.0, None, 1.0, 1.0], [2.0, nothing, 2.1, 2.0]), MOST).verdict is Verdict.BETTER
+
+
 def test_the_spread_is_that_within_configurations_and_unknown_without_repeats() -> None:
     assert spread([seen(1.0, a=1), seen(5.0, a=2), seen(None, a=1)]) is None
     found = spread([seen(1.0, a=1), seen(math.e, a=1), seen(50.0, a=2), seen(50.0, a=2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from trimtab.core import Domain, How, Knob
 from trimtab.search.evidence import Told
-from trimtab.search.matter import LEVEL, which_matter
+from trimtab.search.matter import LEVEL, Matter, which_matter
 
 KNOBS = tuple(
     Knob(f"k{k}", f"k{k}", "", Domain(0, 20), 0, How.LIVE, "nothing", "a knob of a formula") for k in range(8)
@@ -38,6 +39,12 @@ def test_reports_that_name_a_knob_without_an_effect_are_as_rare_as_is_said() -> 
     wrong = sum(any(one.matters for one in which_matter(KNOBS, trials(seed, 0.0))) for seed in range(200))
     assert LEVEL == 0.01
     assert wrong <= 7
+
+
+def test_few_trials_have_a_wide_interval_and_what_cannot_be_told_none() -> None:
+    assert Matter("k0", True, 0.3, 0.05, freedom=5).said == "1.35 times the cost (1.19 to 1.53)"
+    assert Matter("k0", True, 0.3, 0.05, freedom=500).said == "1.35 times the cost (1.22 to 1.49)"
+    assert "too few" in Matter("k0", False, 0.0, math.inf, freedom=5).said
 
 
 def test_too_few_trials_tell_nothing() -> None:

@@ -15,7 +15,7 @@ from trimtab.plants.squid.private import SquidSpec, SquidTestbed
 from trimtab.plants.squid.process import SquidMaster
 
 DEFAULTS = PlantDefaults("trust_region", minimize="request_time_s", window="30s", roles=(Role.CACHE,), searched=True)
-"""A cache has no workers to count, so it is climbed; and it takes its time to fill."""
+"""A cache has no workers to count, so it is searched; and it takes its time to fill."""
 PLANT = Squid
 
 
