@@ -23,6 +23,8 @@ from trimtab.errors import NotMeasured, TrimtabError
 LONGEST_SLEEP_S = 0.5
 """A request to stop is heeded after this time at the latest."""
 
+_LARGEST = 1e15
+"""More than any quantity that is measured, while a server may say what it likes and the store holds 64 bits."""
 _JITTER = 0.05
 _NEARLY, _NEARLY_S = 0.25, 0.005
 """A sensor may be sampled this share of its period, at most this time, before it is due, to share a wake-up."""
@@ -206,7 +208,7 @@ class Observer:
         for one in self._deriving:
             seen.add(one.part.derive(seen.of(one.heard)), one.source)
         rate_hz = seen.readings.get("request_rate_hz")
-        samples = None if rate_hz is None else round(rate_hz * duration_s)
+        samples = None if rate_hz is None else round(min(rate_hz * duration_s, _LARGEST))
         problems, measured = tuple(seen.problems), tuple(seen.measured)
         return Window(index, start_s, duration_s, configuration, seen.readings, samples, problems, aborted, measured)
 
@@ -227,7 +229,7 @@ class _Seen:
             base, at, _ = name.partition("@")
             if source.declared.get(base) is not bool(at):
                 self.problems.append(f"{source.name} gave {name}, which it does not declare")
-            elif not math.isfinite(value):
+            elif not abs(value) <= _LARGEST:  # NaN is not, either
                 self.problems.append(f"{source.name}: discarded {name} = {value}")
             else:
                 self.measured.append(Reading(name, value, source.name, source.node))

@@ -135,7 +135,7 @@ def test_a_server_that_asks_for_the_password_in_clear_does_not_get_it(monkeypatc
     monkeypatch.setattr("trimtab.plants.mariadb.link.vet", lambda server: None)
     server = Asking(os.getpid(), 1, Path("/usr/sbin/mariadbd"), (), 0)
     object.__setattr__(server, "said", [])
-    link = Link(server, Credentials("root", "the secret"), PATIENCE_S)
+    link = Link(server, Credentials("root", "the secret"), PATIENCE_S, SystemClock())
     with pytest.raises((UsageError, NotMeasured), match="in clear"):
         link.ask("SELECT 1")
     link.close()

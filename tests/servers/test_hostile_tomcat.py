@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests._stranger import AS_STRANGER, STRANGER
-from tests.servers._private_tomcat import SHIPPED, private
+from tests.servers._private_tomcat import SHIPPED, Bed, private
 from trimtab.clock import SystemClock
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.plants.tomcat import probe, process
@@ -67,22 +67,39 @@ def test_a_process_that_only_looks_like_tomcat_is_neither_signalled_nor_waited_f
         assert pid in {one.pid for one in process.TomcatProcess.running()}, "it was ended"
 
 
-def test_the_program_that_asks_has_the_rights_of_the_server_and_no_more() -> None:
-    """Also where the server has a capability and a /tmp of its own, as Debian's service has."""
-    old, tempfile.tempdir = tempfile.tempdir, "/var/tmp"
-    try:
-        with private(jdbc=None, service=True) as bed, contextlib.closing(bed.attach()) as tomcat:
-            (client,) = [pid for pid in children(os.getpid()) if b"Jmx" in argv(pid) or b"/dev/fd/" in argv(pid)]
-            for field in ("Uid", "Gid", "Groups"):
-                assert status(client, field) == status(bed.testbed.pid, field), field
-            for field in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
-                assert int(status(client, field), 16) == 0, field
-            assert int(status(bed.testbed.pid, "CapPrm"), 16) == 1 << 10
-            assert status(client, "Groups") == ""
-            assert tomcat.apply({"max_threads": 100}).configuration == {**SHIPPED, "max_threads": 100}
-            tomcat.restore()
-    finally:
-        tempfile.tempdir = old
+@pytest.fixture(scope="module")
+def service() -> Iterator[Bed]:
+    """A server with a capability and a /tmp of its own, as Debian's service has."""
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", "/var/tmp")
+            bed = stack.enter_context(private(jdbc=None, service=True))
+        yield bed
+
+
+def test_the_program_that_asks_has_the_rights_of_the_server_and_no_more(service: Bed) -> None:
+    with contextlib.closing(service.attach()) as tomcat:
+        (client,) = [pid for pid in children(os.getpid()) if b"Jmx" in argv(pid) or b"/dev/fd/" in argv(pid)]
+        for field in ("Uid", "Gid", "Groups"):
+            assert status(client, field) == status(service.testbed.pid, field), field
+        for field in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
+            assert int(status(client, field), 16) == 0, field
+        assert int(status(service.testbed.pid, "CapPrm"), 16) == 1 << 10
+        assert status(client, "Groups") == ""
+        assert tomcat.apply({"max_threads": 100}).configuration == {**SHIPPED, "max_threads": 100}
+        tomcat.restore()
+
+
+def test_the_undo_script_reaches_a_server_that_does_not_see_our_files(service: Bed) -> None:
+    with contextlib.closing(service.attach()) as tomcat:
+        tomcat.apply({"max_threads": 100})
+    with contextlib.closing(service.attach()) as tomcat:
+        script, environment = tomcat.undo_script(), {**os.environ, "TMPDIR": "/tmp"}
+        ended = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True, env=environment)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "undone\n", "")
+        assert tomcat.configuration() == SHIPPED
+        tomcat.undo_leftover()
+        assert tomcat.leftover() == ""
 
 
 def argv(pid: int) -> bytes:
@@ -128,10 +145,11 @@ def test_an_answer_that_is_none_is_not_believed(
     answer: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
-    said.write_bytes(b'{"ready":true}\n' + answer)
+    said.write_bytes(answer)
 
     def started(self: Jmx) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["cat", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        answers = ["sh", "-c", 'echo \'{"ready":true}\'; read question; cat "$0"', str(said)]
+        return subprocess.Popen(answers, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     monkeypatch.setattr(Jmx, "_start", started)
     monkeypatch.setattr(process.TomcatProcess, "attachable", lambda self: None)

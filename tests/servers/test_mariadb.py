@@ -23,7 +23,7 @@ from trimtab.clock import SystemClock
 from trimtab.core import How
 from trimtab.errors import ApplyFailed, ApplyRefused, OperatorEdit, PlantError, PlantGone, UsageError
 from trimtab.plants._stack import Stack
-from trimtab.plants.mariadb import process
+from trimtab.plants.mariadb import process, variables
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.findings import findings
 from trimtab.plants.mariadb.journal import Journal
@@ -68,6 +68,15 @@ def test_it_is_found_and_read_and_its_defaults_are_those_of_debian(plant: Mariad
     assert {knob.name: knob.default for knob in plant.knobs()} == DEBIAN
     plant.check_permissions()
     assert plant.leftover() == ""
+
+
+def test_every_variable_that_can_be_set_has_a_name_and_a_value_that_are_taken(plant: Mariadb) -> None:
+    asked = (
+        "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES "
+        "WHERE READ_ONLY = 'NO' AND VARIABLE_SCOPE != 'SESSION ONLY'"
+    )
+    names = [variables.named(name) for (name,) in plant._mariadb.link.ask(asked)]
+    assert len(plant._mariadb._globals(names)) == len(names) > 300
 
 
 def test_a_change_is_in_force_and_restore_undoes_it(bed: Bed, plant: Mariadb) -> None:
@@ -384,8 +393,7 @@ def all_stopped(pid: int) -> bool:
 
 def test_a_server_that_stands_still_is_an_error_and_no_hang(bed: Bed) -> None:
     mariadb = bed.attach()
-    link = mariadb._mariadb.link
-    link._patience_s = link._connection._read_timeout = 0.3  # from here on: what answers may take longer
+    mariadb._mariadb.link._patience_s = 0.3  # from here on: what answers may take longer
     os.kill(bed.testbed.pid, signal.SIGSTOP)
     try:
         until(lambda: all_stopped(bed.testbed.pid), "its threads go on until each is told")

@@ -83,7 +83,7 @@ def test_requests_and_hits_are_those_that_were_sent(bed: Bed) -> None:
 
 
 def test_requests_and_bytes_are_those_that_squid_writes_into_its_log(bed: Bed) -> None:
-    log = bed.testbed.directory / "logs" / "access.log"
+    log = bed.testbed.directory / "squid" / "access.log"
     before = page(bed, Counters)
     for path in (*[f"/{50 * KB}/bytes"] * 4, f"/{100 * KB}/others"):
         bed.get(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -98,3 +99,18 @@ def test_nothing_that_was_measured_is_lost_and_readings_are_chosen_from_it(
     assert len([one for one in window.measured if one.metric == "request_rate_hz"]) == len(sensors)
     local = {precedence: float(i) for i, (node, precedence) in enumerate(where) if not node}
     assert window.readings.get("request_rate_hz") == (local[max(local)] if local else None)
+
+
+@pytest.mark.parametrize("value", [1e30, 1e308, -1e16, math.inf, math.nan])
+def test_a_reading_beyond_all_measure_is_discarded_and_said(value: float) -> None:
+    window = seen(says("page", Precedence.STATUS_PAGE, value), says("clients", Precedence.CLIENTS, 3.0))
+    assert window.readings == {"request_rate_hz": 3.0}
+    assert window.problems == (f"page: discarded request_rate_hz = {value}",)
+    assert window.samples == 3
+
+
+def test_the_requests_of_a_long_window_can_be_stored_whatever_rate_is_measured() -> None:
+    plant = MemoryPlant(says("page", Precedence.STATUS_PAGE, 1e15))
+    window = Observer(plant, Stop(), seed=0).window(0, 20_000.0, {}, 0.0, lambda partial: "")
+    assert window is not None and window.samples is not None
+    assert window.samples < 1 << 63, "more than SQLite's integers hold"

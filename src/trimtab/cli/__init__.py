@@ -25,6 +25,7 @@ from typing import NoReturn
 
 from trimtab import __version__, discovery
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.trust import printable
 
 ROOM = "trimtab.cli"
 BROKEN_PIPE = 141
@@ -62,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except Exception as error:
         if "--verbose" in _ours(arguments):
-            traceback.print_exc()
+            print("\n".join(map(printable, traceback.format_exc().splitlines())), file=sys.stderr)
         known = isinstance(error, TrimtabError | OSError)
-        text = " ".join(str(error).split())
+        text = printable(" ".join(str(error).split()))
         print(f"trimtab: {text if known else f'internal error: {type(error).__name__}: {text}'}", file=sys.stderr)
         return error.exit_code if isinstance(error, TrimtabError) else 1
 

@@ -30,6 +30,7 @@ from trimtab.referee import Course
 from trimtab.replay import Difference, Past, replayed
 from trimtab.settings import Mode, Settings
 from trimtab.store import Store, default_path
+from trimtab.trust import printable
 
 
 @dataclass(frozen=True)
@@ -248,4 +249,4 @@ def _warn_of_leftovers(store: Store, plant: Plant) -> None:
         last = killed[-1]
         print(f"note: run {last} was killed before its end; 'trimtab runs undo {last}' undoes it", file=sys.stderr)
     if left := plant.leftover():
-        print(f"note: {left}", file=sys.stderr)
+        print(f"note: {printable(left)}", file=sys.stderr)

@@ -16,6 +16,7 @@ from pathlib import Path
 from trimtab import codec, discovery, installation
 from trimtab.core.finding import Finding
 from trimtab.errors import TrimtabError
+from trimtab.trust import printable
 
 ROOMS = ("trimtab.plants", "trimtab.sensors", "trimtab.testbed")
 
@@ -68,6 +69,6 @@ def _examined(name: str, file: Path) -> tuple[Finding, ...]:
 
 
 def _show(finding: Finding) -> None:
-    print(f"{'yes' if finding.usable else 'no ':<3}  {finding.subject}: {finding.detail}")
+    print(printable(f"{'yes' if finding.usable else 'no ':<3}  {finding.subject}: {finding.detail}"))
     if finding.enable:
-        print(f"     to enable: {finding.enable}")
+        print(printable(f"     to enable: {finding.enable}"))

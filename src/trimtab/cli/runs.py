@@ -22,7 +22,7 @@ from types import ModuleType
 
 from trimtab import cli, codec
 from trimtab.cli._plant import add_store, attached, stored_method, writable
-from trimtab.cli._progress import Lines, json_lines, rows_of
+from trimtab.cli._progress import Lines, json_lines, rows_of, say
 from trimtab.cli._run import restored, tell_end
 from trimtab.core import in_words, notes_of
 from trimtab.decision import Decider, Oversight
@@ -95,9 +95,9 @@ def _list(runs: Sequence[Run], as_json: bool) -> int:
             continue
         when = datetime.datetime.fromtimestamp(one.started).strftime("%Y-%m-%d %H:%M:%S")
         names = " ".join(text for text in (plan.group, plan.label) if text)
-        print(f"{one.id:>5}  {when}  {status:<8} {plan.plant:<10} {plan.controller:<10} {names}".rstrip())
+        say(f"{one.id:>5}  {when}  {status:<8} {plan.plant:<10} {plan.controller:<10} {names}")
     if not runs and not as_json:
-        print("no runs yet")
+        say("no runs yet")
     return 0
 
 
@@ -148,7 +148,7 @@ def _replay(store: Store, run: Run) -> int:
             f"run {run.id}, window {result.index}: the {result.who} now give {dict(now.changes)} ({now.reason}), "
             f"stored is {dict(was.changes)} ({was.reason})"
         )
-    print(f"run {run.id}: all {moves} moves were reproduced{part}")
+    say(f"run {run.id}: all {moves} moves were reproduced{part}")
     return 0
 
 
@@ -185,14 +185,14 @@ def _undo(args: argparse.Namespace, store: Store, run: Run) -> int:
             print(plant.undo_script(), end="")
             return 0
         if not plant.leftover():
-            print(f"run {run.id}: nothing is left to undo")
+            say(f"run {run.id}: nothing is left to undo")
             return 0
         for note in notes_of(plant):
-            print(f"note: {note}")
+            say(f"note: {note}")
         plant.undo_leftover()
         now = in_words(plant.configuration(), plant.knobs())
     store.finish(run.id, Outcome(Status.UNDONE, "", 0, True))
-    print(f"run {run.id}: undone; in force now: {now}")
+    say(f"run {run.id}: undone; in force now: {now}")
     return 0
 
 
@@ -218,5 +218,5 @@ def _report(store: Store, ids: Sequence[int], out: Path) -> int:
         store.run(run_id)
     writable(out, "the report")
     write_whole(out, importlib.import_module("trimtab.report.page").render(store, ids))
-    print(f"report: {out}")
+    say(f"report: {out}")
     return 0

@@ -7,7 +7,9 @@ SQLite database in the server's directory. Nothing outside that directory is wri
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -186,7 +188,8 @@ def _php(arguments: list[str], environment: dict[str, str]) -> None:
 
 
 def _give(data: Path) -> None:
-    """Lets the workers write there."""
+    """Lets the workers write there; the directory comes last, since who has it may put links into it."""
     if worker := worker_user():
-        for file in (data, *data.rglob("*")):
-            shutil.chown(file, *worker)
+        uid, gid = pwd.getpwnam(worker[0]).pw_uid, grp.getgrnam(worker[1]).gr_gid
+        for file in (*sorted(data.rglob("*"), reverse=True), data):
+            os.chown(file, uid, gid, follow_symlinks=False)

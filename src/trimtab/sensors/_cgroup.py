@@ -57,8 +57,8 @@ def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
     """
     proc = root / "proc"
     try:
-        lines = (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = _mounts((proc / "self" / "mountinfo").read_text(encoding="utf-8"), root)
+        lines = _lines(proc / str(pid) / "cgroup")
+        mounts = _mounts(_lines(proc / "self" / "mountinfo"), root)
     except OSError as error:
         raise NotMeasured(f"control groups of pid {pid}: {os.strerror(error.errno or 0)}") from None
     found: dict[str, Group] = {}
@@ -76,12 +76,17 @@ def groups(pid: int, root: Path = Path("/")) -> dict[str, Group]:
     return found
 
 
-def _mounts(text: str, root: Path) -> list[_Mount]:
+def _lines(path: Path) -> list[str]:
+    """The lines of a file of /proc; whoever may name a group or a mount point puts all bytes but a newline there."""
+    return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]
+
+
+def _mounts(lines: list[str], root: Path) -> list[_Mount]:
     """The mounted hierarchies, from mountinfo (proc(5))."""
     found = []
-    for line in text.splitlines():
+    for line in lines:
         before, _, after = line.partition(" - ")
-        fields, (kind, _, options) = before.split(), after.split(" ", 2)
+        fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
         point = root / fields[4].lstrip("/")
         if kind == "cgroup2":
             found.append(_Mount(frozenset(), fields[3], point, 2))

@@ -15,6 +15,7 @@ from trimtab.errors import NotMeasured
 from trimtab.sensors._arrivals import cpus
 from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import KernelFile
+from trimtab.trust import printable
 
 _IDLE_FIELDS = (3, 4)
 _GUEST_FIELDS = 8
@@ -56,7 +57,7 @@ class Cpu:
         self._stat = None
         counting = _counting(limiting, groups)
         self._usage = KernelFile(counting / ("cpu.stat" if limiting.version == 2 else "cpuacct.usage"))
-        self.where = f"control group {counting}"
+        self.where = f"control group {printable(os.fspath(counting))}"
 
     def used_s(self) -> float:
         """CPU time used so far, in core seconds.
@@ -121,7 +122,8 @@ def _counting(limiting: Group, groups: Mapping[str, Group]) -> Path:
     accounting = groups.get("cpuacct")
     if accounting is not None and (accounting.top / name) in [g.path for g in accounting.upward()]:
         return accounting.top / name
-    raise NotMeasured(f"CPU is limited by {limiting.path}, and no cpuacct group /{name} counts what it uses")
+    why = f"CPU is limited by {limiting.path}, and no cpuacct group /{name} counts what it uses"
+    raise NotMeasured(printable(why))
 
 
 def _words(path: Path) -> list[str]:

@@ -13,6 +13,7 @@ without a limit, of the machine.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from pathlib import Path
 from trimtab.errors import NotMeasured
 from trimtab.sensors._cgroup import Group
 from trimtab.sensors._kernel_file import KernelFile
+from trimtab.trust import printable
 
 _NO_LIMIT = 1 << 62
 """Version 1 writes the largest number of whole pages there is for "no limit"."""
@@ -53,7 +55,7 @@ class GroupMemory:
     """
 
     def __init__(self, group: Group) -> None:
-        self.where = f"control group {group.path}"
+        self.where = f"control group {printable(os.fspath(group.path))}"
         unified = group.version == 2
         self._prefix = b"" if unified else b"total_"
         self._files: list[KernelFile] = []

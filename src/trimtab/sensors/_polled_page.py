@@ -3,9 +3,10 @@
 The page is asked for at both edges of a window and now and then within it, and never waited for longer than 20 ms.
 When the server is saturated the request waits behind everybody else; the reply is then collected when it comes, and
 meanwhile the page is asked for again, four times per wait at most, so that replies come all the time, however late.
-Counters on such pages are cumulative: the difference of two replies, over the time between them, is exact. The
-interval of the readings is that between the first and the last reply in the window; when those are less than half
-the window apart, it reaches back to the last reply before it.
+One that has begun and is not whole ten seconds later counts as none. Counters on such pages are cumulative: the
+difference of two replies, over the time between them, is exact. The interval of the readings is that between the
+first and the last reply in the window; when those are less than half the window apart, it reaches back to the last
+reply before it.
 
 A reply that came between two windows, as while a change was made, is passed over: nobody looked, so its time is not
 known. Taken for one of the new window's start it would count what was served before that as served in the window.
@@ -26,6 +27,7 @@ from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, UsageError
 from trimtab.sensors._status_page import Endpoint, Fetch
+from trimtab.trust import printable
 
 P = TypeVar("P")
 _FRESH_S = 0.02
@@ -121,13 +123,16 @@ class Polled(Sensor, ABC, Generic[P]):
         """The readings between two replies near the edges of the window.
 
         Raises:
-            NotMeasured: no new reply came, the counters were reset, or the page is off.
+            NotMeasured: no new reply came, the counters were reset or are too large, or the page is off.
         """
         first, last = self._ends()
         if self.reset(first.page, last.page):
             self._before, self._within = None, [last]
             raise NotMeasured(f"{self.reset_by} within the window, which resets its counters")
-        return self.between(first, last)
+        try:
+            return self.between(first, last)
+        except OverflowError:
+            raise NotMeasured("numbers on the status page are too large to be true") from None
 
     @staticmethod
     def reset(first: P, last: P) -> bool:
@@ -182,7 +187,7 @@ class Polled(Sensor, ABC, Generic[P]):
         if len(self._under_way) < _MOST_UNDER_WAY:
             self.connections += 1
             self._asked_s = now_s
-            fetch = Fetch(self._addresses, self._request)
+            fetch = Fetch(self._addresses, self._request, self._clock)
             self._under_way.append((now_s, fetch))
             try:
                 # A connection without a request would hold a worker until the next sample.
@@ -200,7 +205,7 @@ class Polled(Sensor, ABC, Generic[P]):
                     continue
                 pending[1].close()
                 self._under_way.remove(pending)
-                page = self.understood(reply)
+                page = self._page(reply)
             except NotMeasured:
                 self.close()
                 raise
@@ -212,6 +217,18 @@ class Polled(Sensor, ABC, Generic[P]):
                 self.came(page)
         # Only the two ends matter.
         del self._within[1:-1]
+
+    def _page(self, reply: bytes) -> P | None:
+        """A whole reply, parsed; None for one to be passed over.
+
+        Raises:
+            NotMeasured: it is not the page.
+        """
+        try:
+            return self.understood(reply)
+        except (ValueError, RecursionError) as error:
+            # A worker that was broken into may send a number of thousands of digits, or as many brackets.
+            raise NotMeasured(f"the status page cannot be understood: {printable(str(error)[:200])}") from None
 
     def _silent(self, now_s: float) -> NotMeasured:
         if self._within or not self._under_way:

@@ -10,11 +10,16 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trimtab.core.plant import Clock
 from trimtab.errors import NotMeasured
 from trimtab.trust import printable
 
 _LARGEST_BYTES = 8 << 20
 """Far more than the page of the largest server: a worker that was broken into could send for ever."""
+_WHOLE_S = 10.0
+"""Longer than any caller waits for a page. A reply that has begun and is not whole by then is given up."""
+_BEYOND_S = 0.02
+"""What has come is read for this long beyond the caller's patience, so that a reply in parts takes one call only."""
 Endpoint = tuple[int, tuple[str, int] | str]
 """Family and address of a socket; that of a Unix socket is its path."""
 
@@ -82,15 +87,15 @@ class Fetch:
     Args:
         addresses: where to connect, as from getaddrinfo; the next one is tried when nobody listens on one.
         request: the bytes to send.
-
-    Attributes:
-        connected: connections made so far, at most one per address.
+        clock: the loop's clock.
     """
 
-    def __init__(self, addresses: list[Endpoint], request: bytes) -> None:
+    def __init__(self, addresses: list[Endpoint], request: bytes, clock: Clock) -> None:
         self._addresses = list(addresses)
         self._request = request
+        self._clock = clock
         self._reply = bytearray()
+        self._began_s = math.inf
         self._sent = False
         self._refused = 0
         self._socket = self._connect()
@@ -99,15 +104,16 @@ class Fetch:
         """The whole reply once it is there; None while it is not.
 
         Args:
-            patience_s: longest time to wait for each step of it, in seconds.
+            patience_s: longest time to wait for it, in seconds, however many steps it takes.
 
         Raises:
-            NotMeasured: it failed.
+            NotMeasured: it failed, is too long, or began too long ago.
         """
+        until_s = self._clock.now_s() + patience_s
         try:
             if self._refused:
                 raise OSError(self._refused, os.strerror(self._refused))
-            while self._ready(patience_s):
+            while self._ready(until_s):
                 if not self._sent:
                     if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                         raise OSError(error, os.strerror(error))
@@ -118,6 +124,8 @@ class Fetch:
                 data = self._socket.recv(1 << 16)
                 if not data:
                     return bytes(self._reply)
+                if not self._reply:
+                    self._began_s = self._clock.now_s()
                 self._reply += data
                 if len(self._reply) > _LARGEST_BYTES:
                     raise NotMeasured(f"the status page is longer than {_LARGEST_BYTES} bytes")
@@ -126,6 +134,8 @@ class Fetch:
                 raise NotMeasured(f"the status page: {error.strerror or error}") from None
             self._socket.close()
             self._socket = self._connect()
+        if self._clock.now_s() - self._began_s > _WHOLE_S:
+            raise NotMeasured(f"the status page is not whole {_WHOLE_S:g} s after its first byte")
         return None
 
     def close(self) -> None:
@@ -142,5 +152,7 @@ class Fetch:
         self._refused = 0 if error == errno.EINPROGRESS else error
         return connection
 
-    def _ready(self, patience_s: float) -> bool:
-        return bool(self._waiting.poll(patience_s * 1000))
+    def _ready(self, until_s: float) -> bool:
+        """Whether there is time for another step, and it need not wait longer than until then."""
+        left_s = until_s - self._clock.now_s()
+        return left_s > -_BEYOND_S and bool(self._waiting.poll(max(0.0, left_s) * 1000))

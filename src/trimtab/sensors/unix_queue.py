@@ -135,12 +135,12 @@ def _listening(path: str, pid: int) -> int:
         for fd in (proc / "fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 held.add(os.readlink(fd))
-        rows = (proc / "net" / "unix").read_text(errors="surrogateescape").splitlines()[1:]
+        rows = os.fsdecode((proc / "net" / "unix").read_bytes()).split("\n")[1:]
     except OSError as error:
         raise NotMeasured(f"the sockets of pid {pid}: {error.strerror}") from None
     for row in rows:
-        fields = row.split(maxsplit=7)
-        if fields[3] == _ACCEPTS and fields[7:] == [path] and f"socket:[{fields[6]}]" in held:
+        fields = row.split(maxsplit=7)  # fewer where somebody has put the end of a line into his socket's name
+        if len(fields) == 8 and (fields[3], fields[7]) == (_ACCEPTS, path) and f"socket:[{fields[6]}]" in held:
             return int(fields[6])
     raise NotMeasured(f"pid {pid} does not listen at {path}")
 

@@ -21,9 +21,11 @@ from typing import Generic, Self, TypeVar
 
 from trimtab import launcher, processes
 from trimtab.errors import PlantError, TrimtabError, UsageError
+from trimtab.files import read_regular
 from trimtab.testbed import reap
 from trimtab.testbed.cgroup import Confinement, Limits
 from trimtab.testbed.registry import Record, Registry
+from trimtab.trust import printable
 
 WORKER_USERS = (("www-data", "www-data"), ("apache", "apache"), ("nobody", "nogroup"))
 _ATTEMPTS = 5
@@ -178,7 +180,7 @@ class PrivateServer(ABC, Generic[Spec]):
 
     @abstractmethod
     def furnish(self) -> None:
-        """Writes all that it needs, except its configuration."""
+        """Writes all that it needs, except its configuration; `logs` belongs to this user alone, who writes there."""
 
     @abstractmethod
     def configured(self, ports: Sequence[int]) -> list[str]:
@@ -202,9 +204,7 @@ class PrivateServer(ABC, Generic[Spec]):
 
     def error_log(self) -> str:
         """Text of its log beside its output; empty before there is one."""
-        if not self.log or not (path := self.directory / self.log).exists():
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
+        return _text(self.directory / self.log) if self.log else ""
 
     def ending(self) -> None:
         """Called before it is ended."""
@@ -254,10 +254,10 @@ class PrivateServer(ABC, Generic[Spec]):
         self.hold(replace(self._held(), server=processes.identify(self.pid)))
         if self._await_answer():
             return True
-        said = " ".join((output.read_text(encoding="utf-8", errors="replace") + self.error_log()).split())
+        said = " ".join((_text(output) + self.error_log()).split())
         if "Address already in use" in said:
             return False
-        raise PlantError(f"{self.program_name} did not start: {said[-500:] or 'it said nothing'}")
+        raise PlantError(f"{self.program_name} did not start: {printable(said[-500:]) or 'it said nothing'}")
 
     def _await_answer(self) -> bool:
         """Waits for the first answer; False when it ends or does not answer in time."""
@@ -269,6 +269,14 @@ class PrivateServer(ABC, Generic[Spec]):
                     return True
             time.sleep(0.02)
         return False
+
+
+def _text(log: Path) -> str:
+    """Text of a log; empty before there is one, and why where its server's user has put something else there."""
+    try:
+        return read_regular(log) or ""
+    except (OSError, UsageError) as error:
+        return str(error)
 
 
 def worker_user() -> tuple[str, str] | None:

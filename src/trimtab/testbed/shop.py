@@ -230,13 +230,13 @@ def _populate(path: Path, population: Population, say: Callable[[str], None]) ->
     loader = MariadbSpec(directory=path / "data", buffer_pool_bytes=512 * MIB, more=_LOADER)
     with (
         _ending(MariadbTestbed(loader, start_patience_s=_START_S)) as bed,
-        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory(dir=bed.directory) as scratch,
     ):
+        Path(scratch).chmod(0o755)
         connection = pymysql.connect(
             unix_socket=os.fspath(bed.socket),
             user=pwd.getpwuid(os.geteuid()).pw_name,
             database="shop",
-            local_infile=True,
             charset="utf8mb4",
         )
         with connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,8 +13,13 @@ import pytest
 from tests.unit.cli.conftest import Trimtab
 from trimtab import __version__, discovery
 from trimtab.cli import ROOM, parser_of
+from trimtab.core import Finding
+from trimtab.errors import UsageError
 from trimtab.events import Status
 from trimtab.store import Store
+
+STEERS = "\x1b]0;a title\x07\udcff"
+SHOWN = r"\x1b]0;a title\x07\udcff"
 
 
 def test_trimtab_alone_lists_every_verb_with_its_first_line(trimtab: Trimtab) -> None:
@@ -69,6 +75,34 @@ def test_a_defect_is_one_line_and_exit_code_1(trimtab: Trimtab, monkeypatch: pyt
     monkeypatch.setattr(module, "run", broken)
     said = trimtab("doctor")
     assert (said.code, said.err) == (1, "trimtab: internal error: ValueError: two lines\n")
+
+
+@pytest.mark.parametrize("error", [UsageError(STEERS), ValueError(STEERS)], ids=["error", "defect"])
+def test_an_error_with_a_strangers_words_does_not_steer_the_terminal(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    module, _ = parser_of("doctor")
+
+    def broken(args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(module, "run", broken)
+    for more in ((), ("--verbose",)):
+        lines = trimtab("doctor", *more).err.splitlines()
+        assert all(line.isprintable() for line in lines)
+        assert lines[-1].endswith(SHOWN)
+
+
+def test_a_finding_with_a_strangers_words_does_not_steer_the_terminal(
+    trimtab: Trimtab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = Finding(f"one {STEERS}", False, f"two {STEERS}", f"three {STEERS}")
+    monkeypatch.setattr(discovery.load("trimtab.plants", "memory"), "probe", lambda: (finding,))
+    said = trimtab("doctor")
+    assert (said.code, said.err) == (0, "")
+    assert f"no   one {SHOWN}: two {SHOWN}\n     to enable: three {SHOWN}\n" in said.out
+    found = [json.loads(line) for line in trimtab("doctor", "--json").out.splitlines()]
+    assert f"three {STEERS}" in [one["enable"] for one in found]
 
 
 def test_help_is_quick_and_loads_no_verb() -> None:

@@ -198,6 +198,18 @@ def test_undo_takes_away_what_a_run_left(tuned: Trimtab, store: Path) -> None:
     assert tuned("runs", "undo", 1).out == "run 1: nothing is left to undo\n"
 
 
+def test_no_line_on_a_run_steers_the_terminal(tuned: Trimtab, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steers, shown = "\x1b]0;a title\x07\udcff", r"\x1b]0;a title\x07\udcff"
+    left_behind("a file is left from an earlier run")
+    monkeypatch.setattr(sys.modules["trimtab.plants.memory"].PLANT, "notes", (steers,), raising=False)
+    monkeypatch.setattr("trimtab.cli.runs.in_words", lambda values, knobs: steers)
+    said = tuned("runs", "undo", 1)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"note: {shown}\nrun 1: undone; in force now: {shown}\n"
+    Store(store).execute("UPDATE runs SET plan = json_set(plan, '$.label', ?)", ("\x1b[2J",))
+    assert tuned("runs", "list").out.endswith(r"\x1b[2J" + "\n")
+
+
 def test_undo_can_print_its_script_instead(tuned: Trimtab, store: Path) -> None:
     assert tuned("runs", "undo", 1, "--script").out == "#!/bin/sh\ntrue\n"
     assert Store(store).run(1).status is Status.DONE

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests._memory_plant import StillClock
 from trimtab.core import How
 from trimtab.core.memory import foreseen
 from trimtab.errors import NotMeasured, UsageError
@@ -200,7 +201,7 @@ def test_a_value_of_the_operators_between_two_of_ours_is_what_it_goes_back_to() 
 
 def test_without_its_driver_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymysql", None)
-    link = Link(MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0), Credentials("root"), 1.0)
+    link = Link(MariadbServer(1, 1, Path("/usr/sbin/mariadbd"), (), 0), Credentials("root"), 1.0, StillClock())
     with pytest.raises(UsageError, match=r"PyMySQL is not installed: pip install 'trimtab\[lab\]'"):
         link.ask("SELECT 1")
 
@@ -231,7 +232,7 @@ class Ending:
 @pytest.mark.parametrize(("code", "ended"), [(1927, True), (1053, True), (2013, True), (1193, False)])
 def test_a_killed_conversation_is_ended_and_no_refusal(code: int, ended: bool) -> None:
     there: Any = Ending()
-    link = Link(there, Credentials("trimtab", ""), 1.0)
+    link = Link(there, Credentials("trimtab", ""), 1.0, StillClock())
     link._connection = there
     said = link._said(Exception(code, "what MariaDB says"))
     assert isinstance(said, NotMeasured if ended else Rejected)

@@ -107,7 +107,7 @@ class Server:
 class Link:
     """A conversation with it."""
 
-    def __init__(self, server: Server, credentials: Credentials, patience_s: float) -> None:
+    def __init__(self, server: Server, credentials: Credentials, patience_s: float, clock: FakeClock) -> None:
         self.server, self.credentials = server, credentials
 
     def ask(self, statement: str, values: Sequence[Any] = ()) -> tuple[tuple[Any, ...], ...]:

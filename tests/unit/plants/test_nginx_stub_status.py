@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from trimtab.errors import NotMeasured
+from trimtab.plants.nginx import status
 from trimtab.plants.nginx.stub_status import Counts, parse, readings
 from trimtab.sensors._polled_page import Reply
 
@@ -55,3 +58,38 @@ def test_the_time_of_a_request_follows_from_those_under_way_by_littles_law() -> 
     assert found["requests_under_way"] == pytest.approx(3.0)
     assert found["request_rate_hz"] == pytest.approx(30.0)
     assert found["service_time_s"] == pytest.approx(0.1)
+
+
+class Peer:
+    """The other end of a connection, which sends these parts, the last one again and again."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = list(parts)
+
+    def settimeout(self, timeout_s: float) -> None:
+        assert timeout_s > 0
+
+    def recv(self, size: int) -> bytes:
+        return self.parts.pop(0) if len(self.parts) > 1 else self.parts[0]
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        ((HEAD, b"01234", b"56789"), True),
+        ((HEAD[:20], HEAD[20:] + b"0123456789"), True),
+        ((HEAD, b"0123", b""), True),
+        ((HEAD, b"0123", b"4567", b"x"), True),
+        ((b"x",), False),
+        ((b"HTTP/1.1 200 OK\r\n\r\n", b"x"), False),
+    ],
+)
+def test_a_page_that_never_becomes_whole_is_waited_for_no_longer_than_any(
+    parts: tuple[bytes, ...], whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(0.0, 0.1)
+    monkeypatch.setattr(status, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    assert status._replied(Peer(*parts)) is whole  # type: ignore[arg-type]

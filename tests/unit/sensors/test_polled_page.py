@@ -7,10 +7,15 @@ from tests._memory_plant import StillClock
 
 from trimtab.core import Readings
 from trimtab.errors import NotMeasured
+from trimtab.plants.nginx.stub_status import StubStatus
+from trimtab.plants.php_fpm.fastcgi import record
+from trimtab.plants.php_fpm.status import PoolStatus, StatusPage
 from trimtab.sensors import _polled_page
 from trimtab.sensors._polled_page import Polled, Reply
 
 RATE_HZ, WINDOW_S, SAMPLING_S = 100.0, 10.0, 0.2
+POOL = StatusPage("/run/php/www.sock", "/status", False)
+STDOUT, END = 6, 3
 
 
 class Page(Polled[float]):
@@ -31,7 +36,7 @@ class Server:
     def __init__(self, clock: StillClock, latency_s: float) -> None:
         self.clock, self.latency_s = clock, latency_s
 
-    def fetch(self, addresses: object, request: bytes) -> Fetch:
+    def fetch(self, addresses: object, request: bytes, clock: object) -> Fetch:
         return Fetch(self, self.clock.now_s() + self.latency_s)
 
 
@@ -90,3 +95,47 @@ def test_a_page_that_takes_longer_than_a_window_is_read_in_the_next_one(monkeypa
         seen(page, server.clock)
     server.clock.seconds += 1.5
     assert seen(page, server.clock) == pytest.approx(RATE_HZ, rel=SAMPLING_S / (WINDOW_S / 2))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, reply: bytes) -> StillClock:
+    """The clock of a server that gives this reply at once, always."""
+
+    class Answered:
+        def __init__(self, addresses: object, request: bytes, clock: object) -> None:
+            pass
+
+        def advance(self, patience_s: float = 0.0) -> bytes:
+            return reply
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(_polled_page, "Fetch", Answered)
+    return StillClock()
+
+
+def stub_status(active: bytes) -> bytes:
+    counts = b"server accepts handled requests\n 16 15 31 \nReading: 1 Writing: 2 Waiting: 1 \n"
+    return b"HTTP/1.1 200 OK\r\n\r\nActive connections: " + active + b" \n" + counts
+
+
+def test_a_count_of_thousands_of_digits_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = StubStatus("http://127.0.0.1/", answering(monkeypatch, stub_status(5000 * b"9")))
+    with pytest.raises(NotMeasured, match="cannot be understood"):
+        page.begin()
+
+
+def test_a_count_that_no_float_holds_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = answering(monkeypatch, stub_status(400 * b"9"))
+    page = StubStatus("http://127.0.0.1/", clock)
+    page.begin()
+    clock.seconds += WINDOW_S
+    with pytest.raises(NotMeasured, match="too large to be true"):
+        page.read()
+
+
+@pytest.mark.parametrize("said", [b"\r\n\r\n" + 60_000 * b"[", b"Status: " + 5000 * b"9" + b"\r\n\r\n"])
+def test_a_page_of_a_pool_that_no_parser_takes_is_not_measured(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    page = PoolStatus(POOL, answering(monkeypatch, record(STDOUT, said) + record(END, bytes(8))))
+    with pytest.raises(NotMeasured, match="cannot be understood"):
+        page.begin()

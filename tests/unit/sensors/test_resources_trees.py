@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -239,6 +240,35 @@ def test_a_container_sees_its_group_below_the_root_of_the_mount(tmp_path: Path) 
     machine(tmp_path, "0::/docker/abc/web\n", mounts)
     write(tmp_path, {"sys/fs/cgroup/web/cgroup.procs": "", "sys/fs/cgroup/cgroup.controllers": "memory"})
     assert groups(PID, tmp_path)["memory"].path == tmp_path / "sys/fs/cgroup/web"
+
+
+STRANGE = os.fsdecode(b"w\xff\x1b[2J\x0b\r\xc2\x85\xe2\x80\xa8b")
+"""What a stranger may call a group or a mount point: not UTF-8, with all that may be taken for the end of a line."""
+
+
+def test_a_group_with_a_strangers_name_is_measured_and_named_as_can_be_shown(tmp_path: Path) -> None:
+    version_2(tmp_path, memory_max=str(200 * MIB), cpu_max="150000 100000")
+    above, proc = tmp_path / "sys/fs/cgroup/system.slice", tmp_path / "proc"
+    (above / "apache2.service").rename(above / STRANGE)
+    (proc / str(PID) / "cgroup").write_bytes(os.fsencode(f"0::/system.slice/{STRANGE}\n"))
+    mount = f"60 23 0:60 / /home/{STRANGE} rw,nosuid - fuse.x x rw,user_id=1000\n"
+    (proc / "self" / "mountinfo").write_bytes(os.fsencode(mount + V2_MOUNTS))
+    assert groups(PID, tmp_path)["memory"].path == above / STRANGE
+    assert window(tmp_path, {})["memory_ratio"] == 250 / 200
+    findings = {one.subject: one for one in probe(PID, tmp_path)}
+    assert all(one.detail.isprintable() for one in findings.values())
+    for subject in ("CPU", "memory"):
+        assert findings[subject].usable and r"w\udcff\x1b[2J" in findings[subject].detail
+
+
+def test_a_quota_of_a_group_with_a_strangers_name_that_nobody_counts_is_told_as_can_be_shown(tmp_path: Path) -> None:
+    version_1(tmp_path)
+    cpu = tmp_path / "sys/fs/cgroup/cpu"
+    (cpu / "web").rename(cpu / STRANGE)
+    text = (tmp_path / "proc" / str(PID) / "cgroup").read_bytes()
+    (tmp_path / "proc" / str(PID) / "cgroup").write_bytes(text.replace(b":cpu:/web", os.fsencode(f":cpu:/{STRANGE}")))
+    (finding,) = [one for one in probe(PID, tmp_path) if one.subject == "CPU"]
+    assert not finding.usable and finding.detail.isprintable() and "cpuacct" in finding.detail
 
 
 def test_a_group_that_is_removed_is_not_measured(tmp_path: Path) -> None:

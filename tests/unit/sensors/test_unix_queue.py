@@ -54,6 +54,16 @@ def test_it_counts_what_waits_and_not_what_was_taken(listener: socket.socket) ->
     queue.close()
 
 
+def test_a_stranger_s_socket_whose_name_has_the_end_of_a_line_is_passed_over(
+    listener: socket.socket, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as strange:
+        strange.bind(os.fsencode(tmp_path) + b"/a\nb\r\x0bc\xff\xe2\x80\xa8d")
+        queue = UnixQueue(listener.getsockname(), Time(), os.getpid())
+        assert queue.length() == 0
+        queue.close()
+
+
 def test_the_mean_is_over_time_by_the_trapezoidal_rule(listener: socket.socket) -> None:
     clock = Time()
     queue = UnixQueue(listener.getsockname(), clock, os.getpid())

@@ -12,7 +12,7 @@ from trimtab.core.memory import Need
 from trimtab.errors import ApplyFailed, NotMeasured, PlantError, UsageError
 from trimtab.plants.mariadb import knobs, memory, variables
 from trimtab.plants.mariadb.credentials import Credentials
-from trimtab.plants.mariadb.link import Link, Rejected
+from trimtab.plants.mariadb.link import Link, Rejected, shaped
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors._cgroup import groups
 from trimtab.sensors._memory import limited
@@ -20,8 +20,9 @@ from trimtab.sensors._memory import limited
 _PATIENCE_S = 60.0
 """For one answer: a buffer pool is shrunk within its statement."""
 _RESIZE_S = 120.0
+_VERSION_LENGTH = 100
+"""Characters of a version that are shown."""
 _GRANT = re.compile(r"GRANT (.+?) ON \*\.\* TO ")
-_PAGE_BYTES = 16 << 10
 Answer = TypeVar("Answer")
 
 
@@ -54,7 +55,7 @@ class Attached:
     ) -> None:
         self.server = server
         self.clock = clock
-        self.link = Link(server, credentials, _PATIENCE_S)
+        self.link = Link(server, credentials, _PATIENCE_S, clock)
         try:
             self._read(rows)
         except (NotMeasured, Rejected) as error:
@@ -66,11 +67,14 @@ class Attached:
 
     def _read(self, rows: Mapping[str, knobs.Row]) -> None:
         """Reads its version, variables and privileges."""
-        self.version = str(self.link.ask("SELECT VERSION()")[0][0])
+        ((said,),) = shaped(self.link.ask("SELECT VERSION()"), 1, 1)
+        self.version = str(said)[:_VERSION_LENGTH]
         if "MariaDB" not in self.version:
             raise UsageError(f"{self.server} says that it is {self.version!r}, not MariaDB: trimtab tunes only that")
         names = {*knobs.ALL, *knobs.CONTEXT, *memory.SHARED, *memory.EACH}
         self.there = variables.read(self.link, names)
+        if missing := sorted({*knobs.CONTEXT} - self.there.keys()):
+            raise UsageError(f"{self.server} has no {', '.join(missing)}, by which its knobs are judged")
         self.peak = 1
         limiting, self.memory_limit_bytes = limited(groups(self.server.pid, Path("/")), Path("/"))
         self.memory_of = limiting.where
@@ -95,8 +99,7 @@ class Attached:
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
-        rows = self._answered(lambda: self.link.ask("SHOW GLOBAL STATUS LIKE 'Max_used_connections'"))
-        self.peak = int(rows[0][1])
+        self.peak = self._counter("Max_used_connections")
 
     def need(self, configuration: Mapping[str, int]) -> Need:
         """Memory that a configuration takes."""
@@ -123,12 +126,22 @@ class Attached:
                 raise ApplyFailed(f"{name} is {now[name]} after it was set to {value}: MariaDB takes no such value")
 
     def word(self, name: str, value: int) -> str:
-        """A value as MariaDB writes it."""
+        """A value as MariaDB writes it.
+
+        Raises:
+            UsageError: it is none of the choices that this MariaDB has.
+        """
         choices = self.there[name].choices
+        if choices and not 0 <= value < len(choices):
+            raise UsageError(f"{name} {value} is none of MariaDB's choices: {', '.join(choices)}")
         return choices[value] if choices else str(value)
 
     def literal(self, name: str, value: int) -> str:
-        """A value as a statement has it."""
+        """A value as a statement has it.
+
+        Raises:
+            UsageError: it is none of the choices that this MariaDB has.
+        """
         return f"'{self.word(name, value)}'" if self.there[name].choices else str(value)
 
     def follow(self, server: MariadbServer) -> None:
@@ -147,7 +160,8 @@ class Attached:
             "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES "
             "WHERE GLOBAL_VALUE_ORIGIN = 'SQL' AND READ_ONLY = 'NO'"
         )
-        return self._globals([str(row[0]).lower() for row in self._answered(lambda: self.link.ask(asked))])
+        names = self._answered(lambda: [variables.named(name) for (name,) in shaped(self.link.ask(asked), 1)])
+        return self._globals(names)
 
     def forgotten(self, values: Mapping[str, Answer]) -> dict[str, Answer]:
         """Those of these variables that have another value now, which nobody has set since the server's start.
@@ -187,8 +201,7 @@ class Attached:
             PlantError: it did not answer.
             PlantGone: it has ended.
         """
-        rows = self._answered(lambda: self.link.ask("SHOW GLOBAL STATUS LIKE 'Threads_connected'"))
-        return max(0, int(rows[0][1]) - 1)
+        return max(0, self._counter("Threads_connected") - 1)
 
     def close(self) -> None:
         """Ends the conversation; may be called twice."""
@@ -199,7 +212,7 @@ class Attached:
         if not names:
             return {}
         every = ", ".join(f"@@GLOBAL.{name}" for name in names)
-        (row,) = self._answered(lambda: self.link.ask(f"SELECT {every}"))
+        (row,) = self._answered(lambda: shaped(self.link.ask(f"SELECT {every}"), len(names), 1))
         return dict(zip(names, row, strict=True))
 
     def _plain(self, name: str, value: object) -> object:
@@ -221,13 +234,20 @@ class Attached:
 
     def _pool_bytes(self) -> int:
         """Memory in the pages of the buffer pool."""
-        asked = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_pages_total', 'Innodb_page_size')"
-        rows = dict(self._answered(lambda: self.link.ask(asked)))
-        return int(rows["Innodb_buffer_pool_pages_total"]) * int(rows.get("Innodb_page_size", _PAGE_BYTES))
+        return self._counter("Innodb_buffer_pool_pages_total") * self._counter("Innodb_page_size")
+
+    def _counter(self, name: str) -> int:
+        """One of the counters of SHOW GLOBAL STATUS."""
+
+        def ask() -> int:
+            ((_, value),) = shaped(self.link.ask(f"SHOW GLOBAL STATUS LIKE '{name}'"), 2, 1)
+            return variables.number(value)
+
+        return self._answered(ask)
 
     def _privileges(self) -> frozenset[str]:
         """Global privileges of the account, by itself or by its role."""
-        found = (_GRANT.match(str(row[0])) for row in self.link.ask("SHOW GRANTS"))
+        found = (_GRANT.match(str(said)) for (said,) in shaped(self.link.ask("SHOW GRANTS"), 1))
         return frozenset(word.strip() for one in found if one for word in one[1].split(","))
 
     def _answered(self, ask: Callable[[], Answer]) -> Answer:

@@ -280,7 +280,9 @@ AT_RESTART: Mapping[str, Row] = {
 """Listed only where the operator lets MariaDB be restarted."""
 ALL: Mapping[str, Row] = {**TABLE, **LESS_DURABLE, **AT_RESTART}
 CONTEXT = (
+    "max_connections",
     "open_files_limit",
+    "table_open_cache",
     "table_open_cache_instances",
     "innodb_io_capacity_max",
     "innodb_buffer_pool_chunk_size",

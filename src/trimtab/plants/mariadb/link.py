@@ -2,6 +2,9 @@
 
 PyMySQL speaks the protocol; the socket is ours, so that it is known who is at the other end before a word is said. A
 server is sent no password in clear whatever it asks for, and no file.
+
+The other end may all the same be a MariaDB that was broken into. Its answers end in time and have a size (`bounded`),
+and whatever PyMySQL makes of them is numbers and texts, or an error of ours.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from trimtab.errors import NotMeasured, PlantError, PlantGone, UsageError
+from trimtab.core import Clock
+from trimtab.errors import NotMeasured, PlantError, PlantGone, TrimtabError, UsageError
 from trimtab.plants._vetted import vet
+from trimtab.plants.mariadb.bounded import Bounded
 from trimtab.plants.mariadb.credentials import Credentials
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.trust import printable
@@ -22,6 +27,9 @@ _ENDED = (1053, 1927)
 _SILENT = "timed out"
 _CLEAR = ("mysql_clear_password", "dialog", "sha256_password", "caching_sha2_password")
 """Authentication plugins that may send a password in clear, none of them MariaDB's default."""
+_SHOWN = 300
+"""Characters of an error that are shown."""
+Rows = tuple[tuple[Any, ...], ...]
 
 
 class Rejected(PlantError):
@@ -45,16 +53,21 @@ class Link:
         server: the running MariaDB.
         credentials: our account.
         patience_s: how long one answer may take, in seconds.
+        clock: for that time.
     """
 
-    def __init__(self, server: MariadbServer, credentials: Credentials, patience_s: float) -> None:
+    _socket: Bounded
+    """That of the connection."""
+
+    def __init__(self, server: MariadbServer, credentials: Credentials, patience_s: float, clock: Clock) -> None:
         self.server = server
         self.credentials = credentials
         self._patience_s = patience_s
+        self._clock = clock
         self._connection: Any = None
 
-    def ask(self, statement: str, values: Sequence[object] = ()) -> tuple[tuple[Any, ...], ...]:
-        """The rows that a statement gives.
+    def ask(self, statement: str, values: Sequence[object] = ()) -> Rows:
+        """The rows that a statement gives: numbers, texts and None.
 
         Args:
             statement: in SQL, with %s for each value.
@@ -63,7 +76,7 @@ class Link:
         Raises:
             Rejected: MariaDB refuses it, in its words.
             UsageError: we may not connect, or may not do that.
-            NotMeasured: it did not answer in time.
+            NotMeasured: it did not answer in time, or not as MariaDB does.
             PlantGone: it has ended.
         """
         driver = _driver()
@@ -77,6 +90,12 @@ class Link:
                 raise said from None
         except driver.err.MySQLError as error:
             raise Rejected(_words(error)) from None
+        except TrimtabError:
+            raise
+        except Exception as error:  # PyMySQL believes what comes, and fails at what makes no sense in many ways
+            self._drop()
+            what = f"{type(error).__name__}: {_words(error)}"
+            raise NotMeasured(f"{self.server} does not answer as MariaDB does: {what}") from None
         return self.ask(statement, values)  # it had ended the conversation, as it does with one that idles for hours
 
     def follow(self, server: MariadbServer) -> None:
@@ -89,20 +108,29 @@ class Link:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             if connection.open:
+                self._socket.begin(self._deadline_s())  # for the goodbye, without which MariaDB counts it as broken
                 connection.close()
 
-    def _asked(self, driver: Any, statement: str, values: Sequence[object]) -> tuple[tuple[Any, ...], ...]:
+    def _deadline_s(self) -> float:
+        """When an answer to what is asked now must have come, on the clock."""
+        return self._clock.now_s() + self._patience_s
+
+    def _asked(self, driver: Any, statement: str, values: Sequence[object]) -> Rows:
         """The rows that a statement gives, in PyMySQL's errors."""
+        deadline_s = self._deadline_s()
         if self._connection is None or not self._connection.open:
-            self._connection = self._connected(driver)
+            self._connection = self._connected(driver, deadline_s)
+        self._socket.begin(deadline_s)
         with self._connection.cursor() as cursor:
             cursor.execute(statement, tuple(values) or None)
-            return tuple(cursor.fetchall())
+            rows = tuple(cursor.fetchall())
+        if strange := [value for row in rows for value in row if not _plain(value)]:
+            raise ValueError(f"a {type(strange[0]).__name__} where a number or a text was expected")
+        return rows
 
-    def _connected(self, driver: Any) -> Any:
+    def _connected(self, driver: Any, deadline_s: float) -> Any:
         """A connection of PyMySQL's on a socket whose other end is this server."""
         vet(self.server)
-        patience = self._patience_s
         connection = driver.connect(
             user=self.credentials.user,
             password=self.credentials.password,
@@ -111,22 +139,25 @@ class Link:
             defer_connect=True,
             local_infile=False,
             ssl_disabled=True,
-            read_timeout=patience,
-            write_timeout=patience,
             auth_plugin_map=dict.fromkeys(_CLEAR, _Refusing),
             program_name="trimtab",
         )
-        connection.connect(self.server.connect(patience))
+        self._socket = Bounded(self.server.connect(self._patience_s), self._clock, deadline_s)
+        connection.connect(self._socket)
         return connection
+
+    def _drop(self) -> None:
+        """Ends a conversation in which nothing can be told any more; the next question begins another."""
+        if self._connection is not None:
+            self._connection._force_close()
+        self._connection = None
 
     def _said(self, error: Exception) -> Exception:
         """Exception for an error of the conversation; a broken one begins anew with the next question."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         broken = code in _ENDED or not 1000 <= code < 2000 or self._connection is None
         if broken:
-            if self._connection is not None:
-                self._connection._force_close()
-            self._connection = None
+            self._drop()
             try:
                 self.server.check()
             except PlantGone as gone:
@@ -156,6 +187,30 @@ def _driver() -> Any:
         raise UsageError("PyMySQL is not installed: pip install 'trimtab[lab]'") from None
 
 
+def shaped(rows: Rows, columns: int, count: int | None = None) -> Rows:
+    """An answer that has as many columns as were asked for.
+
+    Args:
+        rows: the answer.
+        columns: the columns.
+        count: how many rows it must have; None for any number.
+
+    Raises:
+        NotMeasured: it has others.
+    """
+    if any(len(row) != columns for row in rows) or count not in (None, len(rows)):
+        many = "any number of" if count is None else count
+        raise NotMeasured(f"MariaDB answers {len(rows)} rows where {many} of {columns} values were expected")
+    return rows
+
+
+def _plain(value: object) -> bool:
+    """Whether a value is one of those that our questions are answered by."""
+    if isinstance(value, int):
+        return -(1 << 63) <= value < 1 << 64
+    return isinstance(value, float | str | None)
+
+
 def _words(error: Exception) -> str:
     """Text of an error, in one line."""
-    return printable(" ".join(str(error.args[-1] if error.args else error).split()))
+    return printable(" ".join(str(error.args[-1] if error.args else error).split())[:_SHOWN])

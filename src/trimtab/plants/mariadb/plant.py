@@ -63,7 +63,7 @@ class Mariadb(Plant):
         self._journals = journals
         self._knobs = {knob.name: knob for knob in attached.knobs}
         self._start = attached.values()
-        self._known = dict(self._start)
+        self._known = self._chosen = dict(self._start)
         self._set: dict[str, int] = {}
         self._unsettled: set[str] = set()
         self._down = StoodDown()
@@ -147,12 +147,16 @@ class Mariadb(Plant):
         there = self._mariadb.there
         files = there["open_files_limit"].value
         needed = knobs.files_needed(configuration, there)
-        if needed > max(files, knobs.files_needed(self._start, there)):
+        if needed > max(files, knobs.files_needed(self._chosen, there)):
             return (
                 f"max_connections {configuration['max_connections']} and table_open_cache "
                 f"{configuration['table_open_cache']} need {needed} descriptors, more than open_files_limit {files}"
             )
-        return overfull(self.needs(configuration), self.needs(self._start))
+        return overfull(self.needs(configuration), self.needs(self._chosen))
+
+    def began_with(self, configuration: Configuration) -> None:
+        """Takes what was in force before a killed run for what the operator has chosen."""
+        self._chosen = {**self._chosen, **configuration}
 
     def needs(self, configuration: Configuration) -> tuple[Need, ...]:
         """Its caches, and the buffers of its connections."""

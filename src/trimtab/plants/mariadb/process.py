@@ -54,7 +54,8 @@ class MariadbServer(Master):
         held = descriptors(self.pid, "socket")
         self.check()
         rows = [row for row in sockets(self.pid, "unix") if row[3] == _ACCEPTS and len(row) == 8]
-        paths = [Path(row[7]) for row in rows if f"socket:[{row[6]}]" in held and row[7].startswith("/")]
+        named = [row[7] for row in rows if f"socket:[{row[6]}]" in held and row[7].startswith("/")]
+        paths = [Path(name) for name in named if name.isprintable()]  # it may stand in a script, and on a terminal
         if not paths:
             raise UsageError(
                 f"{self} listens on no Unix socket: set 'socket = /run/mysqld/mysqld.sock' and restart MariaDB"

@@ -26,14 +26,16 @@ thread pool a statement that waits for a thread is not yet in it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from typing import Any
 
 from trimtab.core.metric import Metric
 from trimtab.core.plant import Clock, Precedence
 from trimtab.core.window import Readings
 from trimtab.errors import NotMeasured, PlantGone, UsageError
 from trimtab.plants.mariadb.credentials import Credentials
-from trimtab.plants.mariadb.link import Link, Rejected
+from trimtab.plants.mariadb.link import Link, Rejected, shaped
 from trimtab.plants.mariadb.process import MariadbServer
 from trimtab.sensors._counter_window import CounterWindow
 from trimtab.sensors._metrics import OPEN_CONNECTIONS, REQUEST_RATE, REQUESTS_UNDER_WAY, SERVICE_TIME
@@ -73,8 +75,10 @@ _QUESTION = (
 _OURS = 2
 """Connections of trimtab's: this one, and the one over which it sets values."""
 _PATIENCE_S = 5.0
-
-
+_MOST = 2.0**64
+"""No counter can be more."""
+_SHOWN = 50
+"""Characters that are shown of what is refused."""
 Totals = Mapping[str, float]
 """Counter to value, without what we have added."""
 
@@ -113,7 +117,7 @@ class MariadbStatus(CounterWindow[Totals]):
 
     def __init__(self, server: MariadbServer, credentials: Credentials, clock: Clock) -> None:
         super().__init__(clock)
-        self._link = Link(server, credentials, _PATIENCE_S)
+        self._link = Link(server, credentials, _PATIENCE_S, clock)
 
     def follow(self, server: MariadbServer) -> None:
         """Asks another server from the next window on: the one that a restart has put in its place."""
@@ -129,15 +133,15 @@ class MariadbStatus(CounterWindow[Totals]):
         """The counters as they are now.
 
         Raises:
-            NotMeasured: MariaDB did not answer.
+            NotMeasured: MariaDB did not answer, or something else.
         """
         try:
-            rows = self._link.ask(_QUESTION)
+            rows = shaped(self._link.ask(_QUESTION), 3)
         except (Rejected, UsageError, PlantGone) as error:
             raise NotMeasured(str(error)) from None
         totals: dict[str, float] = {}
         for sign, name, value in rows:
-            totals[name] = totals.get(name, 0.0) + sign * float(value)
+            totals[name] = totals.get(name, 0.0) + _counted(sign, name, value)
         return totals
 
     @staticmethod
@@ -169,3 +173,15 @@ class MariadbStatus(CounterWindow[Totals]):
         if None not in ends:
             readings["open_connections"] = max(0.0, sum(filter(None, ends)) / 2 - _OURS)
         return readings
+
+
+def _counted(sign: object, name: object, value: Any) -> float:
+    """What a row of the answer adds to a counter.
+
+    Raises:
+        NotMeasured: it is no such row.
+    """
+    with contextlib.suppress(TypeError, ValueError):
+        if sign in (1, -1) and name in _COUNTERS and 0 <= (counted := float(value)) <= _MOST:
+            return counted if sign == 1 else -counted
+    raise NotMeasured(f"MariaDB says {str(name)[:_SHOWN]!r} {str(value)[:_SHOWN]!r} where a counter was expected")

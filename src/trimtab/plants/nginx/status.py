@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import socket
 import time
@@ -17,6 +16,8 @@ from trimtab.plants.nginx.syntax import Directive
 from trimtab.sensors._polled_page import ask
 
 _PATIENCE_S = 2.0
+_LARGEST_BYTES = 1 << 16
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d{1,5})(?:\r\n|\Z)")
 _NOT_PLAIN = frozenset({"ssl", "quic", "proxy_protocol"})
 
 
@@ -82,23 +83,40 @@ def outlives(page: Page, time_s: float) -> bool | None:
     parts = urlsplit(page.url)
     if page.own_keep_alive:
         return None
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=_PATIENCE_S)
+    request = f"GET {parts.path} HTTP/1.1\r\nHost: {page.host or parts.netloc}\r\n\r\n".encode("ascii")
     try:
-        connection.request("GET", parts.path, headers={"Host": page.host or parts.netloc})
-        reply = connection.getresponse()
-        reply.read()
-        if connection.sock is None:
-            return False
-        connection.sock.settimeout(time_s + 1.0)
-        began_s = time.monotonic()
-        connection.sock.recv(1)
-        return time.monotonic() - began_s > time_s + 1.0
-    except TimeoutError:
-        return True
-    except (OSError, http.client.HTTPException):
+        with socket.create_connection((parts.hostname or "", parts.port or 80), _PATIENCE_S) as connection:
+            connection.sendall(request)
+            if not _replied(connection):
+                return None
+            return not _closed(connection, time_s + 1.0)
+    except OSError:
         return None
-    finally:
-        connection.close()
+
+
+def _replied(connection: socket.socket) -> bool:
+    """Whether a whole page has come in time; a worker that was broken into may send a byte now and then for ever."""
+    until_s, came = time.monotonic() + _PATIENCE_S, b""
+    while len(came) < _LARGEST_BYTES and (left_s := until_s - time.monotonic()) > 0:
+        connection.settimeout(left_s)
+        came += (more := connection.recv(1 << 12))
+        if not more:
+            return True  # closed after its reply
+        head, ends, body = came.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if ends and length and len(body) >= int(length[1]):
+            return True
+    return False
+
+
+def _closed(connection: socket.socket, within_s: float) -> bool:
+    """Whether the other end closes an idle connection, or sends what nobody asked for, within that time."""
+    connection.settimeout(within_s)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _listens(server: list[Directive]) -> list[str]:

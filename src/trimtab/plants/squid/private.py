@@ -78,7 +78,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
     """A private Squid; it answers when its manager's menu comes."""
 
     program_name = "squid"
-    log = "logs/cache.log"
+    log = "squid/cache.log"
     _program = ""
 
     @property
@@ -105,11 +105,11 @@ class SquidTestbed(SwappedServer[SquidSpec]):
         self._program = own.required("squid", "squid")
 
     def furnish(self) -> None:
-        """Writes its directories; Squid's own user writes its logs."""
-        for name in ("logs", "conf.d"):
+        """Writes its directories; Squid's own user writes its logs, into one that only Squid writes in."""
+        for name in ("logs", "conf.d", "squid"):
             (self.directory / name).mkdir(mode=0o755)
         if user := _user():
-            os.chown(self.directory / "logs", pwd.getpwnam(user).pw_uid, -1)
+            os.chown(self.directory / "squid", pwd.getpwnam(user).pw_uid, -1)
         (self.snippet_directory / "debian.conf").write_text("logfile_rotate 0\n", encoding="ascii")
 
     def configured(self, ports: Sequence[int]) -> list[str]:
@@ -128,7 +128,7 @@ class SquidTestbed(SwappedServer[SquidSpec]):
 
     def _lines(self, port: int) -> list[str]:
         """The lines of its configuration."""
-        spec, logs = self.spec, self.directory / "logs"
+        spec, logs = self.spec, self.directory / "squid"
         origin = f"defaultsite=127.0.0.1:{spec.origin_port or port} no-vhost"
         peer = f"cache_peer 127.0.0.1 parent {spec.origin_port} 0 no-query no-digest originserver name=origin"
         user = _user()

@@ -28,6 +28,8 @@ PATIENCE_S = 10.0
 """Patience for questions of the operator: a garbage collection or a full CPU share may take a while."""
 _START_S = 60.0
 _MOST_BYTES = 1 << 20
+_CONNECT = 0
+"""Number of the question that nobody asks: whether the program has connected."""
 _LARGEST = 1 << 62
 OPTIONS = (
     "-Xmx64m",
@@ -130,13 +132,17 @@ class Jmx:
     def __init__(self, process: TomcatProcess, clock: Clock) -> None:
         self.process = process
         self._clock = clock
-        self._buffer = b""
-        self._last = 0
-        self._replies: dict[int, _Reply] = {}
+        self._buffer = self._unsent = b""
+        self._last = _CONNECT
+        # The questions that somebody waits for; a reply to another is not kept.
+        self._replies: dict[int, _Reply | None] = {_CONNECT: None}
         process.attachable()
         self._client = self._start()
+        assert self._client.stdin is not None
+        # Whoever runs the JVM can stop the program, and a write that waits for it would wait for ever.
+        os.set_blocking(self._client.stdin.fileno(), False)
         try:
-            ready = self._awaited(None, clock.now_s() + _START_S)
+            ready = self._awaited(_CONNECT, clock.now_s() + _START_S)
         except NotMeasured as error:
             self.close()
             process.check()
@@ -235,7 +241,7 @@ class Jmx:
 
         Raises:
             PlantGone: the server has ended.
-            NotMeasured: the conversation has.
+            NotMeasured: the conversation has, or takes no more questions.
         """
         words = (word for bean, attributes in beans.items() for word in (bean, ",".join(attributes)))
         return self._send("read", *words)
@@ -258,6 +264,7 @@ class Jmx:
         """
         reply = self._awaited(number, self._clock.now_s() + patience_s)
         if reply is None:
+            self._replies.pop(number, None)
             self.process.check()
             raise NotMeasured(f"{self.process} did not answer within {patience_s:g} s")
         return self._answer(reply)
@@ -326,38 +333,73 @@ class Jmx:
                 os.close(files)
 
     def _send(self, verb: str, *words: str) -> int:
-        self._last += 1
-        line = "\t".join((verb, str(self._last), *words)) + "\n"
-        assert self._client.stdin is not None
-        try:
-            self._client.stdin.write(line.encode())
-        except (OSError, ValueError):
+        """Asks; what the program does not take at once is sent while its reply is awaited."""
+        if len(self._unsent) > _MOST_BYTES:
             self.process.check()
-            raise NotMeasured(f"the conversation with {self.process} has ended") from None
+            raise NotMeasured(f"{self.process} takes no more questions")
+        self._last += 1
+        self._unsent += ("\t".join((verb, str(self._last), *words)) + "\n").encode()
+        self._push()
+        self._replies[self._last] = None
         return self._last
 
-    def _awaited(self, number: int | None, deadline_s: float) -> _Reply | None:
-        """The reply of that number, or any; None when it does not come in time."""
-        assert self._client.stdout is not None
-        while True:
+    def _push(self) -> None:
+        """Writes the questions that the program takes now, a short one whole or not at all (pipe(7), PIPE_BUF)."""
+        assert self._client.stdin is not None
+        try:
+            while self._unsent:
+                taken = self._client.stdin.write(self._unsent[: self._unsent.index(b"\n") + 1])
+                if not taken:
+                    return
+                self._unsent = self._unsent[taken:]
+        except (OSError, ValueError):
+            raise self._ended() from None
+
+    def _awaited(self, number: int, deadline_s: float) -> _Reply | None:
+        """The reply to a question; None when it does not come in time, whatever else comes."""
+        in_time = True
+        try:
+            while (reply := self._replies.get(number)) is None and in_time:
+                in_time = self._exchanged(deadline_s)
+        except NotMeasured:
+            self._replies.pop(number, None)
+            raise
+        if reply is not None:
+            del self._replies[number]
+        return reply
+
+    def _exchanged(self, deadline_s: float) -> bool:
+        """Sends and reads once, whatever the time; whether something went or came, and before the deadline."""
+        assert self._client.stdin is not None and self._client.stdout is not None
+        unsent = [self._client.stdin] if self._unsent else []
+        left_s = max(0.0, deadline_s - self._clock.now_s())
+        readable, writable, _ = select.select([self._client.stdout], unsent, [], left_s)
+        if writable:
+            self._push()
+        if readable:
+            self._take(os.read(self._client.stdout.fileno(), 1 << 16))
+        return bool(readable or writable) and self._clock.now_s() < deadline_s
+
+    def _take(self, came: bytes) -> None:
+        """Keeps replies to the questions that somebody waits for."""
+        if not came or len(self._buffer) > _MOST_BYTES:
+            raise self._ended()
+        *lines, self._buffer = (self._buffer + came).split(b"\n")
+        for reply in map(_parsed, lines):
+            number = _CONNECT if reply.id is None else reply.id
             if number in self._replies:
-                return self._replies.pop(number or 0)
-            left_s = max(0.0, deadline_s - self._clock.now_s())
-            if not select.select([self._client.stdout], [], [], left_s)[0]:
-                return None
-            came = os.read(self._client.stdout.fileno(), 1 << 16)
-            if not came or len(self._buffer) > _MOST_BYTES:
-                self.process.check()
-                raise NotMeasured(f"the conversation with {self.process} has ended")
-            *lines, self._buffer = (self._buffer + came).split(b"\n")
-            for line in lines:
-                reply = _parsed(line)
-                if reply.id is None and number is None:
-                    return reply
-                if reply.id is None and reply.error is not None:
-                    self.process.check()
-                    raise NotMeasured(f"the conversation with {self.process} has ended")
-                self._replies[reply.id or 0] = reply
+                self._replies[number] = reply
+            elif reply.id is None and reply.error is not None:
+                raise self._ended()
+
+    def _ended(self) -> NotMeasured:
+        """Error for a conversation that has ended.
+
+        Raises:
+            PlantGone: the server has, too.
+        """
+        self.process.check()
+        return NotMeasured(f"the conversation with {self.process} has ended")
 
     def _answer(self, reply: _Reply | None) -> Any:
         if reply is None:

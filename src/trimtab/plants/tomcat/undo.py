@@ -34,7 +34,7 @@ def script(process: TomcatProcess, entries: Sequence[Entry]) -> str:
     lines = ["\t".join(("set", "1", one.bean, one.attribute, str(one.before))) for one in entries]
     said = " ".join(shlex.quote(line) for line in lines)
     pid, started = process.pid, process.started
-    command = [*identity(process), java(), *(word for word in OPTIONS if word not in ("--source", "11"))]
+    command = [*identity(process), java(), *OPTIONS, "/dev/fd/3", str(pid)]
     return f"""#!/bin/sh
 # Undoes what trimtab set in {process}. A Tomcat that has restarted since has nothing to undo.
 set -e
@@ -43,13 +43,13 @@ cd /
   echo "Tomcat (pid {pid}) has ended: there is nothing to undo"
   exit 0
 }}
-place=$(mktemp -d)
-trap 'rm -rf "$place"' EXIT
-chmod 755 "$place"
-cat > "$place/Jmx.java" <<'{_END}'
+place=$(mktemp)
+trap 'rm -f "$place"' EXIT
+cat > "$place" <<'{_END}'
 {source()}{_END}
-chmod 644 "$place/Jmx.java"
-said=$(printf '%s\\n' {said} | {shlex.join(command)} "$place/Jmx.java" {pid})
+chmod 644 "$place"
+# Open beforehand: a Tomcat with a /tmp of its own does not see this file.
+said=$(printf '%s\\n' {said} | {shlex.join(command)} 3< "$place")
 case "$said" in
   *'"error"'*) echo "$said" >&2; exit 1 ;;
 esac

@@ -1,0 +1,359 @@
+"""A MariaDB that was broken into says what it likes: trimtab takes numbers and words, and an error for all else."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import _mariadb_packets as wire
+from tests._mariadb_packets import END, HELLO, LONG, OK, TEXT, answer, column, greeting, packet, packets
+from tests._memory_plant import StillClock
+from tests.unit.plants.test_mariadb import variables
+from tests.unit.plants.test_mariadb_change import World, attach, fresh
+from trimtab.errors import NotMeasured, PlantError, UsageError
+from trimtab.plants.mariadb import bounded, undo
+from trimtab.plants.mariadb import variables as system_variables
+from trimtab.plants.mariadb.attached import Attached
+from trimtab.plants.mariadb.credentials import Credentials
+from trimtab.plants.mariadb.journal import Entry
+from trimtab.plants.mariadb.link import Link
+from trimtab.plants.mariadb.process import MariadbServer
+from trimtab.plants.mariadb.status import MariadbStatus
+
+__all__ = ["fresh"]
+
+PATIENCE_S = 60.0
+MOST_BYTES = bounded._MOST_BYTES
+GOODBYE = b"\1\0\0\0\1"
+
+
+class Peer:
+    """The other end of a socket: what it says comes in these pieces, and each takes some time of a clock.
+
+    Args:
+        said: the pieces.
+        clock: the clock.
+        each_s: the time of a piece, in seconds.
+    """
+
+    def __init__(self, said: Iterable[bytes], clock: StillClock, each_s: float = 0.0) -> None:
+        self._said, self._rest = iter(said), b""
+        self._clock, self._each_s = clock, each_s
+        self.told, self.read_bytes, self.closed = b"", 0, False
+
+    def settimeout(self, timeout_s: float) -> None:
+        assert 0 < timeout_s <= PATIENCE_S
+
+    def recv_into(self, buffer: Any, count: int) -> int:
+        self._clock.seconds += self._each_s
+        self._rest = self._rest or next(self._said, b"")
+        piece, self._rest = self._rest[:count], self._rest[count:]
+        buffer[: len(piece)] = piece
+        self.read_bytes += len(piece)
+        return len(piece)
+
+    def sendall(self, data: bytes) -> None:
+        self.told += data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Server:
+    """A MariaDB with these at the other end of its socket, one connection after the other."""
+
+    def __init__(self, peers: Iterable[Peer]) -> None:
+        self._peers = iter(peers)
+
+    def __str__(self) -> str:
+        return "MariaDB (pid 1)"
+
+    def check(self) -> None:
+        pass
+
+    def connect(self, patience_s: float) -> Peer:
+        return next(self._peers)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
+    """A clock, and no look at the process of a server that has none."""
+    monkeypatch.setattr("trimtab.plants.mariadb.link.vet", lambda server: None)
+    return StillClock(1000.0)
+
+
+def linked(clock: StillClock, *peers: Peer) -> Link:
+    """A conversation with these peers."""
+    server: Any = Server(peers)
+    return Link(server, Credentials("root", "the secret"), PATIENCE_S, clock)
+
+
+NONSENSE = {
+    "a file is asked for": packet(1, b"\xfb/etc/shadow"),
+    "nothing in a packet": packet(1, b""),
+    "an error without its number": packet(1, b"\xff"),
+    "an error without its text": packet(1, b"\xff\x10\x04"),
+    "an error whose state is no text": packet(1, b"\xff\x10\x04#" + b"\xff" * 5),
+    "a column that is none": packets(b"\1", b"\xfa"),
+    "columns that do not end": packets(b"\1", column(TEXT), OK),
+    "a row that ends in a value": packets(b"\1", column(TEXT), END, b"\x09abc"),
+    "a number that is none": answer([LONG], [b"x"]),
+    "a number of more than 64 bits": answer([LONG], [b"9" * 21]),
+    "a number that takes a gigabyte to write out": answer([wire.DECIMAL], [b"1E+999999999"]),
+    "a text that is none": answer([TEXT], [b"\xff\xfe"]),
+    "a day": answer([wire.DATE], [b"2026-11-28"]),
+}
+
+
+@pytest.mark.parametrize("said", NONSENSE.values(), ids=list(NONSENSE))
+def test_what_makes_no_sense_is_an_error_of_ours_and_the_next_question_begins_anew(
+    clock: StillClock, said: bytes
+) -> None:
+    hostile, other = Peer([HELLO, said], clock), Peer([HELLO, answer([TEXT, LONG], [b"a", b"7"])], clock)
+    link = linked(clock, hostile, other)
+    with pytest.raises(NotMeasured, match=r"MariaDB \(pid 1\) does not answer as MariaDB does: \w"):
+        link.ask("SELECT 1")
+    assert hostile.closed
+    assert link.ask("SELECT 1") == (("a", 7),)
+    link.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"\x0a", greeting().replace(b"10.11", b"ten"), greeting(b"\xff"), b"\x0a10.11-MariaDB\0\1\0"],
+    ids=repr,
+)
+def test_who_greets_as_no_mariadb_does_is_an_error_of_ours(clock: StillClock, said: bytes) -> None:
+    peer = Peer([packet(0, said)], clock)
+    with pytest.raises(NotMeasured):
+        linked(clock, peer).ask("SELECT 1")
+    assert peer.closed
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"sha256_password", b"caching_sha2_password"])
+def test_a_greeting_that_asks_for_the_password_in_clear_or_for_our_key_does_not_get_it(
+    clock: StillClock, plugin: bytes
+) -> None:
+    for more in (b"\1\4", b"\1a public key"):
+        peer = Peer([packet(0, greeting(plugin)), packet(2, more)], clock)
+        with pytest.raises(UsageError, match="in clear"):
+            linked(clock, peer).ask("SELECT 1")
+        assert peer.closed and peer.told and b"the secret" not in peer.told
+
+
+def pieces(whole: bytes) -> Iterable[bytes]:
+    """Its bytes, one by one, and then one more for ever."""
+    return itertools.chain((bytes([one]) for one in whole), itertools.repeat(b"\0"))
+
+
+@pytest.mark.parametrize("before", [[], [HELLO]], ids=["in the greeting", "in an answer"])
+def test_who_says_a_byte_every_few_seconds_is_waited_for_no_longer_than_for_one_who_says_nothing(
+    clock: StillClock, before: list[bytes]
+) -> None:
+    began_s = clock.seconds
+    slow = pieces(answer([TEXT], *[[b"a" * 200]] * 100) if before else HELLO)
+    peer = Peer(itertools.chain(before, slow), clock, each_s=5.0)
+    with pytest.raises(NotMeasured, match="timed out"):
+        linked(clock, peer).ask("SELECT 1")
+    assert clock.seconds - began_s <= PATIENCE_S + 5.0
+    assert peer.closed
+
+
+def test_past_the_deadline_nothing_is_sent_or_read(clock: StillClock) -> None:
+    peer: Any = Peer([HELLO], clock)
+    over = bounded.Bounded(peer, clock, clock.seconds)
+    for do in (lambda: over.sendall(b"a"), lambda: over.readinto(bytearray(1))):
+        with pytest.raises(TimeoutError):
+            do()
+    assert (peer.told, peer.read_bytes) == (b"", 0)
+
+
+def endless() -> Iterable[bytes]:
+    """Rows without an end."""
+    yield packets(b"\1", column(TEXT), END)
+    yield from (packet(number, b"\x64" + b"a" * 100) for number in itertools.count(4))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [endless, lambda: itertools.chain([b"\xff\xff\xff\1"], itertools.repeat(bytes(1 << 16)))],
+    ids=["rows", "one packet"],
+)
+def test_an_answer_without_end_takes_no_more_than_its_share_of_memory(
+    clock: StillClock, said: Callable[[], Iterable[bytes]]
+) -> None:
+    peer = Peer(itertools.chain([HELLO], said()), clock)
+    with pytest.raises(NotMeasured, match=f"more than {MOST_BYTES} bytes in one answer"):
+        linked(clock, peer).ask("SELECT 1")
+    assert peer.read_bytes <= len(HELLO) + MOST_BYTES
+    assert peer.closed
+
+
+def test_a_conversation_may_last_for_days_and_say_much_as_long_as_each_answer_is_in_time(clock: StillClock) -> None:
+    rows = [[b"a" * 200]] * 300
+    peer = Peer([HELLO, *[answer([TEXT], *rows)] * 50], clock)
+    link = linked(clock, peer)
+    for _ in range(50):
+        assert len(link.ask("SELECT 1")) == len(rows)
+        clock.seconds += 3600.0
+    assert peer.read_bytes > 2 * MOST_BYTES
+    link.close()
+    assert peer.told.endswith(GOODBYE), "else MariaDB counts a connection that broke"
+    assert peer.closed
+
+
+def saying(rows: object) -> Any:
+    """A conversation in which every question has this answer."""
+    return SimpleNamespace(ask=lambda *_: rows, close=lambda: None)
+
+
+def described(choices: object, now: object = "OFF", name: object = "QUERY_CACHE_TYPE") -> tuple[object, ...]:
+    """A variable that is a choice, as MariaDB describes it."""
+    return (name, now, None, None, None, "NO", choices)
+
+
+HOSTILE = [
+    "ON\nEND\nid >/tmp/was-here\ncat <<'END'",
+    "ON'",
+    "`id`",
+    "$(id)",
+    "ON; SET GLOBAL x = 1",
+    'O"N',
+    "\x1b[2J",
+    "ÖN",
+    "",
+    "ON\n",
+    "a" * 65,
+]
+"""Choices that nothing may come of: in a shell's script, in a file of options, on a terminal."""
+
+
+@pytest.mark.parametrize("choice", HOSTILE, ids=ascii)
+def test_a_choice_is_a_word_of_letters_digits_and_dashes(choice: str) -> None:
+    for listed in (f"OFF,{choice}", f"{choice},OFF", f"OFF,{choice},DEMAND"):
+        with pytest.raises(UsageError, match=r"where the name of a choice was expected"):
+            system_variables.read(saying((described(listed),)), ["query_cache_type"])
+
+
+def test_choices_are_few() -> None:
+    with pytest.raises(UsageError, match="'b' where the name of a choice was expected"):
+        system_variables.read(saying((described(",".join(["OFF", *"a" * 31, *"b" * 1000])),)), ["query_cache_type"])
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "a.b", "a-b", "1a", None, 7], ids=ascii)
+def test_the_name_of_a_variable_is_one_that_may_stand_in_a_statement(name: object) -> None:
+    with pytest.raises(UsageError, match="where the name of a variable was expected"):
+        system_variables.read(saying((described("OFF,ON", name=name),)), ["query_cache_type"])
+    mariadb = object.__new__(Attached)
+    mariadb.link = saying(((name,),))
+    with pytest.raises(PlantError, match="where the name of a variable was expected"):
+        mariadb.set_live()
+
+
+def test_the_choices_that_mariadb_has_are_taken() -> None:
+    handling = "one-thread-per-connection,no-threads,pool-of-threads"
+    said = saying((described("OFF,ON,DEMAND"), described(handling, "pool-of-threads", "THREAD_HANDLING")))
+    there = system_variables.read(said, ["query_cache_type", "thread_handling"])
+    assert there["query_cache_type"].choices == ("OFF", "ON", "DEMAND")
+    assert (there["thread_handling"].value, there["thread_handling"].most) == (2, 2)
+
+
+@pytest.mark.parametrize("value", ["1e9", "٣", "1_000", " 5", "5\n", "9" * 21, "nan", 2.5, None], ids=ascii)
+def test_a_number_is_one_of_digits(value: object) -> None:
+    there = {"max_connections": variables()["max_connections"]}
+    with pytest.raises(UsageError, match="where a whole number was expected"):
+        system_variables.values(saying(((value,),)), there)
+    for place in range(1, 5):
+        row: list[object] = ["MAX_CONNECTIONS", "151", "10", "100000", "1", "NO", None]
+        row[place] = value if value is not None else "None"
+        with pytest.raises(UsageError, match="where a whole number was expected"):
+            system_variables.read(saying((tuple(row),)), ["max_connections"])
+
+
+@pytest.mark.parametrize("value", ["3", "-1", 3, "ON,OFF"])
+def test_a_value_of_a_choice_is_one_of_its_choices(value: object) -> None:
+    there = {"query_cache_type": variables()["query_cache_type"]}
+    with pytest.raises(UsageError, match="where one of OFF, ON, DEMAND was expected"):
+        system_variables.values(saying(((value,),)), there)
+    mariadb = object.__new__(Attached)
+    mariadb.there = there
+    for number in (-1, 3):
+        with pytest.raises(UsageError, match=r"query_cache_type .* none of MariaDB's choices: OFF, ON, DEMAND"):
+            mariadb.literal("query_cache_type", number)
+
+
+@pytest.mark.parametrize("rows", [(), ((1,), (2,)), ((),), ((1, 2, 3),)], ids=repr)
+def test_other_rows_than_were_asked_for_are_an_error_of_ours(rows: object) -> None:
+    there = {"max_connections": variables()["max_connections"]}
+    with pytest.raises(NotMeasured, match="values were expected"):
+        system_variables.values(saying(rows), there)
+    mariadb = object.__new__(Attached)
+    mariadb.link, mariadb._asked, mariadb.there = saying(rows), there, variables()
+    for ask in (mariadb.values, mariadb.look_at_peak, mariadb.clients, mariadb._pool_bytes):
+        with pytest.raises(PlantError, match="values were expected"):
+            ask()
+    with pytest.raises(PlantError, match="values were expected"):
+        mariadb._globals(["max_connections"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (1, "QUESTIONS"),
+        ("1", "QUESTIONS", "5"),
+        (2, "QUESTIONS", "5"),
+        (1, "OTHER", "5"),
+        (None, None, None),
+        *((1, "QUESTIONS", value) for value in ("nan", "inf", "-1", "1e400", "x", None)),
+    ],
+    ids=repr,
+)
+def test_a_counter_that_is_none_is_not_measured(row: tuple[object, ...]) -> None:
+    server: Any = Server([])
+    sensor = MariadbStatus(server, Credentials("root"), StillClock())
+    sensor._link = saying(((1, "QUESTIONS", "7"), row))
+    with pytest.raises(NotMeasured, match="expected"):
+        sensor.state()
+    sensor._link = saying(((1, "QUESTIONS", "7"), (-1, "QUESTIONS", "2"), (1, "QUERY_TIME", "0.25")))
+    assert sensor.state() == {"QUESTIONS": 5.0, "QUERY_TIME": 0.25}
+
+
+def test_a_mariadb_without_what_its_knobs_are_judged_by_is_one_line(
+    fresh: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = variables()
+    del there["open_files_limit"]
+    monkeypatch.setattr("trimtab.plants.mariadb.variables.read", lambda link, names: there)
+    with pytest.raises(UsageError, match="has no open_files_limit"):
+        attach(fresh())
+
+
+def listening(monkeypatch: pytest.MonkeyPatch, path: str) -> MariadbServer:
+    """A MariaDB that listens at a path."""
+    row = ["0000:", "2", "0", "00010000", "0001", "01", "7", path]
+    monkeypatch.setattr(MariadbServer, "check", lambda self: None)
+    monkeypatch.setattr("trimtab.plants.mariadb.process.descriptors", lambda pid, kind: frozenset({"socket:[7]"}))
+    monkeypatch.setattr("trimtab.plants.mariadb.process.sockets", lambda pid, table: [row])
+    return MariadbServer(os.getpid(), 1, Path("/usr/sbin/mariadbd"), (), 0)
+
+
+def test_a_socket_whose_name_steers_a_terminal_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert listening(monkeypatch, "/run/mysqld/mysqld.sock").listen() == Path("/run/mysqld/mysqld.sock")
+    for name in ("/tmp/\x1b[2J", "/tmp/\ufffd\x07"):
+        with pytest.raises(UsageError, match="listens on no Unix socket"):
+            listening(monkeypatch, name).listen()
+
+
+def test_the_undo_script_sends_no_file_to_a_server_that_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = listening(monkeypatch, "/tmp/a'b`id`$(id);c")
+    script = undo.script(server, Credentials("root"), {"max_connections": Entry(151, (101,))}, lambda _, n: str(n))
+    (line,) = [line for line in script.splitlines() if line.lstrip().startswith("mariadb ")]
+    options = ["--no-defaults", "--local-infile=0", "--socket=/tmp/a'b`id`$(id);c", "--user=root"]
+    assert shlex.split(line) == ["mariadb", *options, "<<END"]
