@@ -12,8 +12,8 @@ from trimtab.plants.nginx.findings import findings
 from trimtab.plants.nginx.plant import Nginx
 from trimtab.plants.nginx.process import Master
 
-DEFAULTS = PlantDefaults("trust_region", minimize="request_time_s", window="30s", searched=True)
-"""Its processes are no limit of workers, of which trim would know causes: so they are searched."""
+DEFAULTS = PlantDefaults("climb", minimize="request_time_s")
+"""Its processes are no limit of workers, of which trim would know causes: so they are climbed, each step judged."""
 PLANT = Nginx
 
 
