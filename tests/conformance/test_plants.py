@@ -113,7 +113,9 @@ def test_its_usual_method_moves_its_usual_knobs(subject: Plant) -> None:
     usual: PlantDefaults = getattr(discovery.load(ROOM, subject.name), "DEFAULTS", PlantDefaults())
     objective = Objective(usual.maximize or usual.minimize, not usual.maximize)
     controller = chosen_controller(usual.controller, objective, ())
-    controller.start(chosen_knobs(subject, usual.knobs, usual.roles), 1)
+    knobs = chosen_knobs(subject, usual.knobs, usual.roles)
+    controller.start(knobs, 1)
+    assert {knob.name for knob in knobs} <= set(subject.configuration()) and knobs
 
 
 def test_what_is_outside_of_a_domain_is_refused_and_nothing_is_changed(subject: Plant) -> None:

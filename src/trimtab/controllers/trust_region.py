@@ -27,17 +27,17 @@ Equations, with the model of `trimtab.search.local_model`, c the incumbent and D
 Why so. Users pay for every trial, so the sum of what trials cost matters and not only the last of them: hence (T1)
 with k = 1, which prefers what is likely to be good, and the bound on harm. A local model with a length for each knob
 needs few trials where few of many knobs matter. A simplex keeps the best of noisy values and never looks again; that
-is how noise becomes an "improvement", hence (T2). Another load is one that changes
-what the incumbent costs by a tenth at least, and by more than chance explains, twice. What is smaller is not worth
-what it takes to believe it: the trials before those repeats do not count any more, and the search starts again from
-the incumbent; configurations that were the incumbent before are tried first, since a load often comes back. (CUSUM,
-which was here before, also alarms for a small shift that lasts, and takes for the noise what a few repeats happened
-to be.) The incumbent is repeated every `LATELY` trials, again while its latest repeats look strange and become more
-so, and at once after a trial that cost far more or less than the model expected, which is the model's error or a
-changed load. Another mix is told by what clients ask for (`trimtab.search.mix`), by two trials in a row: the first
-tells it from all others, whatever is in force, and the second, of the incumbent, from the incumbent's own, since some
-settings (a cache's) change what comes through to a tier. The search then starts again from the incumbent of the
-latest load with such a mix, or from its own where there was none.
+is how noise becomes an "improvement", hence (T2). Another load is one that changes what the incumbent costs by a
+tenth at least, and by more than chance explains, twice. What is smaller is not worth what it takes to believe it:
+the trials before those repeats do not count any more, and the search starts again from the incumbent; configurations
+that were the incumbent before are tried first, since a load often comes back. A chart of CUSUM also alarms for a
+small shift that lasts, and takes for the noise what a few repeats happened to be (docs/contest.md). The incumbent is
+repeated every `LATELY` trials, again while its latest repeats look strange and become more so, and at once after a
+trial that cost far more or less than the model expected, which is the model's error or a changed load. Another mix
+is told by what clients ask for (`trimtab.search.mix`), by two trials in a row: the first tells it from all others,
+whatever is in force, and the second, of the incumbent, from the incumbent's own, since some settings (a cache's)
+change what comes through to a tier. The search then starts again from the incumbent of the latest load with such a
+mix, or from its own where there was none.
 
 A machine that computes slower for a while makes every setting worse that is tried then. Where its pace is measured it
 is taken out of the costs (`trimtab.search.pace`); (T5) counts how little may be known yet of what costs do with it,
