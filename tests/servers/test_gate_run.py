@@ -39,7 +39,7 @@ from trimtab.gate.server import processes_of
 from trimtab.plants.apache import Apache
 from trimtab.plants.gate import Gate
 from trimtab.processes import identify
-from trimtab.sensors._shared_file import SharedFile
+from trimtab.sensors._shared_file import Counters, SharedFile
 from trimtab.sensors.gate import Gate as GateSensor
 from trimtab.sensors.shim import Shim
 from trimtab.testbed.apache_config import Mpm
@@ -68,6 +68,12 @@ def sensor_of(plant: Gate, kind: type) -> GateSensor | Shim:
     found = next(sensor for sensor in plant.sensors() if isinstance(sensor, kind))
     assert isinstance(found, GateSensor | Shim)
     return found
+
+
+def counters(bed: UnderGate) -> Counters:
+    """What the shim has counted so far."""
+    with contextlib.closing(SharedFile(bed.run_dir.shared)) as file:
+        return file.counters()
 
 
 def now(plant: Gate, name: str, key: str) -> int:
@@ -139,26 +145,26 @@ def test_the_number_of_all_connections_in_service_moves_live(bed: UnderGate, pla
 
 
 def test_the_shim_counts_connections_requests_and_service_times(bed: UnderGate, plant: Gate) -> None:
-    sensor, file = sensor_of(plant, Shim), SharedFile(bed.run_dir.shared)
-    first, began_s = file.counters(), time.monotonic()
+    sensor = sensor_of(plant, Shim)
+    first, began_s = counters(bed), time.monotonic()
     sensor.begin()
     for _ in range(5):
         bed.pages(BASIC, number=4)
     settled(plant)
-    readings, last = sensor.read(), file.counters()
-    file.close()
+    readings, last = sensor.read(), counters(bed)
     assert (last.connections - first.connections, last.requests - first.requests) == (5, 20)
     assert last.sent_bytes - first.sent_bytes > 20 * WEBSTONE[0].size_bytes
     assert last.clipped == 0
     assert readings["burst_length"] == 4
     assert 0 <= readings["accept_queue_delay_s"] < time.monotonic() - began_s
 
+    first, began_s = last, time.monotonic()
     sensor.begin()
-    began_s = time.monotonic()
     for _ in range(3):
         bed.pages(BASIC, path=cgi_url(300))
     settled(plant)
-    readings = sensor.read()
+    readings, last = sensor.read(), counters(bed)
+    assert (last.connections - first.connections, last.requests - first.requests) == (3, 3)
     assert 0.3 <= readings["service_time_s"] <= time.monotonic() - began_s, (
         "a page may end while the next one is served"
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.cli.conftest import Trimtab
 from trimtab import __version__, discovery
-from trimtab.cli import ROOM, parser_of
+from trimtab.cli import ROOM, doctor, parser_of
 from trimtab.core import Finding
 from trimtab.errors import UsageError
 from trimtab.events import Status
@@ -98,6 +98,9 @@ def test_a_finding_with_a_strangers_words_does_not_steer_the_terminal(
 ) -> None:
     finding = Finding(f"one {STEERS}", False, f"two {STEERS}", f"three {STEERS}")
     monkeypatch.setattr(discovery.load("trimtab.plants", "memory"), "probe", lambda: (finding,))
+    monkeypatch.setattr(doctor, "ROOMS", ("trimtab.plants",))
+    names = discovery.names
+    monkeypatch.setattr(discovery, "names", lambda room: ["memory"] if room == "trimtab.plants" else names(room))
     said = trimtab("doctor")
     assert (said.code, said.err) == (0, "")
     assert f"no   one {SHOWN}: two {SHOWN}\n     to enable: three {SHOWN}\n" in said.out
