@@ -139,11 +139,20 @@ def threads_of(pid: int) -> int:
 def user_of(pid: int) -> int | None:
     """The user with whose rights a process runs; None when it has ended, or real, effective and saved differ."""
     try:
-        text = (PROC / str(pid) / "status").read_text(errors="replace")
+        users = users_in((PROC / str(pid) / "status").read_bytes())
     except OSError:
         return None
-    users = {user for line in text.splitlines() if line.startswith("Uid:") for user in line.split()[1:]}
-    return int(users.pop()) if len(users) == 1 else None
+    return users.pop() if len(users) == 1 else None
+
+
+def users_in(status: bytes) -> set[int]:
+    """The users with whose rights a process runs.
+
+    Args:
+        status: its /proc/PID/status; of what a stranger chose in it, its name, the kernel escapes the end of a line
+            alone.
+    """
+    return {int(user) for line in status.split(b"\n") if line.startswith(b"Uid:") for user in line.split()[1:]}
 
 
 def program_of(pid: int) -> Path | None:
@@ -152,7 +161,7 @@ def program_of(pid: int) -> Path | None:
         return Path(os.readlink(PROC / str(pid) / "exe").removesuffix(" (deleted)"))
     except PermissionError:
         try:
-            return Path((PROC / str(pid) / "comm").read_text().strip())
+            return Path(os.fsdecode((PROC / str(pid) / "comm").read_bytes().strip()))
         except OSError:
             return None
     except OSError:
@@ -191,12 +200,12 @@ def sockets(pid: int, *tables: str) -> list[list[str]]:
 
     Args:
         pid: the process.
-        tables: their names under /proc/PID/net, such as "tcp6" or "unix".
+        tables: their names under /proc/PID/net, such as "tcp6"; not "unix", in which strangers' words stand.
     """
     rows = []
     for table in tables:
         try:
-            rows += (PROC / str(pid) / "net" / table).read_text(errors="replace").splitlines()[1:]
+            rows += (PROC / str(pid) / "net" / table).read_bytes().decode("ascii", "replace").split("\n")[1:-1]
         except OSError:
             continue
     return [row.split() for row in rows]

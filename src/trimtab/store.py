@@ -9,7 +9,6 @@ own change (for Apache, in its snippet), so an fsync for every window would cost
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import time
@@ -23,6 +22,7 @@ from trimtab import codec, own, schema
 from trimtab.core import Applied, Configuration, Move, MoveState, Reading, Window
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Event, MoveDone, Note, NoteKind, Outcome, Stamp, Status, WindowDone
+from trimtab.locks import locked
 from trimtab.processes import Process, identify
 from trimtab.records import Plan, Run, StoredMove
 from trimtab.replay import Past
@@ -413,7 +413,9 @@ def _alone(name: str) -> Iterator[None]:
     # The directory, because closing any other descriptor of the file would drop the locks that SQLite holds on it.
     directory = os.open(os.path.dirname(name) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+        if not locked(directory):
+            where = printable(os.path.dirname(name) or ".")
+            raise StoreError(f"{where} is locked by another process")
         yield
     finally:
         os.close(directory)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from trimtab.core.trial import MoveState
 from trimtab.decision import Standing
 from trimtab.errors import StoreError, UsageError
 from trimtab.events import Note, NoteKind, Outcome, Stamp, Status, to_json
+from trimtab.locks import locked
 from trimtab.records import Plan
 from trimtab.replay import Past
 from trimtab.schema import VERSION
@@ -325,3 +328,16 @@ def test_a_run_that_keeps_its_last_windows_holds_no_more_than_those_and_a_lump(p
     assert [move.index for move in store.moves(writer.run_id)] == indices
     assert len(indices) <= len(store.notes(writer.run_id)) <= len(indices) + 2
     assert store.windows(whole.run_id) == [WINDOW]
+
+
+def test_a_lock_that_somebody_keeps_is_said_and_not_waited_for_without_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.store.locked", partial(locked, patience_s=0.0))
+    Store(path).close()
+    his = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(his, fcntl.LOCK_EX)
+    with pytest.raises(StoreError, match=f"the run store {path}: {path.parent} is locked by another"):
+        Store(path)
+    os.close(his)
+    assert Store(path).runs() == []

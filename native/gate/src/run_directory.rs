@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -46,6 +47,8 @@ impl RunDirectory {
             .create(true)
             .truncate(false)
             .write(true)
+            // Who can open it could hold the lock.
+            .mode(0o600)
             .open(directory.join("lock"))
             .with_context(|| format!("{}", directory.display()))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)

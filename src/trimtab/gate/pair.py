@@ -21,6 +21,7 @@ from trimtab.gate.link import Link
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spawn import ended, spawn
 from trimtab.gate.start import Start
+from trimtab.trust import printable
 
 START_PATIENCE_S = 10.0
 END_PATIENCE_S = 7.0
@@ -29,6 +30,7 @@ ORDER_PATIENCE_S = 3.0
 MOST_RESTARTS = 5
 WITHIN_S = 60.0
 _STEP_S = 0.02
+_LONGEST_LINE = 4096
 _ANSWER_S = 0.5
 """Time for one order in the start, which a busy machine may need."""
 
@@ -176,7 +178,9 @@ class Pair:
     def _listen(self, errors: int) -> None:
         """Passes on the gate's messages until it and its guardian have closed their standard error."""
         with os.fdopen(errors, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                self._said.append(line.strip())
+            # They are another user's processes: what they say has an end, and steers no terminal.
+            while line := lines.readline(_LONGEST_LINE):
+                words = printable(line.strip())
+                self._said.append(words)
                 if self._running:
-                    self._say(line.strip())
+                    self._say(words)

@@ -19,7 +19,6 @@ enter a login session's directory.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -33,6 +32,7 @@ from trimtab import codec
 from trimtab.errors import TrimtabError, UsageError
 from trimtab.files import write_whole
 from trimtab.gate.start import Start
+from trimtab.locks import locked
 from trimtab.processes import Process, identify
 from trimtab.trust import require_trusted, untrusted
 
@@ -232,7 +232,8 @@ def _locked(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise UsageError(f"{directory} cannot be used: {error.strerror}") from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not locked(fd):
+            raise UsageError(f"{directory} is locked by another process, so no run can begin in it")
         yield
     finally:
         os.close(fd)

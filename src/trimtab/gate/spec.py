@@ -18,6 +18,7 @@ Whatever is wrong is a UsageError of one line that names the file, the key, the 
 from __future__ import annotations
 
 import ipaddress
+import os
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +29,7 @@ import msgspec
 
 from trimtab import codec
 from trimtab.errors import UsageError
+from trimtab.files import read_text
 from trimtab.gate import _classes, _rules
 from trimtab.gate._classes import ClientClass, Duration, Full, GivenClass, Guarantee
 from trimtab.gate._rules import Rule
@@ -123,8 +125,9 @@ def load(path: Path) -> Spec:
         UsageError: it cannot be read, or something in it is wrong.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), f"SPEC {path}")
+        text.encode()  # fails where the file is not UTF-8
+    except (OSError, UnicodeEncodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"SPEC {path}: {reason}") from None
     try:
@@ -143,6 +146,8 @@ def parse(text: str) -> Spec:
         given = codec.table(tomllib.loads(text), _Given)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"it is not TOML: {error}") from None
+    except RecursionError:
+        raise UsageError("it is nested too deeply") from None
     except ValueError as error:
         raise UsageError(str(error)) from None
     if given.guarantee is Guarantee.NONE:

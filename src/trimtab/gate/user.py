@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.gate.start import User
+from trimtab.processes import users_in
 
 USUAL = "trimtab"
 UNUSED = range(61_184, 65_520)
@@ -88,6 +89,5 @@ def _owners(proc: Path) -> set[int]:
     for pid in filter(str.isdigit, os.listdir(proc)):
         with contextlib.suppress(OSError):
             # The status, not the owner of the directory: that is root for what must not be looked into.
-            lines = (proc / pid / "status").read_text().splitlines()
-            found.update(int(word) for line in lines if line.startswith("Uid:") for word in line.split()[1:])
+            found |= users_in((proc / pid / "status").read_bytes())
     return found

@@ -7,6 +7,7 @@ be taken away, can be imagined: what would then be in force is known before it i
 from __future__ import annotations
 
 import glob
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,12 +119,35 @@ class Files:
         if not glob.has_magic(str(pattern)):
             return [pattern]
         directory = pattern.parent
-        if not glob.has_magic(str(directory)):
-            require_trusted(directory)
-            self.stamps[directory] = stamp(directory)
+        self.stamps.update(searched(pattern))
         names = {Path(name) for name in glob.glob(str(pattern))}
         names |= {p for p, t in overlay.items() if t is not None and p.parent == directory and _of(p, pattern)}
         return sorted(names - {p for p, t in overlay.items() if t is None})
+
+
+def searched(pattern: Path) -> dict[Path, Stamp]:
+    """The directories in which an include with wildcards is looked for, those that wildcards name among them.
+
+    Args:
+        pattern: an absolute path with wildcards.
+
+    Returns:
+        Each with its stamp of before it was looked into, and links, which may lead to a directory some day.
+
+    Raises:
+        UsageError: somebody else could put files, or directories, into one of them.
+    """
+    found = dict[Path, Stamp]()
+    for part in (*reversed(pattern.parents), pattern):
+        if glob.has_magic(str(part)):
+            there = (one for one in sorted(glob.glob(str(part.parent))) if os.path.isdir(one) or os.path.islink(one))
+            found |= {Path(one): stamp(Path(one)) for one in there}
+    if not found:  # not there yet
+        first = next(one for one in pattern.parents if not glob.has_magic(str(one)))
+        found[first] = stamp(first)
+    for one in found:
+        require_trusted(one)
+    return found
 
 
 def directories(patterns: Sequence[Path], name: str) -> list[Path]:

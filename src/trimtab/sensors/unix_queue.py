@@ -9,31 +9,22 @@ page, Little's law gives it (each plant's `derive`). Connections of a client tha
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 import struct
 from collections.abc import Callable
-from pathlib import Path
 
 from trimtab.core.plant import Clock, Precedence, Sensor
 from trimtab.core.window import Readings
-from trimtab.errors import NotMeasured
-from trimtab.sensors._inet_diag import NETLINK_SOCK_DIAG, NLM_F_REQUEST, NLMSG_ERROR, SOCK_DIAG_BY_FAMILY
+from trimtab.errors import NotMeasured, UsageError
+from trimtab.processes import descriptors
 from trimtab.sensors._metrics import ACCEPT_QUEUE_LENGTH
 from trimtab.sensors._namespace import in_network_of
+from trimtab.sensors._unix_diag import attributes, opened, question, require_no_error, unix_sockets
 
-_HEADER = struct.Struct("=IHHII")
-_REQUEST = struct.Struct("=BBHIIIII")
-_MESSAGE = struct.Struct("=BBBBIII")
-_ATTRIBUTE = struct.Struct("=HH")
 _QUEUE = struct.Struct("=II")
 _SHOW_RQLEN = 0x10
 _RQLEN = 4
 _LISTENING = 1 << 10
-_ACCEPTS = "00010000"
-"""The flag __SO_ACCEPTCON in /proc/net/unix: it listens."""
-_ANY = 0xFFFF_FFFF
 
 
 class UnixQueue(Sensor):
@@ -107,11 +98,11 @@ class UnixQueue(Sensor):
         Raises:
             NotMeasured: nothing listens there, or the kernel does not say.
         """
-        if self._netlink is None:
-            self._inode = _listening(self._path, self._pid)
-            self._netlink = in_network_of(self._pid, _netlink)
         try:
-            self._netlink.send(_question(self._inode))
+            if self._netlink is None:
+                self._inode = _listening(self._path, self._pid)
+                self._netlink = in_network_of(self._pid, opened)
+            self._netlink.send(question(_LISTENING, self._inode, _SHOW_RQLEN))
             return _answer(self._netlink.recv(1 << 12))
         except OSError as error:
             self.close()
@@ -130,30 +121,14 @@ def _listening(path: str, pid: int) -> int:
     Raises:
         NotMeasured: there is none, or it may not be looked at.
     """
-    held, proc = set(), Path(f"/proc/{pid}")
     try:
-        for fd in (proc / "fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                held.add(os.readlink(fd))
-        rows = os.fsdecode((proc / "net" / "unix").read_bytes()).split("\n")[1:]
-    except OSError as error:
-        raise NotMeasured(f"the sockets of pid {pid}: {error.strerror}") from None
-    for row in rows:
-        fields = row.split(maxsplit=7)  # fewer where somebody has put the end of a line into his socket's name
-        if len(fields) == 8 and (fields[3], fields[7]) == (_ACCEPTS, path) and f"socket:[{fields[6]}]" in held:
-            return int(fields[6])
+        held = descriptors(pid, "socket")
+    except UsageError as error:
+        raise NotMeasured(f"the sockets of pid {pid}: {error}") from None
+    for one in unix_sockets(pid):
+        if one.listens and one.name == path and one.target in held:
+            return one.inode
     raise NotMeasured(f"pid {pid} does not listen at {path}")
-
-
-def _netlink() -> socket.socket:
-    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 1, 0))
-    return made
-
-
-def _question(inode: int) -> bytes:
-    body = _REQUEST.pack(socket.AF_UNIX, 0, 0, _LISTENING, inode, _SHOW_RQLEN, _ANY, _ANY)
-    return _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0) + body
 
 
 def _answer(message: bytes) -> tuple[int, int]:
@@ -162,17 +137,11 @@ def _answer(message: bytes) -> tuple[int, int]:
     Raises:
         OSError: it answers with an error, or without a length.
     """
-    size, kind, _, _, _ = _HEADER.unpack_from(message)
-    if kind == NLMSG_ERROR:
-        (code,) = struct.unpack_from("=i", message, _HEADER.size)
-        raise OSError(-code, os.strerror(-code))
-    at = _HEADER.size + _MESSAGE.size
-    while at + _ATTRIBUTE.size + _QUEUE.size <= size:
-        taken, name = _ATTRIBUTE.unpack_from(message, at)
-        if name & 0x3FFF == _RQLEN:
-            length, most = _QUEUE.unpack_from(message, at + _ATTRIBUTE.size)
+    require_no_error(message)
+    for name, value in attributes(message):
+        if name == _RQLEN and len(value) >= _QUEUE.size:
+            length, most = _QUEUE.unpack_from(value)
             return length, most
-        at += max(_ATTRIBUTE.size, (taken + 3) & ~3)
     raise OSError("this kernel does not say how many wait; 'modprobe unix_diag'")
 
 

@@ -38,6 +38,8 @@ while True:
         answer = dict(type="done", configuration={{}}, mode="budgets", generation=1)
         talk.sendall(json.dumps(answer).encode() + b"\\n")
         if order["type"] == "stop":
+            if os.path.exists(directory + "/words"):
+                sys.stderr.write(open(directory + "/words").read())
             sys.stderr.write("as you wish\\n")
             sys.exit(0)
 """
@@ -114,3 +116,11 @@ def test_one_that_cannot_be_started_anew_leaves_the_server_alone(run_dir: RunDir
     gate.watch()
     assert said[1] == "the gate ended with 1: the metrics port is taken; the server goes on without it"
     gate.stop()
+
+
+def test_what_it_says_comes_in_lines_that_end_and_steer_no_terminal(run_dir: RunDirectory) -> None:
+    (run_dir.directory / "words").write_text(10_000 * "a" + "\nred \x1b[31m\n\tb\n")
+    said: list[str] = []
+    pair(run_dir, said).stop()
+    assert [len(line) for line in said[:3]] == [4096, 4096, 10_000 - 2 * 4096]
+    assert said[3:] == [r"red \x1b[31m", "b", "as you wish"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from trimtab.gate import run_directory
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.spec import parse
 from trimtab.gate.start import User
+from trimtab.locks import locked
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +109,19 @@ def test_runs_in_a_directory_that_somebody_else_has_made_are_not_known(base: Pat
     assert run_directory.known() == []
     with pytest.raises(UsageError, match=f"belongs to uid {STRANGER}"):
         run_directory.claim("api")
+
+
+def test_a_lock_of_all_names_that_somebody_keeps_is_said_and_not_waited_for_without_end(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_directory, "locked", partial(locked, patience_s=0.0))
+    base.mkdir(mode=0o711)
+    his = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(his, fcntl.LOCK_EX)
+    with pytest.raises(UsageError, match=f"{base} is locked by another process, so no run can begin in it"):
+        run_directory.claim("web")
+    os.close(his)
+    assert run_directory.claim("web").owner() is not None
 
 
 def test_a_start_line_that_is_none_is_said(base: Path) -> None:

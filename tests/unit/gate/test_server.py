@@ -14,6 +14,7 @@ import pytest
 from tests._stranger import PYTHON, STRANGER, his_directory, needs_root
 from trimtab.errors import UsageError
 from trimtab.gate import run_directory
+from trimtab.gate import server as looked_for
 from trimtab.gate.run_directory import RunDirectory
 from trimtab.gate.server import processes_of, server_of, shared_of, steerable, threads_of
 from trimtab.gate.spawn import ended, spawn
@@ -120,6 +121,30 @@ def test_a_stranger_with_files_of_the_same_names_is_not_believed(
         with mapping(LEAF, (his.shared, shim_of(his)), run_dir.shared, STRANGER) as stranger:
             assert shared_of(stranger.pid) is None
             assert processes_of(run_dir) == []
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\x0c"], ids=ascii)
+def test_a_files_name_that_goes_on_like_a_line_of_the_maps_is_no_line_of_them(
+    run_dir: RunDirectory, tmp_path: Path, end: str
+) -> None:
+    device, inode = looked_for._identity(run_dir.shared) or (b"", b"")
+    forged = tmp_path / f"his{end}0-1 r--p 0 {device.decode()} {inode.decode()} {shim_of(run_dir).name}"
+    forged.write_bytes(bytes(4096))
+    with mapping(LEAF, (forged,)):
+        assert inode and processes_of(run_dir) == []
+
+
+def test_maps_longer_than_any_servers_are_not_read_to_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looked_for, "_PROC", tmp_path)
+    line = b"10-20 r--p 0 08:01 7 /x/libtrimtab_shim.so\n"
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "maps").write_bytes(line)
+    assert looked_for._files_under_shim(7) == {(b"08:01", b"7")}
+    with (tmp_path / "7" / "maps").open("r+b") as file:
+        file.truncate(5 << 20)
+    assert looked_for._files_under_shim(7) == set()
 
 
 def test_a_signal_reaches_the_process_that_was_meant_and_nobody_who_has_its_id_now() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab import codec
 from trimtab.errors import UsageError
+from trimtab.files import MOST_BYTES
 from trimtab.gate.spec import Full, Guarantee, Policy, Rule, Spec, load, parse
 
 HEAD = """
@@ -259,6 +260,23 @@ def test_a_file_that_cannot_be_read_or_is_wrong_is_named(tmp_path: Path) -> None
         load(path)
     path.write_text(WHOLE)
     assert isinstance(load(path), Spec)
+    (tmp_path / "link.toml").symlink_to(path)
+    assert isinstance(load(tmp_path / "link.toml"), Spec)
+
+
+def test_what_is_no_file_or_too_long_is_refused_without_waiting_for_its_end(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^SPEC /dev/null is not a regular file$"):
+        load(Path("/dev/null"))
+    long = tmp_path / "long.toml"
+    with long.open("w") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(UsageError, match=f"^SPEC {long} is longer than {MOST_BYTES} bytes$"):
+        load(long)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "[" * 5000 + "]" * 5000])
+def test_a_spec_that_is_nested_too_deeply_is_refused_in_one_line(text: str) -> None:
+    assert refused(text) == "it is nested too deeply"
 
 
 @given(workers=st.integers(1, 500), number=st.integers(1, 6))

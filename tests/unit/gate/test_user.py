@@ -39,6 +39,17 @@ def test_without_a_name_it_is_an_id_that_no_user_and_no_process_has(proc: Path) 
     assert user.chosen(None, "web", proc) not in (first, None)
 
 
+@pytest.mark.parametrize("name", [b"\xff", b"\x0cUid:\tmany", b"\x0cUid: %d", b"\rUid: %d", b"\x1cUid: %d"], ids=repr)
+def test_what_a_process_calls_itself_breaks_nothing_and_takes_no_id(proc: Path, name: bytes) -> None:
+    first = user.chosen(None, "web", proc)
+    assert first is not None
+    (proc / "2").mkdir()
+    named = name % first.uid if b"%" in name else name
+    assert len(named) <= 15, "the kernel keeps no more"
+    (proc / "2" / "status").write_bytes(b"Name:\t" + named + b"\nUid:\t33\t33\t33\t33\n")
+    assert user.chosen(None, "web", proc) == first
+
+
 def test_the_system_user_of_trimtab_is_taken_where_there_is_one(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user, "USUAL", "daemon")
     daemon = pwd.getpwnam("daemon")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tests._stranger import STRANGER, needs_root
+from trimtab import trust
 from trimtab.errors import UsageError
+from trimtab.plants import _included_files
 from trimtab.plants.php_fpm import knobs, snippet
 from trimtab.plants.php_fpm.configuration import Configuration, read
 from trimtab.plants.php_fpm.program import Program
@@ -162,3 +166,45 @@ def test_a_dynamic_pool_loses_in_a_reload_what_it_has_to_grow_again() -> None:
     assert knobs.regrowth_s(pool, 17.0) == pytest.approx(15**2 / 2 / 17)
     assert knobs.regrowth_s({**pool, "min_spare_servers": 5}, 17.0) == pytest.approx(15**2 / 10 / 17)
     assert knobs.regrowth_s(pool, 1.5) == knobs.regrowth_s({**pool, "pm": 0}, 17.0) == 0.0
+
+
+def test_a_directory_that_is_added_where_wildcards_look_is_noticed(main: Path) -> None:
+    main.write_text(main.read_text() + f"include={main.parent}/sites/*/pool.conf\n")
+    found = read(main)
+    assert values(found)["max_children"] == 5
+    (main.parent / "sites" / "a").mkdir(parents=True)
+    assert found.changed() == [main.parent / "sites"]
+    found = read(main)
+    assert found.changed() == []
+    (main.parent / "sites" / "b").mkdir()
+    assert found.changed() == [main.parent / "sites"]
+    found = read(main)
+    (main.parent / "sites" / "b" / "pool.conf").write_text("[www]\npm.max_children = 9\n")
+    assert found.changed() == [main.parent / "sites" / "b"]
+    assert values(read(main))["max_children"] == 9
+
+
+def test_a_directory_that_comes_while_wildcards_are_looked_up_is_noticed(
+    main: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main.write_text(main.read_text() + f"include={main.parent}/sites/*/pool.conf\n")
+    (main.parent / "sites" / "a").mkdir(parents=True)
+    trusted = trust.require_trusted
+
+    def meanwhile(path: Path) -> None:
+        if path.name == "sites":
+            (path / "b").mkdir()
+        trusted(path)
+
+    monkeypatch.setattr(_included_files, "require_trusted", meanwhile)
+    assert read(main).changed() == [main.parent / "sites"]
+
+
+@needs_root
+def test_a_strangers_directory_that_wildcards_name_is_refused(main: Path) -> None:
+    his = main.parent / "sites" / "his"
+    his.mkdir(parents=True)
+    os.chown(his, STRANGER, STRANGER)
+    main.write_text(main.read_text() + f"include={main.parent}/sites/*/pool.conf\n")
+    with pytest.raises(UsageError, match=f"{his} belongs to uid {STRANGER}"):
+        read(main)

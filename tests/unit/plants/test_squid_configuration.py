@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests._stranger import STRANGER, needs_root
 from trimtab.errors import UsageError
 from trimtab.plants.squid import knobs, process, snippet
 from trimtab.plants.squid.configuration import read
@@ -117,6 +119,19 @@ def test_where_another_has_the_last_word_there_is_no_place_and_it_is_named(main:
     main.write_text(main.read_text() + "cache_mem 4 MB\n")
     with pytest.raises(UsageError, match=rf"cache_mem in {main} line 4 would have the last word"):
         location(main)
+
+
+@needs_root
+def test_a_strangers_directory_that_wildcards_name_is_refused_and_roots_own_are_read(main: Path) -> None:
+    ours, his = (main.parent / "sites" / name for name in ("ours", "his"))
+    for directory in (ours, his):
+        directory.mkdir(parents=True)
+    (ours / "squid.conf").write_text("cache_mem 8 MB\n")
+    main.write_text(main.read_text() + f"include {main.parent}/sites/*/squid.conf\n")
+    assert values(main, "") == {"cache_mem": 8}
+    os.chown(his, STRANGER, STRANGER)
+    with pytest.raises(UsageError, match=f"{his} belongs to uid {STRANGER}"):
+        read(main, "squid")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import NotMeasured
+from trimtab.sensors import unix_queue
 from trimtab.sensors.unix_queue import UnixQueue
 
 
@@ -103,3 +105,14 @@ def test_a_listener_that_is_gone_is_said(listener: socket.socket) -> None:
     listener.close()
     with pytest.raises(NotMeasured):
         queue.sample()
+
+
+def test_a_kernel_that_cannot_be_asked_is_not_measured(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(pid: int, make: object) -> None:
+        raise OSError(errno.EPROTONOSUPPORT, "no netlink")
+
+    monkeypatch.setattr(unix_queue, "in_network_of", none)
+    with pytest.raises(NotMeasured, match="no netlink"):
+        UnixQueue(listener.getsockname(), Time(), os.getpid()).begin()

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.plants._master import Master
-from trimtab.processes import descriptors, sockets
+from trimtab.processes import descriptors
+from trimtab.sensors._unix_diag import unix_sockets
 from trimtab.trust import printable
 
 _ACCOUNT = "mysql"
-_ACCEPTS = "00010000"
-"""SO_ACCEPTCON in /proc/net/unix."""
 _ENDS = ("--help", "--version", "--bootstrap", "-V", "-?")
 
 
@@ -53,9 +52,9 @@ class MariadbServer(Master):
         """
         held = descriptors(self.pid, "socket")
         self.check()
-        rows = [row for row in sockets(self.pid, "unix") if row[3] == _ACCEPTS and len(row) == 8]
-        named = [row[7] for row in rows if f"socket:[{row[6]}]" in held and row[7].startswith("/")]
-        paths = [Path(name) for name in named if name.isprintable()]  # it may stand in a script, and on a terminal
+        named = [one.name for one in unix_sockets(self.pid) if one.listens and one.target in held]
+        # It may stand in a script, and on a terminal.
+        paths = [Path(name) for name in named if name.startswith("/") and name.isprintable()]
         if not paths:
             raise UsageError(
                 f"{self} listens on no Unix socket: set 'socket = /run/mysqld/mysqld.sock' and restart MariaDB"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from trimtab.plants.nginx.program import Program
 from trimtab.trust import printable
 
 _SETTLE_S, _POLL_S = 1.0, 0.05
+_LONGEST_PID = 32
 
 
 class Attached:
@@ -150,7 +153,7 @@ class Attached:
         if line and line[-1].args == ("off",):
             return
         try:
-            said = path.read_text(errors="replace").strip()
+            said = _process_id(path)
         except OSError as error:
             said = f"nothing ({error.strerror})"
         if said != str(self.master.pid):
@@ -175,3 +178,17 @@ class Attached:
                 "a reload closes idle kept connections: a client that sends on one just then has to send again, as "
                 "browsers do"
             )
+
+
+def _process_id(path: Path) -> str:
+    """The process id in a file; its directory may be another user's, who may have put anything there.
+
+    Raises:
+        OSError: it cannot be read, or is a link.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        said = os.read(fd, _LONGEST_PID).strip() if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
+    return said.decode() if said.isdigit() else "no process id"

@@ -28,6 +28,7 @@ class Change(_change.Change[Attached]):
     """
 
     patience: Patience
+    by_hand = "nginx -s reload"
 
     def present(self) -> Texts:
         """Present texts of these files, to the byte.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.files import MOST_BYTES
+from trimtab.plants._included_files import searched
 from trimtab.plants.nginx.program import Program
 from trimtab.plants.nginx.syntax import Directive, directives
 from trimtab.trust import open_trusted, printable, require_trusted
@@ -92,6 +93,6 @@ def _included(one: Directive, program: Program, out: Configuration) -> list[Path
     pattern = program.config_file.parent / one.args[0]
     if not glob.has_magic(str(pattern)):
         return [pattern]
-    require_trusted(pattern.parent)
+    searched(pattern)
     out.patterns.append((pattern, one.context))
     return [Path(found) for found in sorted(glob.glob(str(pattern)))]

@@ -9,16 +9,14 @@ started.
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 from trimtab.plants import _master
 from trimtab.processes import children, descriptors, program_of, sockets, start_of
+from trimtab.sensors._unix_diag import unix_sockets
 
 _TITLE = "nginx: master process "
-
-_ACCEPTS = 0x10000
-"""__SO_ACCEPTCON among a Unix socket's flags: it listens."""
-_SEQPACKET = "0005"
 
 Worker = tuple[int, int]
 """Process id and start time in clock ticks since boot."""
@@ -64,9 +62,9 @@ def _others(pid: int) -> frozenset[str]:
     They are the channels on which a master speaks with its children, and those of logs; they stand in short tables,
     as that of TCP does not. What stands in a listener's place under a gate (SOCK_SEQPACKET) is not among them.
     """
-    unix = (row for row in sockets(pid, "unix") if not (int(row[3], 16) & _ACCEPTS or row[4] == _SEQPACKET))
+    unix = (one for one in unix_sockets(pid) if not (one.listens or one.kind == socket.SOCK_SEQPACKET))
     udp = sockets(pid, "udp", "udp6")
-    return frozenset((*(f"socket:[{row[6]}]" for row in unix), *(f"socket:[{row[9]}]" for row in udp)))
+    return frozenset((*(one.target for one in unix), *(f"socket:[{row[9]}]" for row in udp)))
 
 
 def open_files(pid: int) -> int | None:

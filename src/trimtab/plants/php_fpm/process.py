@@ -12,11 +12,11 @@ import re
 from pathlib import Path
 
 from trimtab.plants._master import Master
-from trimtab.processes import children, descriptors, listening, sockets, start_of
+from trimtab.processes import children, descriptors, listening, start_of
+from trimtab.sensors._unix_diag import unix_sockets
 
 _TITLE = re.compile(r"php-fpm: master process \((.+)\)")
 _POOL = "php-fpm: pool "
-_ACCEPTS = "00010000"
 
 
 class FpmMaster(Master):
@@ -61,4 +61,4 @@ def _words(pid: int) -> bytes:
 
 def _listening(pid: int) -> frozenset[str]:
     """The sockets of the process's network namespace that listen, by their kernel names."""
-    return frozenset(listening(pid)) | {f"socket:[{row[6]}]" for row in sockets(pid, "unix") if row[3] == _ACCEPTS}
+    return frozenset(listening(pid)) | {one.target for one in unix_sockets(pid) if one.listens}

@@ -44,11 +44,12 @@ class SquidMaster(Master):
         None where they differ, where the program could have got them by a set-user-id bit, or when it has ended.
         """
         try:
-            text = (PROC / str(pid) / "status").read_text(errors="replace")
+            text = (PROC / str(pid) / "status").read_bytes()
             mode = os.stat(PROC / str(pid) / "exe").st_mode if os.geteuid() == 0 else 0
         except OSError:
             return None
-        words = next((line.split()[1:] for line in text.splitlines() if line.startswith("Uid:")), [])
+        # A stranger chose the name in it, of which the kernel escapes the end of a line alone.
+        words = next((line.split()[1:] for line in text.split(b"\n") if line.startswith(b"Uid:")), [])
         if len(words) != 4 or len(set(words[1:])) != 1 or mode & (stat.S_ISUID | stat.S_ISGID):
             return None
         return int(words[1])

@@ -90,9 +90,8 @@ class TomcatProcess(Master):
         except OSError:
             text = ""
         self.check()
-        return next(
-            (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{field}:")), ""
-        )
+        # A stranger chose the name in it, of which the kernel escapes the end of a line alone.
+        return next((line.partition(":")[2].strip() for line in text.split("\n") if line.startswith(f"{field}:")), "")
 
 
 def _holds_library(pid: int) -> bool:

@@ -1,0 +1,74 @@
+"""nginx's pid file tells whether its configuration was found, and may stand where somebody else can write."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.plants.nginx.attached import Attached
+from trimtab.plants.nginx.configuration import Configuration
+from trimtab.plants.nginx.process import Master
+from trimtab.plants.nginx.program import Program
+from trimtab.plants.nginx.syntax import directives
+
+PID = 77
+SECRET = "root:$y$j9T"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "nginx.pid"
+
+
+def look(file: Path, text: str = "") -> None:
+    """Looks whether an nginx runs with a configuration of this text, where its own pid file is this one."""
+    main = file.parent / "nginx.conf"
+    nginx = object.__new__(Attached)
+    nginx.master = Master(PID, 1, Path("/usr/sbin/nginx"), (), 0)
+    nginx.program = Program(nginx.master.exe, file.parent, main, file, (), "")
+    nginx._require_its_own(Configuration(directives(text, main), {main: text}))
+
+
+def refused(file: Path) -> str:
+    """What is said of the pid file."""
+    with pytest.raises(UsageError, match=r"nginx \(pid 77\) does not seem to run with") as error:
+        look(file)
+    assert SECRET not in str(error.value)
+    return str(error.value).partition("nginx.pid says ")[2].partition(";")[0]
+
+
+def test_its_own_process_id_is_enough(file: Path) -> None:
+    file.write_text(f"{PID}\n")
+    look(file)
+    look(file, "pid nginx.pid;")
+    look(file, "pid off;")
+    assert refused(file.with_name("x-nginx.pid")) == "nothing (No such file or directory)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("78\n", "78"), (f"{SECRET}\n", "no process id"), ("", "no process id"), (40 * "123", 10 * "123" + "12")],
+)
+def test_of_another_text_no_more_is_said_than_an_id(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    assert refused(file) == said
+
+
+@pytest.mark.parametrize("text", [SECRET, f"{PID}\n"])
+def test_a_link_in_its_place_is_not_followed(file: Path, text: str) -> None:
+    (file.parent / "secret").write_text(text)
+    file.symlink_to("secret")
+    assert refused(file) == f"nothing ({os.strerror(errno.ELOOP)})"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_neither_waited_for_nor_left_open(file: Path, make: Callable[[Path], None]) -> None:
+    make(file)
+    before = os.listdir("/proc/self/fd")
+    assert refused(file) == "no process id"
+    assert os.listdir("/proc/self/fd") == before

@@ -1,0 +1,60 @@
+"""What /proc says of a process is believed, and not what the process wrote there itself: its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trimtab.plants.squid.process import SquidMaster
+from trimtab.plants.tomcat.process import TomcatProcess
+from trimtab.processes import program_of, start_of, user_of, users_in
+
+ME = os.getpid()
+NAMES = [b"\xff", b"\x0cUid: 1", b"\rUid: 1", b"\x1cUid: x", b"\nUid: 1", b"\\nUid: 1"]
+
+
+@pytest.fixture
+def name() -> Iterator[Path]:
+    """The file with this process's own name, which is put back."""
+    path = Path(f"/proc/{ME}/comm")
+    before = path.read_bytes()
+    yield path
+    path.write_bytes(before)
+
+
+@pytest.mark.parametrize("called", NAMES, ids=repr)
+def test_the_user_of_a_process_is_the_kernels_word_whatever_it_calls_itself(name: Path, called: bytes) -> None:
+    name.write_bytes(called)
+    assert name.read_bytes() == called + b"\n"
+    assert user_of(ME) == os.geteuid()
+    assert users_in(Path(f"/proc/{ME}/status").read_bytes()) == {os.geteuid()}
+
+
+@pytest.mark.parametrize("called", [b"\x0cUid: 7 7 7 7", b"\x0cGid: 7"], ids=repr)
+def test_squid_and_tomcat_are_run_by_whom_the_kernel_says(name: Path, called: bytes) -> None:
+    name.write_bytes(called)
+    started = start_of(ME)
+    assert started is not None
+    assert SquidMaster.user_of(ME) == os.geteuid()
+    tomcat = TomcatProcess(ME, started, Path("/usr/bin/java"), (), os.geteuid())
+    assert {int(one) for one in tomcat.status("Gid").split()} == {os.getegid()}
+
+
+def test_who_has_the_rights_of_several_users_has_none_of_them() -> None:
+    assert users_in(b"Name:\tx\nUid:\t0\t33\t0\t33\nGid:\t5\t5\t5\t5\n") == {0, 33}
+    assert users_in(b"") == set()
+
+
+@pytest.mark.parametrize("called", [b"\xff", b"squid\xc3", b"\x1b[2J"], ids=repr)
+def test_a_name_that_is_no_text_is_the_program_of_who_may_not_be_looked_into(
+    name: Path, called: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> str:
+        raise PermissionError(path)
+
+    name.write_bytes(called)
+    monkeypatch.setattr(os, "readlink", refused)
+    assert program_of(ME) == Path(os.fsdecode(called))
